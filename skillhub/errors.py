@@ -1,0 +1,126 @@
+"""Every error, sorted by what the caller should do about it.
+
+Six families decide the exit status; a class below a family names one cause with a stable ``code``.
+Messages say what was expected and what was found, with untrusted text passed through ``quote``.
+"""
+
+from __future__ import annotations
+
+
+class SkillhubError(Exception):
+    """The base of all; ``exit_code`` is the process status that the command line turns it into.
+
+    Args:
+        message: What was expected and what was found, one sentence, no trailing full stop needed.
+        where: The file, line, key path or URL that the message is about.
+        hint: What the reader can do next.
+    """
+
+    code = "error"
+    exit_code = 70
+
+    def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+
+
+class UsageError(SkillhubError):
+    """The request makes no sense; asking again the same way will not help."""
+
+    code = "usage"
+    exit_code = 2
+
+
+class SourceError(SkillhubError):
+    """A source cannot be reached, or has no such thing; a retry may help."""
+
+    code = "source"
+    exit_code = 3
+
+
+class NotFound(SourceError):
+    """There is no skill, version, source or path of that name."""
+
+    code = "not-found"
+
+
+class FormatError(SkillhubError):
+    """The bytes are not the format that they should be."""
+
+    code = "format"
+    exit_code = 4
+
+
+class SecurityError(SkillhubError):
+    """Evidence of tampering, or of an archive made to do harm; nothing was changed."""
+
+    code = "security"
+    exit_code = 5
+
+
+class Reasoned(SecurityError):
+    """A SecurityError whose one ``code`` covers many causes, each with a ``reason`` of its own."""
+
+    def __init__(
+        self, reason: str, message: str, *, where: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.reason = reason
+
+
+class UnsafeArchive(Reasoned):
+    """An archive, folder or git tree that holds what no honest skill needs."""
+
+    code = "unsafe-archive"
+
+
+class BadSignature(Reasoned):
+    """A publisher's signature is there and is broken; never a question, never lifted by a flag."""
+
+    code = "bad-signature"
+
+
+class WrongBytes(SecurityError):
+    """Bytes whose digest or size is not the one that was promised."""
+
+    code = "wrong-bytes"
+
+
+class SignerChanged(SecurityError):
+    """A skill is signed by another than the lock says, or no longer signed."""
+
+    code = "signer-changed"
+
+
+class SourceMismatch(SecurityError):
+    """A repository, lock or registry gives a name to something else than this user knows by it."""
+
+    code = "source-mismatch"
+
+
+class ForbiddenVariable(SecurityError):
+    """A skill asks for an environment variable that steers programs or loaders."""
+
+    code = "forbidden-variable"
+
+
+class Refused(SkillhubError):
+    """A person or a policy said no, nobody was there to ask, or a need is open."""
+
+    code = "refused"
+    exit_code = 6
+
+
+class StateError(SkillhubError):
+    """The local disk, lock or store is in the way."""
+
+    code = "state"
+    exit_code = 7
+
+
+class LinkLeavesProject(StateError):
+    """A folder or file of the project is a link to somewhere outside of it."""
+
+    code = "link-leaves-project"

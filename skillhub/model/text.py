@@ -1,0 +1,47 @@
+"""Text from outside: what may be a name, and how the rest is shown without doing harm."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
+NAME_MAX = 64
+# Cc control, Cf format (bidirectional, zero width, tags), Cs lone surrogates, Co private, Cn unassigned,
+# Zl and Zp line separators: none of them may reach a terminal or a path.
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+# Characters of visible categories that nonetheless draw nothing: fillers, variation selectors.
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+
+
+def is_name(text: str) -> bool:
+    """Say whether ``text`` may name a skill or a source: ``[a-z0-9]+(-[a-z0-9]+)*``, at most 64."""
+    return len(text) <= NAME_MAX and _NAME.fullmatch(text) is not None
+
+
+def is_hidden(char: str) -> bool:
+    """Say whether ``char`` draws nothing or steers a terminal (control, bidirectional, invisible)."""
+    return unicodedata.category(char) in _HIDDEN or char in _BLANK or 0xE0100 <= ord(char) <= 0xE01EF
+
+
+def clean(text: str) -> str:
+    """Return ``text`` without any character that is hidden; a line break or tab becomes a space."""
+    if text.isascii() and text.isprintable():
+        return text
+    spaced = (" " if char in "\n\r\t\u2028\u2029" else char for char in text)
+    return "".join(char for char in spaced if not is_hidden(char))
+
+
+def quote(value: object, limit: int = 120) -> str:
+    """Return ``value`` in quotes for an error message: hidden characters as escapes, cut at ``limit``."""
+    text = value if isinstance(value, str) else repr(value)
+    cut = text[:limit]
+    shown = "".join(_escape(char) if is_hidden(char) or char in "'\\" else char for char in cut)
+    return f"'{shown}{'…' if len(text) > limit else ''}'"
+
+
+def _escape(char: str) -> str:
+    if char in "'\\":
+        return "\\" + char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{{{code:x}}}"

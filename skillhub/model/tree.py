@@ -1,0 +1,125 @@
+"""The content of a skill, whole and in memory.
+
+A skill is small, so it stays a ``Tree`` from the moment it is unpacked until a person has agreed to it:
+hashing, signature checks, scanning and questions all look at these bytes and at no disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+
+from skillhub.model.digest import Digest
+
+SKILL_MD = "SKILL.md"
+SIGNATURE = "skill.oms.sig"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file: its bytes, and whether its owner may execute it (the only mode bit that is kept)."""
+
+    data: bytes
+    executable: bool = False
+
+
+class Tree(Mapping[str, File]):
+    """Files by relative path, ``/`` between segments, sorted by the bytes of the path; no folders, no links.
+
+    A ``Tree`` promises nothing about its paths: ``archive.gather`` is the gate that lets only safe ones in.
+    """
+
+    def __init__(self, files: Mapping[str, File] | Iterable[tuple[str, File]]) -> None:
+        items = dict(files)
+        # Lone surrogates cannot come from `gather`, but a tree in a test may hold anything.
+        self._files = {path: items[path] for path in sorted(items, key=_path_bytes)}
+
+    def __getitem__(self, path: str) -> File:
+        return self._files[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __repr__(self) -> str:
+        return f"Tree({self.digest}, {len(self)} files, {self.size} bytes)"
+
+    @cached_property
+    def size(self) -> int:
+        """The bytes of all files together."""
+        return sum(len(file.data) for file in self._files.values())
+
+    @cached_property
+    def listing(self) -> Listing:
+        """One line for each file; its SHA-256 is the identity of the skill."""
+        return Listing(
+            (path, ListedFile(sha256(file.data).hexdigest(), file.executable))
+            for path, file in self._files.items()
+        )
+
+    @property
+    def digest(self) -> Digest:
+        """The ``tree`` of lock and index: SHA-256 over the text of the listing."""
+        return self.listing.digest
+
+    def without(self, paths: Iterable[str]) -> Tree:
+        """Return the tree less these paths."""
+        gone = set(paths)
+        return Tree((path, file) for path, file in self._files.items() if path not in gone)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """What a listing says of one file: its SHA-256 in hex, and its execute bit."""
+
+    sha256: str
+    executable: bool
+
+
+class Listing(Mapping[str, ListedFile]):
+    """The fingerprint of a tree, file by file: kept beside the stored tree, compared with what is on disk."""
+
+    def __init__(self, files: Iterable[tuple[str, ListedFile]]) -> None:
+        self._files = dict(sorted(files, key=lambda item: _path_bytes(item[0])))
+
+    def __getitem__(self, path: str) -> ListedFile:
+        return self._files[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    @cached_property
+    def text(self) -> bytes:
+        """``x`` or ``-``, a space, the file's SHA-256, two spaces, the path, a line feed; sorted by path bytes."""
+        lines = (
+            f"{'x' if file.executable else '-'} {file.sha256}  {path}\n" for path, file in self._files.items()
+        )
+        return "".join(lines).encode("utf-8", "surrogateescape")
+
+    @cached_property
+    def digest(self) -> Digest:
+        """SHA-256 over ``text``."""
+        return Digest.of(self.text)
+
+    @classmethod
+    def parse(cls, text: bytes) -> Listing:
+        """Return the listing that ``text`` spells; whoever trusts it compares its ``digest`` first.
+
+        Raises:
+            ValueError: a line is too short to be one. (The digest is the real check.)
+        """
+        rows = text.decode("utf-8", "surrogateescape").split("\n")[:-1]
+        if any(len(row) < 69 for row in rows):
+            raise ValueError("not a listing")
+        return cls((row[68:], ListedFile(row[2:66], row[0] == "x")) for row in rows)
+
+
+def _path_bytes(path: str) -> bytes:
+    return path.encode("utf-8", "surrogateescape")
