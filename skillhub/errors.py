@@ -124,3 +124,45 @@ class LinkLeavesProject(StateError):
     """A folder or file of the project is a link to somewhere outside of it."""
 
     code = "link-leaves-project"
+
+
+class UnsafeTransfer(SecurityError):
+    """A server that leads elsewhere than it may, or answers what nobody asked for."""
+
+    code = "unsafe-transfer"
+
+
+class BadMetadata(SecurityError):
+    """A registry's signed metadata contradicts itself."""
+
+    code = "bad-metadata"
+
+
+class BadMetadataSignature(BadMetadata):
+    """Metadata of a registry that too few of its role's keys have signed."""
+
+    code = "bad-metadata-signature"
+
+
+class MetadataExpired(BadMetadata):
+    """Metadata of a registry that is out of date: nobody refreshes it, or somebody withholds the newer."""
+
+    code = "metadata-expired"
+
+
+class Rollback(BadMetadata):
+    """Metadata of a registry that is older than what was seen before."""
+
+    code = "rollback"
+
+
+class NameNotOwned(SecurityError):
+    """A release of a name that the registry has not given to its publisher."""
+
+    code = "name-not-owned"
+
+
+class UndeclaredVariable(SecurityError):
+    """An MCP server is to be given a variable that its own skill does not declare."""
+
+    code = "undeclared-variable"
