@@ -1,0 +1,92 @@
+"""What a source offers: releases by name, and who may publish them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from skillhub.errors import NotFound
+from skillhub.model.digest import Digest
+from skillhub.model.text import quote
+from skillhub.model.version import precedence
+
+ReleaseType = Literal["archive", "skill-md"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """One version of a skill as a source offers it; a site that is no registry knows name, url and digest.
+
+    Attributes:
+        url: Where the artifact is; as written in a document, absolute once a source has handed it out.
+        digest: SHA-256 of the artifact.
+        published: UTC, ``2026-01-02T03:04:05Z``, so that texts compare as times do.
+        size: Bytes of the artifact.
+        yanked: Why no new install should choose it, or None.
+        withdrawn: Why nobody may use it any more, or None.
+    """
+
+    name: str
+    url: str
+    digest: Digest | None = None
+    type: ReleaseType = "archive"
+    version: str | None = None
+    published: str | None = None
+    size: int | None = None
+    tree: Digest | None = None
+    publisher: str | None = None
+    description: str = ""
+    requires: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    yanked: str | None = None
+    withdrawn: str | None = None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Revocation:
+    """A key or root that no longer speaks for its publisher: what it signed from ``since`` (UTC) is void."""
+
+    fingerprint: Digest
+    since: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """What a registry has admitted a publisher to: the keys (SPKI) and roots, as PEM, and the names."""
+
+    publisher: str
+    keys: tuple[str, ...] = ()
+    certificates: tuple[str, ...] = ()
+    revoked: tuple[Revocation, ...] = ()
+    names: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The releases that a source offers, newest first, and the publishers behind them."""
+
+    skills: Mapping[str, tuple[Release, ...]]
+    admissions: Mapping[str, Admission] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names offered, sorted."""
+        return tuple(sorted(self.skills))
+
+    def releases(self, name: str) -> tuple[Release, ...]:
+        """Return what is offered under ``name``, newest first.
+
+        Raises:
+            NotFound: nothing is.
+        """
+        try:
+            return self.skills[name]
+        except KeyError:
+            raise NotFound(f"there is no skill {quote(name)}") from None
+
+
+def newest_first(releases: tuple[Release, ...]) -> tuple[Release, ...]:
+    """Return these releases, all of which have a version, by descending precedence."""
+    return tuple(sorted(releases, key=lambda release: precedence(release.version or "0.0.0"), reverse=True))

@@ -1,0 +1,157 @@
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillhub.errors import FormatError, NotFound
+from skillhub.model.index import SCHEMA, parse_listing, parse_namespaces, parse_releases, parse_skill
+
+DIGEST = "sha256:" + "a" * 64
+FACTS = {"version": "1.2.0", "published": "2026-01-02T03:04:05Z", "size": 5, "tree": DIGEST}
+ENTRY = {"name": "gh-fix-ci", "type": "archive", "description": "Fixes CI", "url": "a.zip", "digest": DIGEST}
+PARSERS = [parse_listing, parse_skill, parse_releases, parse_namespaces]
+
+
+def listing(*entries, **fields):
+    return json.dumps({"$schema": SCHEMA, "skills": list(entries), **fields}).encode()
+
+
+def releases(**fields):
+    release = {
+        "name": "gh-fix-ci",
+        "sha256": "a" * 64,
+        "url": "archives/gh-fix-ci/1.2.0/x.zip",
+        **FACTS,
+        **fields,
+    }
+    return json.dumps({"publisher": "acme", "releases": [release]}).encode()
+
+
+def test_listing_of_the_specification_alone_and_with_our_fields():
+    plain = {**ENTRY, "name": "plain", "license": "MIT"}
+    index = parse_listing(listing({**ENTRY, **FACTS, "yanked": "broken"}, plain), "index.json")
+    assert index.names == ("gh-fix-ci", "plain")
+    assert index.releases("gh-fix-ci")[0].yanked == "broken"
+    assert index.releases("plain")[0].version is None
+    with pytest.raises(NotFound):
+        index.releases("absent")
+
+
+def test_unknown_type_is_skipped_with_a_warning():
+    index = parse_listing(listing({"name": "later", "type": "wasm", "description": ""}, ENTRY), "index.json")
+    assert index.names == ("gh-fix-ci",)
+    assert index.warnings == ("later: skipped, its type 'wasm' is unknown",)
+
+
+def test_version_that_is_not_semver_is_a_registrys_fault_but_not_a_sites():
+    assert parse_listing(listing({**ENTRY, "version": "v1"}), "x").releases("gh-fix-ci")[0].version is None
+    with pytest.raises(FormatError, match="SemVer"):
+        parse_releases(releases(version="v1"), "x")
+
+
+def test_text_for_a_terminal_is_stripped_of_control_characters():
+    index = parse_listing(listing({**ENTRY, "description": "a\x1b[2Jb\u202ec"}), "x")
+    assert index.releases("gh-fix-ci")[0].description == "a[2Jbc"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", "../../etc"),
+        ("name", ".."),
+        ("name", "Upper"),
+        ("name", "a" * 65),
+        ("name", "a\n"),
+        ("name", 7),
+        ("digest", "sha256:" + "A" * 64),
+        ("digest", "md5:" + "a" * 32),
+        ("digest", None),
+        ("url", ""),
+        ("url", None),
+        ("url", "file:///etc/passwd"),
+        ("url", "data:text/plain,hi"),
+        ("url", "javascript:alert(1)"),
+        ("url", "//evil.example/a.zip"),
+        ("url", "https://host\\@evil/a.zip"),
+        ("url", "a b.zip"),
+        ("url", "a\x00.zip"),
+        ("size", -1),
+        ("size", "5"),
+        ("size", 2**63),
+        ("tree", "sha256:"),
+        ("published", "yesterday"),
+        ("description", "x" * 1025),
+        ("publisher", "../acme"),
+    ],
+)
+def test_one_malformed_entry_refuses_the_whole_listing_and_names_its_path(field, value):
+    with pytest.raises(FormatError) as caught:
+        parse_listing(listing({**ENTRY, "name": "good"}, {**ENTRY, field: value}), "index.json")
+    assert "skills[1]" in caught.value.where
+
+
+def test_repeated_name_refuses_the_whole_listing():
+    with pytest.raises(FormatError, match="once"):
+        parse_listing(listing(ENTRY, ENTRY), "index.json")
+
+
+def test_key_twice_in_an_entry_is_refused():
+    data = listing(ENTRY).replace(b'"name"', b'"name": "other", "name"')
+    with pytest.raises(FormatError, match="twice"):
+        parse_listing(data, "index.json")
+
+
+def test_another_schema_is_not_processed():
+    with pytest.raises(FormatError, match="schema"):
+        parse_listing(json.dumps({"$schema": "https://x/0.9.0", "skills": []}).encode(), "index.json")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["../x.zip", "/x.zip", "https://evil.example/x.zip", "a/../../x.zip", "a//b", "a/./b", "a?b", "a%2e", ""],
+)
+def test_archive_of_a_registry_cannot_leave_it(url):
+    with pytest.raises(FormatError, match="dot segments"):
+        parse_releases(releases(url=url), "idx/acme.json")
+
+
+def test_releases_come_newest_first():
+    document = {"name": "a", "publisher": "acme", "releases": []}
+    for version in ("1.2.0", "1.10.0", "2.0.0-rc.1", "2.0.0"):
+        document["releases"].append({**FACTS, "version": version, "url": "x.zip", "digest": DIGEST})
+    found = parse_skill(json.dumps(document).encode(), "skills/a.json")
+    assert [release.version for release in found] == ["2.0.0", "2.0.0-rc.1", "1.10.0", "1.2.0"]
+    document["releases"].append(document["releases"][0])
+    with pytest.raises(FormatError, match="once"):
+        parse_skill(json.dumps(document).encode(), "skills/a.json")
+
+
+def test_one_name_two_publishers_is_refused():
+    both = {"publishers": {"acme": {"names": ["a"]}, "evil": {"names": ["a"]}}}
+    with pytest.raises(FormatError, match="once"):
+        parse_namespaces(json.dumps(both).encode(), "ns/00.json")
+
+
+@pytest.mark.parametrize("parse", PARSERS)
+@given(
+    data=st.one_of(
+        st.binary(max_size=99),
+        st.recursive(
+            st.none() | st.integers() | st.text(max_size=9),
+            lambda inner: (
+                st.lists(inner, max_size=3)
+                | st.dictionaries(
+                    st.sampled_from(["$schema", "skills", "releases", "publishers", "name", "type"]),
+                    inner,
+                    max_size=4,
+                )
+            ),
+            max_leaves=9,
+        ).map(lambda value: json.dumps(value).encode()),
+    )
+)
+def test_any_document_at_all(parse, data):
+    with contextlib.suppress(FormatError):
+        parse(data, "x")
