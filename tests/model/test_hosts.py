@@ -1,0 +1,95 @@
+import os
+
+import pytest
+
+from skillhub.errors import UsageError
+from skillhub.model import hosts
+
+HOME = os.path.join(os.sep, "home", "u")
+PROJECT = os.path.join(os.sep, "work", "p")
+
+
+def folder(name, scope, **environ):
+    path = hosts.skill_folder(hosts.host(name), scope, PROJECT, HOME, environ)
+    return path and path.replace(os.sep, "/")
+
+
+def detected(*paths, **environ):
+    there = {path.replace("/", os.sep) for path in paths}
+    return [each.id for each in hosts.detect(PROJECT, HOME, environ, there.__contains__)]
+
+
+def test_the_table_is_whole():
+    table = hosts.hosts()
+    assert len(table) == 79
+    assert all(each.id == key and each.name for key, each in table.items())
+    for each in table.values():
+        assert each.project_dir or each.user_dir
+        for path in (each.project_dir, each.user_dir, *each.other_dirs, *each.config_dirs):
+            assert path is None or ".." not in path.split("/")
+            assert path is None or not path.startswith("/")
+        assert each.user_dir is None or each.user_dir.startswith("~/")
+        assert each.reads_dot_agents == (each.project_dir == ".agents/skills")
+        if each.user_dir_env:
+            assert each.user_dir.count("/") == 2, "the variable stands for the first segment"
+
+
+def test_the_table_is_read_once_and_cannot_be_changed():
+    assert hosts.hosts() is hosts.hosts()
+    with pytest.raises(TypeError):
+        hosts.hosts()["x"] = hosts.host("codex")
+
+
+@pytest.mark.parametrize(
+    ("name", "scope", "environ", "expected"),
+    [
+        ("claude-code", "project", {}, "/work/p/.claude/skills"),
+        ("claude-code", "user", {}, "/home/u/.claude/skills"),
+        ("claude-code", "user", {"CLAUDE_CONFIG_DIR": "/etc/c"}, "/etc/c/skills"),
+        ("claude-code", "user", {"CLAUDE_CONFIG_DIR": "~/c"}, "/home/u/c/skills"),
+        ("claude-code", "user", {"CLAUDE_CONFIG_DIR": ""}, "/home/u/.claude/skills"),
+        ("claude-code", "user", {"CLAUDE_CONFIG_DIR": "relative"}, "/home/u/.claude/skills"),
+        ("claude-code", "project", {"CLAUDE_CONFIG_DIR": "/etc/c"}, "/work/p/.claude/skills"),
+        ("mistral-vibe", "user", {"VIBE_HOME": "/v"}, "/v/skills"),
+        ("codex", "project", {}, "/work/p/.agents/skills"),
+        ("codex", "user", {"CLAUDE_CONFIG_DIR": "/etc/c"}, "/home/u/.agents/skills"),
+        ("opencode", "user", {}, "/home/u/.config/opencode/skills"),
+        ("opencode", "user", {"XDG_CONFIG_HOME": "/x"}, "/x/opencode/skills"),
+        ("opencode", "user", {"XDG_CONFIG_HOME": "x"}, "/home/u/.config/opencode/skills"),
+        ("cortex", "user", {}, "/home/u/.snowflake/cortex/skills"),
+        ("openclaw", "project", {}, "/work/p/skills"),
+        ("eve", "user", {}, None),
+        ("vscode", "user", {}, "/home/u/.copilot/skills"),
+    ],
+)
+def test_the_folder_of_an_agent(name, scope, environ, expected):
+    assert folder(name, scope, **environ) == expected
+
+
+def test_an_unknown_agent_is_a_usage_error_with_names_alike():
+    with pytest.raises(UsageError) as caught:
+        hosts.host("claude")
+    assert "claude-code" in caught.value.hint
+    with pytest.raises(UsageError) as caught:
+        hosts.host("\x1b[31m")
+    assert "\x1b" not in caught.value.message
+
+
+def test_an_alias_is_the_agent():
+    assert hosts.host("vscode") is hosts.host("github-copilot")
+
+
+def test_an_agent_is_found_by_its_own_folder():
+    assert detected("/home/u/.claude") == ["claude-code"]
+    assert detected("/work/p/.claude") == ["claude-code"]
+    assert detected("/home/u/.codex") == ["codex"]
+    assert detected("/work/p/.cursor", "/home/u/.config/opencode") == ["cursor", "opencode"]
+    assert detected("/c", CLAUDE_CONFIG_DIR="/c") == ["claude-code"]
+    assert detected("/x/opencode", XDG_CONFIG_HOME="/x") == ["opencode"]
+    assert hosts.found(hosts.host("goose"), PROJECT, HOME, {}, lambda path: path.endswith("goose"))
+
+
+def test_what_is_shared_or_everyones_says_nothing_of_an_agent():
+    assert detected("/home/u/.agents", "/home/u/.config/agents", "/work/p/.agents") == []
+    assert detected("/work/p", "/work/p/", "/work/p/data", "/work/p/agent", "/work/p/skills") == []
+    assert detected("/home/u", "/home/u/.config") == []
