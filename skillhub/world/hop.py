@@ -1,0 +1,104 @@
+"""Where a request may go: each URL of a chain of redirects is judged before anything is sent."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+from skillhub.errors import UnsafeTransfer
+from skillhub.model.text import quote
+
+_PORTS = {"http": 80, "https": 443}
+# Answers with credentials of the machine itself, and is a public address all the same.
+_AZURE_WIRE_SERVER = ipaddress.ip_address("168.63.129.16")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One URL that may be asked.
+
+    Attributes:
+        origin: Scheme, host and port, as in RFC 6454.
+        target: Path and query, for the request line.
+        guarded: Whether it may lead to public addresses only, because no person named it.
+    """
+
+    url: str
+    origin: str
+    scheme: str
+    host: str
+    port: int
+    target: str
+    guarded: bool
+
+    @classmethod
+    def parse(cls, url: str, *, guarded: bool = False) -> Self:
+        """Return the hop to ``url``, an absolute http or https URL in ASCII, without user or password.
+
+        Raises:
+            UnsafeTransfer: it is anything else, such as ``file:`` or ``data:``.
+        """
+        parts = _split(url)
+        port = parts.port or _PORTS[parts.scheme]
+        host = parts.hostname or ""
+        bracketed = f"[{host}]" if ":" in host else host
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        origin = f"{parts.scheme}://{bracketed}:{port}"
+        return cls(url.partition("#")[0], origin, parts.scheme, host, port, target, guarded)
+
+    def follow(self, location: str) -> Self:
+        """Return the hop that a redirect from here to ``location`` makes.
+
+        Raises:
+            UnsafeTransfer: it leaves this origin for anything but https.
+        """
+        try:
+            url = urljoin(self.url, location)
+        except ValueError as error:
+            raise UnsafeTransfer(
+                f"expected a URL to go to, found {quote(location)}", where=self.url
+            ) from error
+        step = type(self).parse(url, guarded=self.guarded)
+        if step.origin == self.origin:
+            return step
+        if step.scheme != "https":
+            raise UnsafeTransfer(f"expected a redirect to https, found {quote(step.url)}", where=self.url)
+        return type(self).parse(step.url, guarded=True)
+
+    @property
+    def loopback(self) -> bool:
+        """Whether the host is this machine by its very name."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+def is_public(address: str) -> bool:
+    """Say whether an IP address is of the public internet: not private, link-local, loopback, metadata."""
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(parsed, ipaddress.IPv6Address):
+        inner = parsed.ipv4_mapped or parsed.sixtofour or (parsed.teredo and parsed.teredo[1])
+        if parsed in _NAT64:
+            inner = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
+        if inner:
+            return is_public(str(inner))
+    return parsed.is_global and not parsed.is_multicast and parsed != _AZURE_WIRE_SERVER
+
+
+def _split(url: str) -> SplitResult:
+    refused = UnsafeTransfer(f"expected an http or https URL, found {quote(url)}")
+    # `urlsplit` drops tabs and line feeds in silence, and a space would end the request line.
+    if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
+        raise refused
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in _PORTS and parts.hostname and parts.port != 0 and "@" not in parts.netloc
+    except ValueError as error:
+        raise refused from error
+    if not sound:
+        raise refused
+    return parts
