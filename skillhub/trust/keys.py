@@ -1,0 +1,173 @@
+"""The keys that sign skills: ECDSA on P-256 (the default) and P-384, and Ed25519. No others, RSA among them.
+
+Signatures are deterministic (RFC 6979, RFC 8032), so that signing the same tree again gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, Self, get_args
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
+from skillhub.errors import BadSignature, FormatError, UsageError
+from skillhub.model.digest import Digest
+
+Kind = Literal["p256", "p384", "ed25519"]
+_CURVES: dict[str, ec.EllipticCurve] = {"p256": ec.SECP256R1(), "p384": ec.SECP384R1()}
+_HASHES: dict[str, hashes.HashAlgorithm] = {"p256": hashes.SHA256(), "p384": hashes.SHA384()}
+_KIND_OF_CURVE: dict[str, Kind] = {"secp256r1": "p256", "secp384r1": "p384"}
+_Public = ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
+_Private = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
+_HINT = "expected are ECDSA keys on P-256 or P-384, and Ed25519 keys"
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """A key that signatures are checked with; two are equal if kind and bytes are.
+
+    Attributes:
+        der: The SubjectPublicKeyInfo (RFC 5280, 4.1.2.7), encoded anew, so that one key has one spelling.
+    """
+
+    kind: Kind
+    der: bytes = field(repr=False)
+    _key: _Public = field(repr=False, compare=False)
+
+    @classmethod
+    def load(cls, pem: bytes) -> Self:
+        """Return the public key in ``pem``.
+
+        Raises:
+            FormatError: it is no public key in PEM, or of a kind that may not sign skills.
+        """
+        try:
+            return cls.of(serialization.load_pem_public_key(pem))
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise FormatError("expected a public key in PEM", hint=_HINT) from error
+
+    @classmethod
+    def of(cls, key: object) -> Self:
+        """Return the key that ``cryptography`` holds as ``key``.
+
+        Raises:
+            FormatError: it is of a kind that may not sign skills.
+        """
+        kind: Kind
+        if isinstance(key, ed25519.Ed25519PublicKey):
+            kind = "ed25519"
+        elif isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in _KIND_OF_CURVE:
+            kind = _KIND_OF_CURVE[key.curve.name]
+        else:
+            raise FormatError("expected a key that may sign skills, found another kind", hint=_HINT)
+        spki = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+        return cls(kind, spki, key)
+
+    @cached_property
+    def pem(self) -> bytes:
+        """The SubjectPublicKeyInfo in PEM, as ``openssl`` writes it."""
+        return self._key.public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+
+    @cached_property
+    def fingerprint(self) -> Digest:
+        """SHA-256 of ``der``: the name of this key in locks and questions."""
+        return Digest.of(self.der)
+
+    @cached_property
+    def hint(self) -> Digest:
+        """SHA-256 of ``pem``: how a signature says which key it was made with."""
+        return Digest.of(self.pem)
+
+    def verify(self, signature: bytes, data: bytes) -> None:
+        """Return if this key signed ``data``; ECDSA goes with SHA-256 on P-256, with SHA-384 on P-384.
+
+        Either of the two ``s`` that satisfy ECDSA is accepted, as FIPS 186-5 has it: OpenSSL makes both, and
+        the signature's own bytes are bound by the digest of the tree.
+
+        Raises:
+            BadSignature: ``wrong-signature``, or ``signature-encoding`` if it is no DER (X.690, 10).
+        """
+        try:
+            if isinstance(self._key, ed25519.Ed25519PublicKey):
+                self._key.verify(signature, data)
+            else:
+                decode_dss_signature(signature)
+                self._key.verify(signature, data, ec.ECDSA(_HASHES[self.kind]))
+        except InvalidSignature as error:
+            message = f"expected a signature by the {self.kind} key {self.fingerprint}, found another"
+            raise BadSignature("wrong-signature", message) from error
+        except ValueError as error:
+            raise BadSignature("signature-encoding", "expected an ECDSA signature in DER") from error
+
+
+class PrivateKey:
+    """A key that signs; it never shows its secret in ``repr``."""
+
+    def __init__(self, key: _Private) -> None:
+        self._key = key
+        self.public = PublicKey.of(key.public_key())
+
+    @classmethod
+    def generate(cls, kind: Kind = "p256") -> Self:
+        """Return a new random key.
+
+        Raises:
+            UsageError: there is no such kind.
+        """
+        if kind not in get_args(Kind):
+            raise UsageError(f"expected one of {', '.join(get_args(Kind))} as the kind of key")
+        if kind == "ed25519":
+            return cls(ed25519.Ed25519PrivateKey.generate())
+        return cls(ec.generate_private_key(_CURVES[kind]))
+
+    @classmethod
+    def from_seed(cls, seed: bytes, kind: Kind = "p256") -> Self:
+        """Return the key of a public test fixture: the seed is the scalar (big-endian), or Ed25519's secret.
+
+        Raises:
+            ValueError: the seed is zero, too large for the curve, or for Ed25519 not 32 bytes.
+        """
+        if kind == "ed25519":
+            return cls(ed25519.Ed25519PrivateKey.from_private_bytes(seed))
+        return cls(ec.derive_private_key(int.from_bytes(seed), _CURVES[kind]))
+
+    @classmethod
+    def load(cls, pem: bytes, passphrase: bytes | None = None) -> Self:
+        """Return the private key in ``pem`` (PKCS #8, or the older forms that OpenSSL writes).
+
+        Raises:
+            UsageError: it is encrypted and there is no passphrase, or the other way round.
+            FormatError: it is no private key in PEM, of a kind that may not sign, or has another passphrase.
+        """
+        try:
+            key = serialization.load_pem_private_key(pem, passphrase)
+        except TypeError as error:
+            found = "none for an encrypted key" if passphrase is None else "one for a key without"
+            raise UsageError(f"expected a passphrase where the key has one, found {found}") from error
+        except (ValueError, UnsupportedAlgorithm) as error:
+            hint = _HINT if passphrase is None else "is the passphrase the right one?"
+            raise FormatError("expected a private key in PEM", hint=hint) from error
+        if not isinstance(key, _Private):
+            raise FormatError("expected a key that may sign skills, found another kind", hint=_HINT)
+        return cls(key)
+
+    def pem(self, passphrase: bytes | None = None) -> bytes:
+        """Return it as PKCS #8 in PEM, encrypted if there is a passphrase."""
+        encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
+        if passphrase:
+            encryption = serialization.BestAvailableEncryption(passphrase)
+        return self._key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption
+        )
+
+    def sign(self, data: bytes) -> bytes:
+        """Return the signature of ``data``, the same each time: DER for ECDSA, 64 bytes for Ed25519."""
+        if isinstance(self._key, ed25519.Ed25519PrivateKey):
+            return self._key.sign(data)
+        return self._key.sign(data, ec.ECDSA(_HASHES[self.public.kind], deterministic_signing=True))
