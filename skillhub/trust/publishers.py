@@ -1,0 +1,145 @@
+"""Who may sign skills, and what a skill's signature is worth by that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from skillhub.errors import BadSignature
+from skillhub.model.digest import Digest
+from skillhub.model.signer import Signer
+from skillhub.model.tree import SIGNATURE, Tree
+from skillhub.trust import oms, x509
+from skillhub.trust.keys import PublicKey
+from skillhub.trust.oms import Envelope
+from skillhub.trust.x509 import Certificate
+
+
+@dataclass(frozen=True)
+class Publisher:
+    """A publisher that somebody vouches for: a person who pinned it, or a registry's ``ns``.
+
+    Attributes:
+        keys: The keys it signs with.
+        roots: The roots that certify its signers.
+        sources: The sources it is trusted for; empty = all, local folders among them.
+        revoked: Keys whose signatures are broken by now, bare or in a certificate of the chain.
+    """
+
+    name: str
+    keys: tuple[PublicKey, ...] = ()
+    roots: tuple[Certificate, ...] = ()
+    sources: tuple[str, ...] = ()
+    revoked: tuple[PublicKey, ...] = ()
+
+    def covers(self, source: str | None) -> bool:
+        """Say whether it is trusted for ``source``; ``None`` is a local path, which nobody is narrowed to."""
+        return not self.sources or source in self.sources
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a signature is worth; a broken one never gets here.
+
+    Attributes:
+        status: ``valid`` by a publisher trusted for the source, ``untrusted`` by somebody nobody pinned.
+        tree: What was signed: the skill less the files that its signature ignores.
+        signer: Who is proven to have signed. ``None`` with ``untrusted``: the key, or the root that the chain
+            leads to, is not at hand, so nothing is proven, and no yes of a person can pin it; it takes
+            ``publisher trust``.
+        claim: The SHA-256 of the PEM file of the key that is said to have signed, where that is all there is.
+        expired: A certificate is past its time, which is borne for the locked tree alone: say it.
+    """
+
+    status: Literal["valid", "untrusted", "unsigned"]
+    tree: Tree
+    signer: Signer | None = None
+    claim: Digest | None = None
+    expired: bool = False
+
+
+def judge(
+    tree: Tree,
+    publishers: Iterable[Publisher],
+    source: str | None,
+    now: datetime,
+    locked: Digest | None = None,
+) -> Verdict:
+    """Return what the signature of ``tree`` is worth to somebody who trusts ``publishers``.
+
+    Args:
+        tree: The skill, as unpacked.
+        publishers: Whom the user or the registry vouches for; the first that fits names the signer.
+        source: The alias or URL that the skill came from; ``None`` for a local path.
+        now: The time, with its zone, that certificates must be valid at.
+        locked: The tree that the lock has for this skill: for it alone an expired certificate is borne.
+
+    Raises:
+        BadSignature: the signature is malformed, does not fit the tree, was not made by whom it says, by a
+            key that is ``revoked``, or with a certificate that is unsound or past its time
+            (``certificate-expired``).
+    """
+    envelope = oms.read(tree)
+    if envelope is None:
+        return Verdict("unsigned", tree)
+    publishers = tuple(publishers)
+    revoked = {key for publisher in publishers for key in publisher.revoked}
+    trusted = tuple(publisher for publisher in publishers if publisher.covers(source))
+    if not envelope.chain:
+        return _by_key(envelope, trusted, revoked)
+    verdict = _by_certificate(envelope, trusted, revoked, now)
+    if verdict.expired and envelope.tree.digest != locked:
+        message = f"expected a certificate that is still valid at {now:%Y-%m-%d}, found one that has expired"
+        raise BadSignature("certificate-expired", message, where=SIGNATURE)
+    return verdict
+
+
+def _by_key(envelope: Envelope, trusted: tuple[Publisher, ...], revoked: set[PublicKey]) -> Verdict:
+    owners = {key: publisher.name for publisher in reversed(trusted) for key in publisher.keys}
+    key = _maker(envelope, {*owners, *revoked})
+    if key is None:
+        return Verdict("untrusted", envelope.tree, claim=envelope.hint)
+    if key in revoked:
+        raise _revoked(key)
+    return Verdict("valid", envelope.tree, Signer("key", key.fingerprint, owners[key]))
+
+
+def _by_certificate(
+    envelope: Envelope, trusted: tuple[Publisher, ...], revoked: set[PublicKey], now: datetime
+) -> Verdict:
+    leaf = envelope.chain[0]
+    envelope.prove(leaf.key)
+    owners = {root: publisher.name for publisher in reversed(trusted) for root in publisher.roots}
+    path = x509.verify(envelope.chain, owners, now)
+    for certificate in envelope.chain:
+        if certificate.key in revoked:
+            raise _revoked(certificate.key)
+    if path.root is None:
+        return Verdict("untrusted", envelope.tree, expired=path.expired)
+    owner = owners.get(path.root)
+    signer = Signer("certificate", path.root.fingerprint, owner or leaf.subject)
+    return Verdict("valid" if owner else "untrusted", envelope.tree, signer, expired=path.expired)
+
+
+def _maker(envelope: Envelope, known: set[PublicKey]) -> PublicKey | None:
+    """Return which of the ``known`` keys made the signature; a key that it names must have."""
+    for key in known:
+        if key.hint == envelope.hint:
+            envelope.prove(key)
+            return key
+    for key in known:
+        try:
+            envelope.prove(key)
+        except BadSignature as error:
+            if error.reason == "wrong-hint":
+                raise
+        else:
+            return key
+    return None
+
+
+def _revoked(key: PublicKey) -> BadSignature:
+    message = f"a signature by the key {key.fingerprint}, which its publisher has revoked"
+    return BadSignature("revoked", message, where=SIGNATURE)

@@ -1,0 +1,206 @@
+import json
+import time
+from base64 import b64decode
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fixtures.attacks_oms.forge import (
+    KEY,
+    LEAF,
+    MIDDLE,
+    ROOT,
+    TREE,
+    bundle,
+    chain,
+    leaf_key,
+    signed,
+    statement,
+)
+from skillhub.errors import BadSignature, UsageError
+from skillhub.model.tree import SIGNATURE, File, Tree
+from skillhub.trust import oms, x509
+from skillhub.trust.keys import PrivateKey
+
+
+def with_signature(tree, data):
+    return Tree({**tree, SIGNATURE: File(data)})
+
+
+def payload_of(data):
+    return json.loads(b64decode(json.loads(data)["dsseEnvelope"]["payload"]))
+
+
+def test_skill_without_a_signature_has_none():
+    assert oms.read(TREE) is None
+
+
+def test_signature_in_a_folder_is_not_the_skills():
+    assert oms.read(Tree({**TREE, "scripts/skill.oms.sig": File(b"{}")})) is None
+
+
+@pytest.mark.parametrize("kind", ["p256", "p384", "ed25519"])
+def test_what_is_signed_is_proven_by_its_key_alone(kind):
+    key = PrivateKey.from_seed(bytes(31) + b"\7", kind)
+    tree = with_signature(TREE, oms.sign(TREE, "forged", key))
+    envelope = oms.read(tree)
+    envelope.prove(key.public)
+    assert envelope.tree is tree
+    assert envelope.hint == key.public.hint
+    with pytest.raises(BadSignature):
+        envelope.prove(PrivateKey.from_seed(bytes(31) + b"\x08", kind).public)
+
+
+def test_signing_again_gives_the_same_bytes():
+    first = oms.sign(TREE, "forged", KEY)
+    assert first == oms.sign(TREE, "forged", KEY)
+    assert first == oms.sign(with_signature(TREE, first), "forged", KEY)
+
+
+def test_statement_is_the_one_of_the_specification():
+    data = oms.sign(TREE, "forged", KEY)
+    assert payload_of(data) == statement()
+    assert set(json.loads(data)) == {"mediaType", "verificationMaterial", "dsseEnvelope"}
+
+
+def test_certificate_goes_into_the_bundle_and_no_hint():
+    made = tuple(x509.parse(der) for der in chain(LEAF, MIDDLE, ROOT))
+    tree = with_signature(TREE, oms.sign(TREE, "forged", leaf_key(), made))
+    envelope = oms.read(tree)
+    assert (envelope.chain, envelope.hint) == (made, None)
+    envelope.prove(made[0].key)
+
+
+def test_signing_with_a_certificate_of_another_key_is_refused():
+    made = tuple(x509.parse(der) for der in chain(LEAF, MIDDLE, ROOT))
+    with pytest.raises(UsageError, match="certificate of the signing key"):
+        oms.sign(TREE, "forged", KEY, made)
+
+
+def test_signing_what_is_no_skill_is_refused():
+    with pytest.raises(UsageError, match=r"SKILL\.md"):
+        oms.sign(TREE.without(["SKILL.md"]), "forged", KEY)
+
+
+def test_ignored_files_are_dropped_and_not_kept_unsigned():
+    litter = {".gitignore": File(b"*.pyc"), ".github/workflows/ci.yml": File(b"on: push")}
+    tree = Tree({**TREE, **litter})
+    envelope = oms.read(with_signature(tree, oms.sign(tree, "forged", KEY)))
+    assert set(envelope.tree) == {*TREE, SIGNATURE}
+
+
+def test_only_what_is_ignored_by_name_is_dropped():
+    made = statement()
+    made["predicate"]["serialization"]["ignore_paths"] = ["cache", "skill.oms.sig"]
+    tree = signed(bundle(made), Tree({**TREE, "cache/a/b": File(b""), "cache": File(b"")}))
+    assert set(oms.read(tree).tree) == {*TREE, SIGNATURE}
+    for path in ("cached", "scripts/cache", "Cache", ".gitignore"):
+        with pytest.raises(BadSignature) as caught:
+            oms.read(signed(bundle(made), Tree({**TREE, path: File(b"")})))
+        assert caught.value.reason == "extra-file"
+
+
+def test_statement_without_ignored_paths_ignores_nothing():
+    made = statement()
+    del made["predicate"]["serialization"]["ignore_paths"]
+    assert oms.read(signed(bundle(made))).tree.keys() == {*TREE, SIGNATURE}
+
+
+def test_links_that_were_followed_when_signing_are_files_by_now():
+    made = statement()
+    made["predicate"]["serialization"]["allow_symlinks"] = True
+    assert oms.read(signed(bundle(made))) is not None
+
+
+def test_resources_in_the_order_of_the_reference_and_with_fields_of_their_own():
+    made = statement()
+    made["predicate"]["resources"][0]["annotations"] = {"a": 1}
+    assert oms.read(signed(bundle(made))) is not None
+
+
+def test_execute_bit_is_not_covered():
+    tree = signed(bundle())
+    flipped = Tree({path: File(file.data, not file.executable) for path, file in tree.items()})
+    assert oms.read(flipped).tree.digest != tree.digest
+
+
+def test_largest_skill_can_be_signed():
+    many = {f"{'é' * 500}/{i}.md": File(b"%d" % i) for i in range(1999)}
+    tree = Tree({"SKILL.md": TREE["SKILL.md"], **many})
+    assert oms.read(with_signature(tree, oms.sign(tree, "big", KEY))) is not None
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_at_all_as_a_signature(data):
+    with pytest.raises(BadSignature):
+        oms.read(signed(data))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def places(value, path=()):
+    """Yield the path of every value in a JSON document."""
+    yield path
+    children = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    for key, child in children:
+        yield from places(child, (*path, key))
+
+
+def put(document, path, value):
+    copy = json.loads(json.dumps(document))
+    spot = copy
+    for key in path[:-1]:
+        spot = spot[key]
+    if not path:
+        return value
+    spot[path[-1]] = value
+    return copy
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_any_value_in_any_place_is_refused_or_changes_nothing(data):
+    """Every way to read a document with one value replaced ends in BadSignature or in the whole tree."""
+    if data.draw(st.booleans()):
+        document = put(bundle(), data.draw(st.sampled_from(list(places(bundle())))), data.draw(JSON))
+    else:
+        said = put(statement(), data.draw(st.sampled_from(list(places(statement())))), data.draw(JSON))
+        document = bundle(said if isinstance(said, dict) else json.dumps(said).encode())
+    tree = signed(json.dumps(document).encode())
+    try:
+        envelope = oms.read(tree)
+    except BadSignature as error:
+        assert error.message.isprintable()
+    else:
+        assert envelope.tree == tree
+
+
+def test_nesting_just_short_of_the_parsers_limit_is_refused_like_any():
+    for depth in range(700, 1000, 7):
+        deep = "[" * depth + "]" * depth
+        text = json.dumps(bundle()).replace('"application/vnd.in-toto+json"', deep)
+        with pytest.raises(BadSignature):
+            oms.read(signed(text.encode()))
+
+
+def test_a_thousand_small_skills_are_read_and_proven_in_a_moment():
+    trees = []
+    for number in range(200):
+        files = {f"f{i}.md": File(b"%d %d" % (number, i)) for i in range(4)}
+        tree = Tree({"SKILL.md": TREE["SKILL.md"], **files})
+        trees.append(with_signature(tree, oms.sign(tree, "small", KEY)))
+    for tree in trees:
+        assert tree.listing
+    start = time.process_time()
+    for tree in trees:
+        oms.read(tree).prove(KEY.public)
+    # 0.25 s for a thousand on an idle machine; four times that for a busy one.
+    assert (time.process_time() - start) * 5 < 1

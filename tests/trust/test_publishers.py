@@ -1,0 +1,171 @@
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from fixtures.attacks_oms.forge import (
+    CODE,
+    KEY,
+    LEAF,
+    MIDDLE,
+    NOW,
+    OTHER_KEY,
+    ROOT,
+    TREE,
+    bundle,
+    chain,
+    leaf_key,
+    signed,
+)
+from skillhub.errors import BadSignature
+from skillhub.model.signer import Signer
+from skillhub.model.tree import File, Tree
+from skillhub.trust import oms, x509
+from skillhub.trust.publishers import Publisher, judge
+
+CHAIN = chain(LEAF, MIDDLE, ROOT)
+ROOT_CERTIFICATE = x509.parse(CHAIN[-1])
+BY_KEY = signed(bundle())
+BY_CERTIFICATE = signed(bundle(key=leaf_key(), chain=CHAIN))
+SUBJECT = "CN=leaf,O=Forge"
+
+
+def reason(tree, publishers=(), source=None, now=NOW, locked=None):
+    with pytest.raises(BadSignature) as caught:
+        judge(tree, publishers, source, now, locked)
+    return caught.value.reason
+
+
+def test_unsigned():
+    verdict = judge(TREE, (), None, NOW)
+    assert (verdict.status, verdict.signer, verdict.tree) == ("unsigned", None, TREE)
+
+
+def test_key_of_a_trusted_publisher():
+    verdict = judge(BY_KEY, [Publisher("acme", keys=(OTHER_KEY.public, KEY.public))], None, NOW)
+    assert (verdict.status, verdict.expired) == ("valid", False)
+    assert verdict.signer == Signer("key", KEY.public.fingerprint, "acme")
+
+
+def test_unknown_key_is_only_claimed_and_nobody_is_proven():
+    verdict = judge(BY_KEY, [Publisher("acme", keys=(OTHER_KEY.public,))], None, NOW)
+    assert (verdict.status, verdict.signer, verdict.claim) == ("untrusted", None, KEY.public.hint)
+
+
+def test_signature_of_an_unknown_key_must_fit_the_tree_all_the_same():
+    assert reason(Tree({**BY_KEY, "evil.py": File(b"")})) == "extra-file"
+
+
+def test_root_of_a_trusted_publisher():
+    verdict = judge(BY_CERTIFICATE, [Publisher("acme", roots=(ROOT_CERTIFICATE,))], None, NOW)
+    assert verdict.status == "valid"
+    assert verdict.signer == Signer("certificate", ROOT_CERTIFICATE.fingerprint, "acme")
+
+
+def test_sound_chain_that_nobody_pinned_names_its_subject_and_its_own_root():
+    verdict = judge(BY_CERTIFICATE, (), None, NOW)
+    assert verdict.status == "untrusted"
+    assert verdict.signer == Signer("certificate", ROOT_CERTIFICATE.fingerprint, SUBJECT)
+
+
+def test_root_that_borrows_the_name_of_the_pinned_one_is_another():
+    false = chain(LEAF, MIDDLE, replace(ROOT, seed="thief"))
+    tree = signed(bundle(key=leaf_key(), chain=false))
+    verdict = judge(tree, [Publisher("acme", roots=(ROOT_CERTIFICATE,))], None, NOW)
+    assert verdict.status == "untrusted"
+    assert verdict.signer.fingerprint == x509.parse(false[-1]).fingerprint != ROOT_CERTIFICATE.fingerprint
+
+
+@pytest.mark.parametrize("length", [1, 2])
+def test_chain_without_its_root(length):
+    tree = signed(bundle(key=leaf_key(), chain=chain(LEAF, MIDDLE, ROOT)[:length]))
+    pinned = (Publisher("acme", roots=(ROOT_CERTIFICATE, x509.parse(CHAIN[1]))),)
+    assert judge(tree, pinned, None, NOW).status == "valid"
+    stranger = judge(tree, (), None, NOW)
+    assert (stranger.status, stranger.signer) == ("untrusted", None)
+
+
+def test_intermediate_may_be_pinned_as_root():
+    middle = x509.parse(CHAIN[1])
+    verdict = judge(BY_CERTIFICATE, [Publisher("acme", roots=(middle,))], None, NOW)
+    assert (verdict.status, verdict.signer.fingerprint) == ("valid", middle.fingerprint)
+
+
+@pytest.mark.parametrize("tree", [BY_KEY, BY_CERTIFICATE], ids=["key", "certificate"])
+def test_narrowed_publisher_is_trusted_for_its_source_alone(tree):
+    acme = Publisher("acme", keys=(KEY.public,), roots=(ROOT_CERTIFICATE,), sources=("github", "hub"))
+    assert judge(tree, [acme], "hub", NOW).status == "valid"
+    assert judge(tree, [acme], "elsewhere", NOW).status == "untrusted"
+    assert judge(tree, [acme], None, NOW).status == "untrusted"
+
+
+def test_local_path_counts_for_whoever_is_not_narrowed():
+    assert judge(BY_KEY, [Publisher("acme", keys=(KEY.public,))], None, NOW).status == "valid"
+
+
+def test_first_publisher_that_fits_names_the_signer():
+    first, second = Publisher("first", keys=(KEY.public,)), Publisher("second", keys=(KEY.public,))
+    assert judge(BY_KEY, [first, second], None, NOW).signer.identity == "first"
+    narrowed = replace(first, sources=("hub",))
+    assert judge(BY_KEY, [narrowed, second], None, NOW).signer.identity == "second"
+
+
+def test_revoked_key_is_broken_whoever_trusts_it():
+    acme = Publisher("acme", keys=(KEY.public,))
+    gone = Publisher("ns", revoked=(KEY.public,), sources=("elsewhere",))
+    assert reason(BY_KEY, [acme, gone]) == "revoked"
+    assert reason(BY_KEY, [gone]) == "revoked"
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_revoked_key_in_a_chain(place):
+    revoked = x509.parse(CHAIN[place]).key
+    acme = Publisher("acme", roots=(ROOT_CERTIFICATE,), revoked=(revoked,))
+    assert reason(BY_CERTIFICATE, [acme]) == "revoked"
+
+
+def test_changed_byte_under_a_certificate():
+    assert reason(Tree({**BY_CERTIFICATE, "SKILL.md": File(b"evil")})) == "changed-file"
+
+
+def test_signature_by_another_key_than_the_leafs():
+    tree = signed(bundle(key=leaf_key("thief"), chain=CHAIN))
+    assert reason(tree, [Publisher("acme", roots=(ROOT_CERTIFICATE,))]) == "wrong-signature"
+    assert reason(tree) == "wrong-signature"
+
+
+def test_chain_beside_the_signature_of_a_trusted_key_does_not_help():
+    tree = signed(bundle(key=KEY, chain=CHAIN))
+    assert reason(tree, [Publisher("acme", keys=(KEY.public,))]) == "wrong-signature"
+
+
+def test_expired_certificate_is_borne_for_the_locked_tree_alone():
+    acme = [Publisher("acme", roots=(ROOT_CERTIFICATE,))]
+    late = NOW + timedelta(days=31)
+    assert reason(BY_CERTIFICATE, acme, now=late) == "certificate-expired"
+    assert reason(BY_CERTIFICATE, acme, now=late, locked=TREE.digest) == "certificate-expired"
+    verdict = judge(BY_CERTIFICATE, acme, None, late, locked=BY_CERTIFICATE.digest)
+    assert (verdict.status, verdict.expired) == ("valid", True)
+
+
+def test_validity_ends_with_its_last_second():
+    acme = [Publisher("acme", roots=(ROOT_CERTIFICATE,))]
+    assert judge(BY_CERTIFICATE, acme, None, NOW + timedelta(days=30)).expired is False
+    assert reason(BY_CERTIFICATE, acme, now=NOW + timedelta(days=30, seconds=1)) == "certificate-expired"
+    assert judge(BY_CERTIFICATE, acme, None, NOW - timedelta(days=30)).expired is False
+    early = NOW - timedelta(days=30, seconds=1)
+    assert reason(BY_CERTIFICATE, acme, now=early) == "certificate-not-yet-valid"
+
+
+def test_dropped_files_are_not_in_the_tree_of_the_verdict():
+    tree = Tree({**TREE, ".gitignore": File(b"*.pyc")})
+    whole = signed(oms.sign(tree, "forged", KEY), tree)
+    verdict = judge(whole, [Publisher("acme", keys=(KEY.public,))], None, NOW)
+    assert ".gitignore" not in verdict.tree
+    assert verdict.tree.digest == judge(verdict.tree, (), None, NOW).tree.digest
+
+
+def test_certificate_for_code_signing_is_welcome():
+    made = chain(replace(LEAF, purposes=CODE), MIDDLE, ROOT)
+    tree = signed(bundle(key=leaf_key(), chain=made))
+    assert judge(tree, [Publisher("acme", roots=(ROOT_CERTIFICATE,))], None, NOW).status == "valid"

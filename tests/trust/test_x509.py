@@ -1,0 +1,160 @@
+import contextlib
+import subprocess
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from cryptography import x509 as c
+from cryptography.x509.oid import NameOID
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fixtures.attacks_oms import chains
+from fixtures.attacks_oms.forge import LEAF, MIDDLE, NOW, ROOT, chain
+from skillhub.errors import BadSignature, FormatError, SkillhubError
+from skillhub.trust import x509
+
+SOUND = chain(LEAF, MIDDLE, ROOT)
+BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+# What RFC 5280 leaves open and we refuse: OpenSSL accepts these chains.
+STRICTER = {
+    "intermediate for web servers",
+    "certificate of a web server",
+    "leaf for key agreement",
+    "leaf without key usage",
+    "intermediate without key usage",
+    "leaf on another curve",
+    "RSA leaf",
+    "subject that steers the terminal",
+    "subject with an escape",
+    "leaf without a subject",
+    "CA as leaf",
+    "root as leaf",
+    "SHA-224 in the leaf's signature",
+    "issuers out of order",
+    "stranger after the root",
+    "chain of ten",
+    "leaf that certifies itself",
+    "bytes after the leaf",
+    "policy constraints in the intermediate",
+}
+
+
+def certificates(*made):
+    return tuple(x509.parse(der) for der in made)
+
+
+def test_sound_chain_ends_at_the_pinned_root():
+    made = certificates(*SOUND)
+    assert x509.verify(made, [made[2]], NOW) == x509.Path(made[2], expired=False)
+
+
+def test_ed25519_and_p256_certificates_go_together():
+    made = certificates(*chain(LEAF, replace(MIDDLE, seed="ed:middle"), ROOT))
+    assert x509.verify(made, [made[2]], NOW).root == made[2]
+
+
+def test_fingerprint_is_the_one_that_openssl_shows():
+    certificate = x509.parse(SOUND[0])
+    ask = ["openssl", "x509", "-noout", "-fingerprint", "-sha256"]
+    shown = subprocess.run(ask, input=certificate.pem, check=True, capture_output=True).stdout.decode()
+    assert shown.strip().rpartition("=")[2].replace(":", "").lower() == certificate.fingerprint.hex
+
+
+def test_certificates_are_read_from_pem_in_order():
+    made = certificates(*SOUND)
+    assert x509.load(b"".join(certificate.pem for certificate in made)) == made
+
+
+@pytest.mark.parametrize("pem", [b"", b"not PEM", SOUND[0], f"{BEGIN}\nAA==\n{END}\n".encode()])
+def test_what_is_no_certificate_in_pem_is_a_format_error(pem):
+    with pytest.raises(FormatError, match="certificates in PEM"):
+        x509.load(pem)
+
+
+def test_permitted_names_are_permitted():
+    forge = c.DirectoryName(c.Name([c.NameAttribute(NameOID.ORGANIZATION_NAME, "forge")]))
+    bears = c.SubjectAlternativeName([c.RFC822Name("a@Mail.good.example"), c.DNSName("x.good.example")])
+    permitted = [forge, c.RFC822Name(".good.example"), c.DNSName("good.example")]
+    constraints = c.NameConstraints(permitted, [c.UniformResourceIdentifier("other.example")])
+    made = certificates(
+        *chain(replace(LEAF, extra=((bears, False),)), MIDDLE, replace(ROOT, extra=((constraints, True),)))
+    )
+    assert x509.verify(made, [made[2]], NOW).expired is False
+
+
+def test_path_length_counts_what_stands_between():
+    made = certificates(*chain(LEAF, MIDDLE, replace(ROOT, path_length=1)))
+    assert x509.verify(made, [made[2]], NOW).root == made[2]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_each_certificate_of_the_path_can_expire(place):
+    certs = [LEAF, MIDDLE, ROOT]
+    certs[place] = replace(certs[place], end=NOW - timedelta(seconds=1))
+    made = certificates(*chain(*certs))
+    assert x509.verify(made, [made[2]], NOW).expired is True
+
+
+def test_what_stands_above_the_pinned_certificate_need_not_be_valid():
+    made = certificates(*chain(LEAF, MIDDLE, replace(ROOT, end=NOW - timedelta(days=1))))
+    assert x509.verify(made, [made[1]], NOW) == x509.Path(made[1], expired=False)
+
+
+def test_malformed_extension_is_refused():
+    purposes = c.UnrecognizedExtension(c.ObjectIdentifier("2.5.29.37"), b"\x30\x03\x01\x01")
+    der = chain(replace(LEAF, extra=((purposes, False),)))
+    with pytest.raises(BadSignature) as caught:
+        x509.parse(der[0])
+    assert caught.value.reason == "certificate"
+
+
+def test_huge_certificate_is_refused_before_it_is_parsed():
+    with pytest.raises(BadSignature, match="at most"):
+        x509.parse(SOUND[0] + bytes(70_000))
+
+
+@given(st.data())
+def test_any_byte_of_a_certificate_may_change(data):
+    made = bytearray(SOUND[0])
+    for _ in range(data.draw(st.integers(1, 3))):
+        made[data.draw(st.integers(0, len(made) - 1))] = data.draw(st.integers(0, 255))
+    if bytes(made) == SOUND[0]:
+        return
+    with pytest.raises(SkillhubError):
+        x509.verify((x509.parse(bytes(made)), *certificates(*SOUND[1:])), certificates(SOUND[2]), NOW)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_at_all_as_a_certificate(data):
+    with pytest.raises(SkillhubError):
+        x509.parse(data)
+    with contextlib.suppress(SkillhubError):
+        x509.load(data)
+
+
+@pytest.mark.parametrize("case", list(chains.cases()), ids=lambda case: case.name)
+def test_openssl_refuses_the_same_chains(case, tmp_path):
+    accepted = openssl_accepts(tmp_path, case.chain, case.root)
+    assert accepted == (case.name in STRICTER)
+
+
+def test_openssl_accepts_the_sound_chain(tmp_path):
+    assert openssl_accepts(tmp_path, SOUND, SOUND[-1])
+
+
+def openssl_accepts(folder, made, root):
+    def pem(der):
+        return subprocess.run(
+            ["openssl", "x509", "-inform", "DER"], input=der, capture_output=True, check=False
+        ).stdout
+
+    (folder / "leaf.pem").write_bytes(pem(made[0]))
+    (folder / "root.pem").write_bytes(pem(root))
+    (folder / "others.pem").write_bytes(b"".join(pem(der) for der in made[1:]))
+    when = str(int(NOW.timestamp()))
+    command = ["openssl", "verify", "-no-CApath", "-no-CAstore", "-attime", when]
+    command += ["-CAfile", "root.pem", "-untrusted", "others.pem", "leaf.pem"]
+    if len(made) == 1:
+        command = [part for part in command if part not in ("-untrusted", "others.pem")]
+    return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
