@@ -1,0 +1,12 @@
+"""Archive bytes and trees, one to the other: pure functions that touch no disk.
+
+Folders and git trees are no archives but obey the same rules: their readers go through ``gather`` too.
+"""
+
+from skillhub.archive.entry import Entry, Kind, Limits, kind_of
+from skillhub.archive.gather import Unpacked, gather
+from skillhub.archive.pack import pack
+from skillhub.archive.paths import check_path
+from skillhub.archive.unpack import unpack
+
+__all__ = ["Entry", "Kind", "Limits", "Unpacked", "check_path", "gather", "kind_of", "pack", "unpack"]

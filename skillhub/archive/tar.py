@@ -1,0 +1,156 @@
+"""Tar bytes, gzipped, to entries (POSIX.1-2017 ustar and pax, GNU, and the v7 that came before)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, NamedTuple
+
+from skillhub.archive.entry import Entry, Limits, executable, unsafe
+from skillhub.archive.inflate import MAGIC, Gunzipped
+from skillhub.archive.pax import GLOBAL, LONG_LINK, LONG_NAME, PAX, Pending
+from skillhub.model.text import quote
+from skillhub.model.tree import File
+
+_BLOCK: Final = 512
+_ZEROS: Final = bytes(_BLOCK)
+_PADDING: Final = 64 << 10
+
+_FILE: Final = b"0"
+_OLD_FILE: Final = b"\0"  # of v7, where a folder was a name that ends in a slash
+_FOLDER: Final = b"5"
+_PLAIN: Final = frozenset({_FILE, _OLD_FILE, _FOLDER})
+_LINKS: Final = frozenset({b"1", b"2"})
+_ABOUT_THE_NEXT: Final = frozenset({PAX, GLOBAL, LONG_NAME, LONG_LINK})
+
+# name, mode, uid, gid, size, mtime, checksum, type, link, magic and version, owner, group, device, prefix
+_FORM: Final = Struct("100s8s16x12s12x8sc100x8s80x155s12x")
+_POSIX: Final = b"ustar\0"
+_GNU: Final = b"ustar  \0"
+_V7: Final = bytes(8)
+_BINARY: Final = 0x80
+_BINARY_BYTES: Final = 4  # more are no size of a skill's file
+_OCTAL: Final = re.compile(rb" *([0-7]+)[ \0]*")
+
+
+class _Header(NamedTuple):
+    name: bytes
+    mode: int
+    size: int
+    type: bytes
+
+
+def read_tar(data: bytes, limits: Limits) -> Iterator[Entry]:
+    """Yield the entries of a gzipped tar, inflating no further than the one asked for.
+
+    Raises:
+        FormatError: it does not begin as gzip does.
+        UnsafeArchive: a reason of the families kinds, tar, names and limits.
+    """
+    stream = Gunzipped(data, limits.stream)
+    pending = Pending()
+    count = total = 0
+    seen_root = False
+    while (header := _next_header(stream)) is not None:
+        if header.type in _ABOUT_THE_NEXT:
+            pending.expect(header.type, header.size)
+            pending.take(header.type, _body(stream, header.size))
+            continue
+        count, total = count + 1, total + header.size
+        path = _path(header, pending)
+        if count > limits.entries:
+            raise unsafe("too-many-files", f"at most {limits.entries} entries, found more", path)
+        if total > limits.total:
+            raise unsafe("too-large", f"a skill has at most {limits.total} bytes unpacked", path)
+        entry = _entry(header, path, stream)
+        if entry.path == "." and entry.file is None and not seen_root:
+            seen_root = True
+        else:
+            yield Entry(entry.path.removeprefix("./"), entry.file)
+        pending = Pending()
+    if pending.count:
+        raise unsafe("tar-header", "expected an entry after the header that speaks of it")
+    _check_end(stream)
+
+
+def _next_header(stream: Gunzipped) -> _Header | None:
+    """Return the next header, or None at the end marker: two blocks of zeros."""
+    block = stream.read(_BLOCK)
+    if block == _ZEROS:
+        if stream.read(_BLOCK) != _ZEROS:
+            raise unsafe("tar-trailing", "expected two zero blocks to end the tar, found one")
+        return None
+    if block.startswith(MAGIC):
+        raise unsafe("gzip", "expected a tar inside the gzip, found gzip again")
+    if len(block) < _BLOCK:
+        raise unsafe("tar-header", "the tar is cut short: it has no end marker")
+    name, mode, size, checksum, kind, magic, prefix = _FORM.unpack(block)
+    if _number(checksum, "tar-checksum") != sum(block) - sum(checksum) + 8 * ord(" "):
+        raise unsafe("tar-checksum", "a header does not have the checksum that it says")
+    name, prefix = _text(name), _text(prefix)
+    if magic.startswith(_POSIX):
+        name = prefix + b"/" + name if prefix else name
+        kind = _FILE if kind == _OLD_FILE else kind
+    elif prefix or magic not in (_GNU, _V7):
+        raise unsafe("tar-header", "expected a ustar, GNU or v7 header")
+    return _Header(name, _number(mode), _number(size), kind)
+
+
+def _number(field: bytes, reason: str = "tar-size") -> int:
+    """Return a number in octal or, as GNU may write it, in binary after a byte 0x80; not a negative one."""
+    match = _OCTAL.fullmatch(field)
+    if match is not None:
+        return int(match[1], 8)
+    if field[0] != _BINARY or any(field[1:-_BINARY_BYTES]):
+        raise unsafe(reason, f"expected a number in a header, found {quote(field)}")
+    return int.from_bytes(field[-_BINARY_BYTES:], "big")
+
+
+def _text(field: bytes) -> bytes:
+    return field.partition(b"\0")[0]
+
+
+def _path(header: _Header, pending: Pending) -> str:
+    """Return the path that the header and those before it agree on."""
+    raw = header.name if pending.name is None else pending.name
+    try:
+        path = raw.decode()
+    except UnicodeDecodeError as error:
+        shown = quote(raw.decode("utf-8", "backslashreplace"))
+        raise unsafe("name-encoding", f"expected a name in UTF-8, found {shown}") from error
+    if pending.size not in (None, b"%d" % header.size):
+        raise unsafe("tar-pax", "the pax header has another size than the entry", path)
+    return path
+
+
+def _entry(header: _Header, path: str, stream: Gunzipped) -> Entry:
+    folder = header.type == _FOLDER or (header.type == _OLD_FILE and path.endswith("/"))
+    if header.type in _LINKS:
+        raise unsafe("link", "a skill holds no links", path)
+    if header.type not in _PLAIN:
+        raise unsafe("special-file", f"expected a file or folder, found type {quote(header.type)}", path)
+    if path.endswith("/") and not folder:
+        raise unsafe("kind-mismatch", "name and type disagree on whether this is a folder", path)
+    runs = executable(header.mode, folder=folder, path=path)
+    if folder and header.size:
+        raise unsafe("folder-data", f"a folder holds {header.size} bytes of data", path)
+    if folder:
+        return Entry(path.removesuffix("/"), None)
+    return Entry(path, File(_body(stream, header.size), runs))
+
+
+def _body(stream: Gunzipped, size: int) -> bytes:
+    """Return the bytes after a header, read to the end of their last block."""
+    body = stream.read(size)
+    padding = -size % _BLOCK
+    if len(body) < size or len(stream.read(padding)) < padding:
+        raise unsafe("tar-size", f"expected {size} bytes after a header, found the end of the tar")
+    return body
+
+
+def _check_end(stream: Gunzipped) -> None:
+    """Refuse anything after the end marker but blocks of zeros; reading on also meets the gzip CRC."""
+    rest = stream.read(_PADDING + 1)
+    if len(rest) > _PADDING or len(rest) % _BLOCK or rest.strip(b"\0"):
+        raise unsafe("tar-trailing", f"expected at most {_PADDING} zero bytes after the end marker")
