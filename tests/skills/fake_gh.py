@@ -37,7 +37,7 @@ def show(things):
 def log(name):
     text = world["logs"].get(name, "")
     if isinstance(text, dict):
-        sys.stdout.write((text["line"] + "\n") * text["times"])
+        sys.stdout.write(text["start"] + (text["line"] + "\n") * text["times"])
         text = text["end"]
     sys.stdout.write(text)
 

@@ -185,12 +185,14 @@ def test_attack_a_token_in_a_log_is_not_shown(gh: FakeGh) -> None:
 @pytest.mark.parametrize("release", RELEASES)
 def test_attack_a_huge_log_is_cut(gh: FakeGh, release: str) -> None:
     line = log_line("x" * 4000).rstrip("\n")
-    gh.world["logs"]["2"] = {"line": line, "times": 2500, "end": log_line("E   ValueError: the end")}
-    (found,) = failing(gh, "--max-lines", "9", release=release)
+    start, end = log_line("E   ValueError: too far up"), log_line("E   ValueError: the end")
+    gh.world["logs"]["2"] = {"start": start, "line": line, "times": 2500, "end": end}
+    (found,) = failing(gh, "--max-lines", "20", release=release)
     assert found["note"] == "only the last 8 MiB of the log were read"
     assert "E   ValueError: the end" in found["snippet"]
+    assert "too far up" not in found["snippet"]
     assert "lines left out]" in found["snippet"] and "x [cut]" in found["snippet"]
-    assert len(found["snippet"]) < 9 * 450
+    assert len(found["snippet"]) < 20 * 450
 
 
 @pytest.mark.parametrize("release", RELEASES)
