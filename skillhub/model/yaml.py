@@ -30,6 +30,7 @@ Node: TypeAlias = "str | list[Node] | dict[str, Node]"
 
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 8
+_TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 # libyaml's parser where PyYAML was built with it, ten times as fast; both give the same events.
 FASTEST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -51,6 +52,20 @@ def parse(text: str, where: str, line_offset: int = 0, parser: Any = FASTEST) ->
         raise FormatError(f"expected at most {MAX_BYTES} bytes of YAML", where=where)
     with _syntax_errors(where, line_offset):
         return _Reader(parser(text).get_event, where, line_offset).document()
+
+
+def truth(node: Node, default: bool) -> bool:
+    """Return the truth value that ``node`` spells, ``default`` where it says nothing.
+
+    Raises:
+        FormatError: it is neither ``true`` nor ``false``, nor YAML 1.1's yes, no, on, off.
+    """
+    word = node.lower() if isinstance(node, str) else None
+    if word in ("", "~", "null"):
+        return default
+    if word not in _TRUTH:
+        raise FormatError(f"expected true or false, found {quote(node)}")
+    return _TRUTH[word]
 
 
 @contextmanager
