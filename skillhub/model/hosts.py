@@ -87,11 +87,18 @@ def expand(folder: str, home: str, environ: Mapping[str, str], moved_by: str | N
         moved_by: A variable whose value, if it is set, stands for the first segment below the home.
     """
     segments = folder.split("/")[1:]
-    if moved_by and (value := _absolute(environ.get(moved_by, ""), home)):
+    if moved_by and (value := absolute(environ.get(moved_by, ""), home)):
         return os.path.join(value, *segments[1:])
-    if segments[0] == ".config" and (value := _absolute(environ.get("XDG_CONFIG_HOME", ""), home)):
+    if segments[0] == ".config" and (value := absolute(environ.get("XDG_CONFIG_HOME", ""), home)):
         return os.path.join(value, *segments[1:])
     return os.path.join(home, *segments)
+
+
+def absolute(value: str, home: str) -> str | None:
+    """Return the path that a variable's value names, ``~`` being the home; None if it is not absolute."""
+    if value == "~" or value.startswith("~/"):
+        value = home + value[1:]
+    return value if os.path.isabs(value) else None
 
 
 def skill_folder(host: Host, scope: Scope, project: str, home: str, environ: Mapping[str, str]) -> str | None:
@@ -133,9 +140,3 @@ def _host(row: dict[str, Any]) -> Host:
         key: tuple(value) if isinstance(value, list) else value for key, value in row.items()
     }
     return Host(**fields)
-
-
-def _absolute(value: str, home: str) -> str | None:
-    if value == "~" or value.startswith("~/"):
-        value = home + value[1:]
-    return value if os.path.isabs(value) else None

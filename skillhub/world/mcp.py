@@ -1,0 +1,220 @@
+"""MCP servers in the config files of agents: look, add, take back what we added.
+
+Those files belong to a person and to the agent. One entry is added or taken away and the rest stays to the byte;
+an entry of the same name that is not ours is left alone, and so is a file that cannot be understood.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from skillhub.errors import FormatError, StateError, UsageError
+from skillhub.model.hosts import Scope, absolute, expand, host
+from skillhub.model.requirement import McpServer
+from skillhub.model.text import quote
+from skillhub.world import files, jsonc, jsonc_edit, mcp_toml
+from skillhub.world.mcp_dialects import DIALECTS, Entry, spell
+
+State = Literal["absent", "equal", "different"]
+AGENTS_WITH_MCP: tuple[str, ...] = tuple(DIALECTS)
+# ~/.claude.json holds the history of every project too, and grows to some megabytes.
+_LIMIT = 32 * 1024 * 1024
+_TRIES = 5
+# What Claude Code and Codex take as a name; `__proto__` is a name that JavaScript gives a meaning.
+_NAME = re.compile(r"(?!__proto__$)[A-Za-z0-9_-]{1,64}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """The file of one agent in one scope; ``path`` is absolute, free of links, and may not exist yet."""
+
+    agent: str
+    scope: Scope
+    path: str
+
+
+def entry(agent: str, server: McpServer) -> Entry:
+    """Return how this agent's config file spells ``server``; it holds names of variables, never a value.
+
+    Raises:
+        UsageError: there is no such agent, or it keeps no MCP servers in a file that we know.
+    """
+    name = host(agent).id
+    if name not in DIALECTS:
+        raise UsageError(
+            f"{name} keeps no MCP servers in a file that skillhub knows",
+            hint=f"agents with such a file: {', '.join(AGENTS_WITH_MCP)}",
+        )
+    return spell(DIALECTS[name], server)
+
+
+def config_file(
+    agent: str, scope: Scope, project: str, home: str, environ: Mapping[str, str]
+) -> ConfigFile | None:
+    """Return the file that this agent reads MCP servers from; None if it has none in this scope.
+
+    In a project no link may lead out of it; in the home a person may keep such files elsewhere, so there the
+    target of a link is what is meant.
+
+    Raises:
+        UsageError: there is no such agent.
+        LinkLeavesProject: the project's file is, or lies behind, a link to somewhere else.
+        StateError: a folder on the way cannot be looked at.
+    """
+    name = host(agent).id
+    dialect = DIALECTS.get(name)
+    if dialect is None:
+        return None
+    if scope == "project":
+        paths = [files.inside(project, relative) for relative in dialect.project]
+    else:
+        variable, moved_name = dialect.moved
+        moved = absolute(environ.get(variable, ""), home)
+        paths = (
+            [os.path.join(moved, moved_name)] if moved else [expand(p, home, environ) for p in dialect.user]
+        )
+        paths = [os.path.realpath(path) for path in paths]
+    if not paths:
+        return None
+    return ConfigFile(name, scope, next(filter(os.path.exists, paths), paths[0]))
+
+
+def servers(file: ConfigFile) -> Mapping[str, object]:
+    """Return every server that stands in ``file``, by name, as the file spells it.
+
+    Raises:
+        FormatError: the file is malformed, or what should hold the servers is no object.
+        StateError: the file cannot be read.
+    """
+    return _servers(_text(files.read(file.path, _LIMIT), file), file)
+
+
+def present(file: ConfigFile, name: str) -> object | None:
+    """Return the server ``name`` as ``file`` spells it; None if it is not there. Raises as ``servers``."""
+    return servers(file).get(name)
+
+
+def state(file: ConfigFile, name: str, server: McpServer) -> State:
+    """Say whether ``file`` has the server ``name``, and whether it is this one. Raises as ``servers``."""
+    return _state(servers(file), name, entry(file.agent, server))
+
+
+def write(file: ConfigFile, name: str, server: McpServer, lock: str) -> Entry:
+    """Add ``server`` to ``file`` under ``name``, and return what is there now, for ``remove``.
+
+    Args:
+        file: Where to; made if it is absent (a user's file for that user alone).
+        name: What the agent calls the server.
+        server: The server; if it is there already, nothing is written.
+        lock: A lock file of ours, the same for every config file of this user.
+
+    Raises:
+        FormatError: the file is malformed or ``name`` is no name of a server; the file is as it was.
+        StateError: another server has this name, or the disk refuses; the file is as it was.
+    """
+    if not _NAME.fullmatch(name):
+        raise FormatError(
+            f"expected a name of letters, digits, - and _, found {quote(name)}", where=file.path
+        )
+    ours = entry(file.agent, server)
+
+    def added(text: str) -> str | None:
+        found = _state(_servers(text, file), name, ours)
+        if found == "different":
+            raise StateError(
+                f"expected no other MCP server called {name}, found one",
+                where=file.path,
+                hint="rename it or take it out, or keep it with --mcp skip",
+            )
+        return None if found == "equal" else _insert(text, file, name, ours)
+
+    _edit(file, added, lock)
+    return ours
+
+
+def remove(file: ConfigFile, name: str, written: Mapping[str, object], lock: str) -> bool:
+    """Take the server ``name`` out of ``file`` if it still is what ``write`` returned; say whether it was.
+
+    Raises:
+        FormatError: the file is malformed, or cannot be edited in place; the file is as it was.
+        StateError: the disk refuses; the file is as it was.
+    """
+
+    def removed(text: str) -> str | None:
+        is_ours = _state(_servers(text, file), name, written) == "equal"
+        return _remove(text, file, name) if is_ours else None
+
+    return _edit(file, removed, lock)
+
+
+def _edit(file: ConfigFile, change: Callable[[str], str | None], lock: str) -> bool:
+    """Write what ``change`` makes of the text, unless that is None; say whether anything was written."""
+    with files.lock(lock):
+        for _ in range(_TRIES):
+            before = files.read(file.path, _LIMIT)
+            after = change(_text(before, file))
+            if after is None:
+                return False
+            # Nobody else may read a new file of the user: the agent will put tokens of its own into it.
+            mode = 0o600 if before is None and file.scope == "user" else None
+            if files.swap(file.path, before, after.encode(), mode=mode):
+                return True
+    raise StateError("another program keeps changing the file", where=file.path, hint="close the agent")
+
+
+def _text(data: bytes | None, file: ConfigFile) -> str:
+    try:
+        return (data or b"").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError("expected UTF-8", where=f"{file.path}:{_line(error)}") from error
+
+
+def _line(error: UnicodeDecodeError) -> int:
+    return error.object.count(b"\n", 0, error.start) + 1
+
+
+def _is_toml(file: ConfigFile) -> bool:
+    return file.path.endswith(".toml")
+
+
+def _servers(text: str, file: ConfigFile) -> Mapping[str, object]:
+    if _is_toml(file):
+        data: object = mcp_toml.parse(text, file.path)
+    else:
+        root = jsonc.parse(text, file.path)
+        data = root.data if root else {}
+    key = DIALECTS[file.agent].key
+    found = data.get(key, {}) if isinstance(data, dict) else None
+    if not isinstance(found, dict):
+        raise FormatError(f"expected an object with the servers in {quote(key)}", where=file.path)
+    return found
+
+
+def _insert(text: str, file: ConfigFile, name: str, ours: Entry) -> str:
+    path = (DIALECTS[file.agent].key, name)
+    if _is_toml(file):
+        return mcp_toml.insert(text, path, ours, file.path)
+    return jsonc_edit.insert(text, path, ours, file.path)
+
+
+def _remove(text: str, file: ConfigFile, name: str) -> str:
+    path = (DIALECTS[file.agent].key, name)
+    if _is_toml(file):
+        return mcp_toml.remove(text, path, file.path)
+    return jsonc_edit.remove(text, path, file.path)
+
+
+def _state(there: Mapping[str, object], name: str, ours: Mapping[str, object]) -> State:
+    if name not in there:
+        return "absent"
+    return "equal" if _canonical(there[name]) == _canonical(ours) else "different"
+
+
+def _canonical(value: object) -> str:
+    # As text, since to Python 1 equals True; `str` is for the dates of TOML.
+    return json.dumps(value, sort_keys=True, default=str)

@@ -1,0 +1,115 @@
+"""Where each agent keeps its MCP servers, and how it spells one: a table, and a writer for each spelling.
+
+An entry never holds a secret: it names variables, in the syntax that the agent replaces by their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from skillhub.model.requirement import McpServer
+
+Entry = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One agent's way.
+
+    Attributes:
+        write: Spells a server; takes the server and ``reference``.
+        key: The keys under which the servers stand, by name.
+        project: Files below a project: the first one that exists, else the first one.
+        user: The same for a user; none if the agent keeps no such file.
+        moved: A variable that moves the user's file, and the name that the file has there.
+        reference: What stands around the name of a variable.
+    """
+
+    write: Callable[[McpServer, tuple[str, str]], Entry]
+    key: str
+    project: tuple[str, ...]
+    user: tuple[str, ...] = ()
+    moved: tuple[str, str] = ("", "")
+    reference: tuple[str, str] = ("", "")
+
+
+def spell(dialect: Dialect, server: McpServer) -> Entry:
+    """Return the entry for ``server``: text, lists and references to variables."""
+    return dialect.write(server, dialect.reference)
+
+
+def _named_type(server: McpServer, reference: tuple[str, str]) -> Entry:
+    return {"type": server.transport, **_by_shape(server, reference)}
+
+
+def _by_shape(server: McpServer, reference: tuple[str, str]) -> Entry:
+    if server.url is not None:
+        return {"url": server.url, **_headers(server, reference)}
+    entry: Entry = {"command": server.command[0], "args": list(server.command[1:])}
+    return {**entry, **_variables("env", server, reference)}
+
+
+def _opencode(server: McpServer, reference: tuple[str, str]) -> Entry:
+    if server.url is not None:
+        return {"type": "remote", "url": server.url, **_headers(server, reference), "enabled": True}
+    entry: Entry = {"type": "local", "command": list(server.command)}
+    return {**entry, **_variables("environment", server, reference), "enabled": True}
+
+
+def _codex(server: McpServer, _: tuple[str, str]) -> Entry:
+    # Codex takes the bare names of the variables that it hands on; it expands nothing in `env`.
+    if server.url is not None:
+        bearer = {"bearer_token_env_var": server.bearer} if server.bearer else {}
+        return {"url": server.url, **bearer}
+    entry: Entry = {"command": server.command[0], "args": list(server.command[1:])}
+    return {**entry, "env_vars": list(server.env)} if server.env else entry
+
+
+def _variables(key: str, server: McpServer, reference: tuple[str, str]) -> Entry:
+    before, after = reference
+    return {key: {name: f"{before}{name}{after}" for name in server.env}} if server.env else {}
+
+
+def _headers(server: McpServer, reference: tuple[str, str]) -> Entry:
+    before, after = reference
+    if server.bearer is None:
+        return {}
+    return {"headers": {"Authorization": f"Bearer {before}{server.bearer}{after}"}}
+
+
+DIALECTS: Mapping[str, Dialect] = {
+    "claude-code": Dialect(
+        _named_type,
+        "mcpServers",
+        project=(".mcp.json",),
+        user=("~/.claude.json",),
+        moved=("CLAUDE_CONFIG_DIR", ".claude.json"),
+        reference=("${", "}"),
+    ),
+    "codex": Dialect(
+        _codex,
+        "mcp_servers",
+        project=(".codex/config.toml",),
+        user=("~/.codex/config.toml",),
+        moved=("CODEX_HOME", "config.toml"),
+    ),
+    "cursor": Dialect(
+        _by_shape,
+        "mcpServers",
+        project=(".cursor/mcp.json",),
+        user=("~/.cursor/mcp.json",),
+        reference=("${env:", "}"),
+    ),
+    # VS Code; its user file belongs to a profile and has no one place.
+    "github-copilot": Dialect(
+        _named_type, "servers", project=(".vscode/mcp.json",), reference=("${env:", "}")
+    ),
+    "opencode": Dialect(
+        _opencode,
+        "mcp",
+        project=("opencode.json", "opencode.jsonc"),
+        user=("~/.config/opencode/opencode.jsonc", "~/.config/opencode/opencode.json"),
+        reference=("{env:", "}"),
+    ),
+}
