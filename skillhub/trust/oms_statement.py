@@ -97,12 +97,15 @@ class Statement:
         Raises:
             BadSignature: ``missing-file``, ``extra-file`` or ``changed-file``.
         """
-        ignored = _folders(self.ignored)
-        dropped = [path for path in tree if _under(path, ignored) and path != SIGNATURE]
-        kept = tree.without(dropped) if dropped else tree
-        found = _covered(kept)
+        found = _covered(tree)
         if found == self.files:
-            return kept
+            return tree
+        ignored = _folders(self.ignored)
+        dropped = [path for path in found if _under(path, ignored)]
+        for path in dropped:
+            del found[path]
+        if found == self.files:
+            return tree.without(dropped)
         for path, digest in self.files.items():
             if path not in found:
                 raise BadSignature(

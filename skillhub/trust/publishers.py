@@ -16,6 +16,8 @@ from skillhub.trust.keys import PublicKey
 from skillhub.trust.oms import Envelope
 from skillhub.trust.x509 import Certificate
 
+Status = Literal["valid", "untrusted", "unsigned"]
+
 
 @dataclass(frozen=True)
 class Publisher:
@@ -50,13 +52,15 @@ class Verdict:
             leads to, is not at hand, so nothing is proven, and no yes of a person can pin it; it takes
             ``publisher trust``.
         claim: The SHA-256 of the PEM file of the key that is said to have signed, where that is all there is.
+        pem: The key or root that ``signer`` names, for whoever pins it.
         expired: A certificate is past its time, which is borne for the locked tree alone: say it.
     """
 
-    status: Literal["valid", "untrusted", "unsigned"]
+    status: Status
     tree: Tree
     signer: Signer | None = None
     claim: Digest | None = None
+    pem: str | None = None
     expired: bool = False
 
 
@@ -103,7 +107,8 @@ def _by_key(envelope: Envelope, trusted: tuple[Publisher, ...], revoked: set[Pub
         return Verdict("untrusted", envelope.tree, claim=envelope.hint)
     if key in revoked:
         raise _revoked(key)
-    return Verdict("valid", envelope.tree, Signer("key", key.fingerprint, owners[key]))
+    signer = Signer("key", key.fingerprint, owners[key])
+    return Verdict("valid", envelope.tree, signer, pem=key.pem.decode())
 
 
 def _by_certificate(
@@ -120,7 +125,8 @@ def _by_certificate(
         return Verdict("untrusted", envelope.tree, expired=path.expired)
     owner = owners.get(path.root)
     signer = Signer("certificate", path.root.fingerprint, owner or leaf.subject)
-    return Verdict("valid" if owner else "untrusted", envelope.tree, signer, expired=path.expired)
+    status: Status = "valid" if owner else "untrusted"
+    return Verdict(status, envelope.tree, signer, pem=path.root.pem.decode(), expired=path.expired)
 
 
 def _maker(envelope: Envelope, known: set[PublicKey]) -> PublicKey | None:

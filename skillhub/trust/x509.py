@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from itertools import pairwise
+from warnings import catch_warnings, simplefilter
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import ExtendedKeyUsageOID, SignatureAlgorithmOID
 
 from skillhub.errors import BadSignature, FormatError
@@ -43,11 +45,12 @@ _UNDERSTOOD = (
     x509.NameConstraints,
 )
 _SIGNING = frozenset({ExtendedKeyUsageOID.CODE_SIGNING, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE})
-# What `cryptography` raises on a certificate that is malformed somewhere; three of them are no ValueError.
+# What `cryptography` raises on a certificate that is malformed somewhere.
 _MALFORMED = (
     ValueError,
     TypeError,
     UnsupportedAlgorithm,
+    CryptographyDeprecationWarning,
     x509.DuplicateExtension,
     x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
@@ -121,10 +124,13 @@ def parse(der: bytes) -> Certificate:
     if len(der) > _DER_MAX:
         raise BadSignature("certificate", f"expected at most {_DER_MAX} bytes, found {len(der)}")
     try:
-        raw = x509.load_der_x509_certificate(der)
-        subject = raw.subject.rfc4514_string()
-        _check_kind(raw, subject)
-        return _read(der, raw, subject)
+        with catch_warnings():
+            # What `cryptography` still reads with a warning, such as a negative serial, RFC 5280 forbids.
+            simplefilter("error", CryptographyDeprecationWarning)
+            raw = x509.load_der_x509_certificate(der)
+            subject = raw.subject.rfc4514_string()
+            _check_kind(raw, subject)
+            return _read(der, raw, subject)
     except FormatError as error:
         raise BadSignature("certificate-key", error.message, where=quote(subject), hint=error.hint) from error
     except _MALFORMED as error:
@@ -201,7 +207,8 @@ def verify(chain: tuple[Certificate, ...], roots: Iterable[Certificate], now: da
         )
     for certificate, issuer in pairwise(chain):
         _check_issued(certificate, issuer)
-    path, root = _anchor(chain, tuple(roots))
+    # Of two roots with one key, as after a renewal, the one that lasts.
+    path, root = _anchor(chain, tuple(sorted(roots, key=lambda root: root.not_after, reverse=True)))
     _check_leaf(path[0], root)
     for below, authority in enumerate(path[1:]):
         _check_authority(authority, below)

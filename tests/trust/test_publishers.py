@@ -21,6 +21,7 @@ from skillhub.errors import BadSignature
 from skillhub.model.signer import Signer
 from skillhub.model.tree import File, Tree
 from skillhub.trust import oms, x509
+from skillhub.trust.keys import PublicKey
 from skillhub.trust.publishers import Publisher, judge
 
 CHAIN = chain(LEAF, MIDDLE, ROOT)
@@ -45,11 +46,13 @@ def test_key_of_a_trusted_publisher():
     verdict = judge(BY_KEY, [Publisher("acme", keys=(OTHER_KEY.public, KEY.public))], None, NOW)
     assert (verdict.status, verdict.expired) == ("valid", False)
     assert verdict.signer == Signer("key", KEY.public.fingerprint, "acme")
+    assert PublicKey.load(verdict.pem.encode()) == KEY.public
 
 
 def test_unknown_key_is_only_claimed_and_nobody_is_proven():
     verdict = judge(BY_KEY, [Publisher("acme", keys=(OTHER_KEY.public,))], None, NOW)
-    assert (verdict.status, verdict.signer, verdict.claim) == ("untrusted", None, KEY.public.hint)
+    assert (verdict.status, verdict.signer, verdict.pem) == ("untrusted", None, None)
+    assert verdict.claim == KEY.public.hint
 
 
 def test_signature_of_an_unknown_key_must_fit_the_tree_all_the_same():
@@ -66,6 +69,7 @@ def test_sound_chain_that_nobody_pinned_names_its_subject_and_its_own_root():
     verdict = judge(BY_CERTIFICATE, (), None, NOW)
     assert verdict.status == "untrusted"
     assert verdict.signer == Signer("certificate", ROOT_CERTIFICATE.fingerprint, SUBJECT)
+    assert x509.load(verdict.pem.encode()) == (ROOT_CERTIFICATE,)
 
 
 def test_root_that_borrows_the_name_of_the_pinned_one_is_another():

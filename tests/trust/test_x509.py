@@ -96,6 +96,14 @@ def test_each_certificate_of_the_path_can_expire(place):
     assert x509.verify(made, [made[2]], NOW).expired is True
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_a_root_and_its_renewal_the_one_that_lasts_is_taken(order):
+    old = chain(replace(ROOT, end=NOW - timedelta(days=1)))
+    made = certificates(SOUND[0], SOUND[1])
+    roots = certificates(*old, SOUND[2])
+    assert x509.verify(made, roots[::order], NOW) == x509.Path(roots[1], expired=False)
+
+
 def test_what_stands_above_the_pinned_certificate_need_not_be_valid():
     made = certificates(*chain(LEAF, MIDDLE, replace(ROOT, end=NOW - timedelta(days=1))))
     assert x509.verify(made, [made[1]], NOW) == x509.Path(made[1], expired=False)
@@ -106,6 +114,13 @@ def test_malformed_extension_is_refused():
     der = chain(replace(LEAF, extra=((purposes, False),)))
     with pytest.raises(BadSignature) as caught:
         x509.parse(der[0])
+    assert caught.value.reason == "certificate"
+
+
+def test_negative_serial_is_refused_without_a_warning_to_anybody():
+    place = SOUND[0].index(b"\x02\x02\x01") + 2
+    with pytest.raises(BadSignature) as caught:
+        x509.parse(SOUND[0][:place] + b"\x80" + SOUND[0][place + 1 :])
     assert caught.value.reason == "certificate"
 
 
