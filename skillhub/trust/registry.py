@@ -1,0 +1,104 @@
+"""Judging what a registry's signed documents say: bytes have been verified by now, meaning has not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from skillhub.errors import NameNotOwned, NotFound, SourceMismatch, WrongBytes
+from skillhub.model.digest import Digest
+from skillhub.model.release import Admission, Release
+from skillhub.model.text import quote
+from skillhub.trust import x509
+from skillhub.trust.keys import PublicKey
+from skillhub.trust.publishers import Publisher
+
+
+def admission_of(name: str, publisher: str, admissions: Mapping[str, Admission]) -> Admission:
+    """Return what the registry admits ``publisher`` to, which ``name`` is part of.
+
+    Raises:
+        NameNotOwned: the registry has not given the name to that publisher.
+    """
+    found = admissions.get(publisher)
+    if found is None or name not in found.names:
+        raise NameNotOwned(f"the registry has not given the name {quote(name)} to {quote(publisher)}")
+    return found
+
+
+def publisher_of(admission: Admission) -> Publisher:
+    """Return the publisher that a registry vouches for; a key it has revoked is kept as such.
+
+    Raises:
+        FormatError: a key or a certificate is none that may sign skills.
+    """
+    keys = tuple(PublicKey.load(pem.encode()) for pem in admission.keys)
+    gone = {revocation.fingerprint for revocation in admission.revoked}
+    return Publisher(
+        name=admission.publisher,
+        keys=tuple(key for key in keys if key.fingerprint not in gone),
+        roots=tuple(
+            root
+            for pem in admission.certificates
+            for root in x509.load(pem.encode())
+            if root.fingerprint not in gone
+        ),
+        revoked=tuple(key for key in keys if key.fingerprint in gone),
+    )
+
+
+def released_by(
+    admission: Admission, publisher: str, releases: tuple[Release, ...]
+) -> Mapping[str, tuple[Release, ...]]:
+    """Return the releases of an index document by name.
+
+    Raises:
+        NameNotOwned: the document is another publisher's, or one of its names is.
+    """
+    if publisher != admission.publisher:
+        raise NameNotOwned(
+            f"expected the releases of {quote(admission.publisher)}, found {quote(publisher)}'s"
+        )
+    by_name: dict[str, tuple[Release, ...]] = {}
+    for release in releases:
+        admission_of(release.name, publisher, {publisher: admission})
+        by_name[release.name] = (*by_name.get(release.name, ()), release)
+    return by_name
+
+
+def agrees(release: Release, *, name: str, version: str | None, tree: Digest) -> None:
+    """Return if the artifact is what its registry says of it; else old content could be replayed as new.
+
+    Args:
+        release: What the registry says.
+        name: The name in its ``SKILL.md``.
+        version: ``metadata.version`` there.
+        tree: The digest of its tree.
+
+    Raises:
+        WrongBytes: the tree is another.
+        SourceMismatch: the name or the version is another.
+    """
+    if release.tree not in (None, tree):
+        raise WrongBytes(f"expected the tree {release.tree}, found {tree}", where=release.url)
+    if release.name != name:
+        message = f"expected the skill {quote(release.name)}, its SKILL.md says {quote(name)}"
+        raise SourceMismatch(message, where=release.url)
+    if release.version not in (None, version):
+        message = f"expected version {quote(release.version)}, its SKILL.md says {quote(version)}"
+        raise SourceMismatch(message, where=release.url)
+
+
+def checked(release: Release, data: bytes) -> bytes:
+    """Return the artifact of ``release``, whose size and digest it has.
+
+    Raises:
+        WrongBytes: it has another.
+        NotFound: the release has no digest to check.
+    """
+    if release.digest is None:
+        raise NotFound("the source has no digest of it", where=release.url)
+    if release.size is not None and len(data) != release.size:
+        raise WrongBytes(f"expected {release.size} bytes, found {len(data)}", where=release.url)
+    if (found := Digest.of(data)) != release.digest:
+        raise WrongBytes(f"expected {release.digest}, found {found}", where=release.url)
+    return data

@@ -1,0 +1,114 @@
+"""The documents that a registry signs and serves, as bytes; ``model.index`` is the way back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from skillhub.model.index import SCHEMA
+from skillhub.model.release import Admission, Release
+from skillhub.trust.roles import WELL_KNOWN, index_path, namespace_path, skill_path
+
+LISTING_PATH = "index.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """What one registry offers.
+
+    Attributes:
+        admissions: By publisher.
+        skills: By name, every release, newest first.
+    """
+
+    admissions: Mapping[str, Admission]
+    skills: Mapping[str, tuple[Release, ...]]
+
+    def targets(self, publishers: Iterable[str], names: Iterable[str]) -> Mapping[str, bytes]:
+        """Return the signed documents about these publishers and skills, and the listing, by target path."""
+        found = {}
+        for publisher in publishers:
+            path = namespace_path(publisher)
+            neighbours = {key: each for key, each in self.admissions.items() if namespace_path(key) == path}
+            found[path] = _namespaces(neighbours)
+            found[index_path(publisher)] = self._index(publisher)
+        for name in names:
+            found[skill_path(name)] = _skill(name, self.skills[name])
+        found[LISTING_PATH] = self._listing(self.skills, "../../")
+        return MappingProxyType(found)
+
+    def public(self, targets: Mapping[str, bytes], names: Iterable[str]) -> Mapping[str, bytes]:
+        """Return what is served under plain names, by path below the site: for readers that know no TUF.
+
+        The scoped index of a skill is for those that would read the whole listing to find one.
+        """
+        found = {f"{name}/{WELL_KNOWN}/{LISTING_PATH}": self._listing([name], "../../../") for name in names}
+        found |= {f"{WELL_KNOWN}/{skill_path(name)}": targets[skill_path(name)] for name in names}
+        found[f"{WELL_KNOWN}/{LISTING_PATH}"] = targets[LISTING_PATH]
+        return MappingProxyType(found)
+
+    def _index(self, publisher: str) -> bytes:
+        names = sorted(self.skills)
+        releases = [each for name in names for each in self.skills[name] if each.publisher == publisher]
+        rows = [
+            _facts(each)
+            | {"name": each.name, "sha256": each.digest.hex if each.digest else None, "url": each.url}
+            for each in releases
+        ]
+        return _dump({"publisher": publisher, "releases": rows, "version": 1})
+
+    def _listing(self, names: Iterable[str], home: str) -> bytes:
+        rows = [
+            _facts(newest)
+            | _public(newest, home)
+            | {
+                "name": name,
+                "type": newest.type,
+                "description": newest.description,
+                "publisher": newest.publisher,
+                "releases": f"{home}{WELL_KNOWN}/{skill_path(name)}",
+            }
+            for name in sorted(names)
+            for newest in [_best(self.skills[name])]
+        ]
+        return _dump({"$schema": SCHEMA, "skills": rows})
+
+
+def _best(releases: tuple[Release, ...]) -> Release:
+    """Return the newest release that one may choose; of those withdrawn, too, the newest."""
+    return min(releases, key=lambda each: (each.withdrawn is not None, each.yanked is not None))
+
+
+def _skill(name: str, releases: tuple[Release, ...]) -> bytes:
+    newest = releases[0]
+    rows = [_facts(each) | _public(each, "../../../") for each in releases]
+    shared = {"name": name, "publisher": newest.publisher, "description": newest.description}
+    return _dump({**shared, "releases": rows, "version": 1})
+
+
+def _namespaces(admissions: Mapping[str, Admission]) -> bytes:
+    rows = {
+        publisher: {
+            "certificates": each.certificates,
+            "keys": each.keys,
+            "names": sorted(each.names),
+            "revoked": [{"fingerprint": gone.fingerprint, "since": gone.since} for gone in each.revoked],
+        }
+        for publisher, each in admissions.items()
+    }
+    return _dump({"publishers": rows, "version": 1})
+
+
+def _facts(release: Release) -> dict[str, object]:
+    fields = ("version", "published", "size", "tree", "requires", "capabilities", "yanked", "withdrawn")
+    return {field: getattr(release, field) for field in fields}
+
+
+def _public(release: Release, home: str) -> dict[str, object]:
+    return {"url": home + release.url, "digest": release.digest}
+
+
+def _dump(document: Mapping[str, object]) -> bytes:
+    return (json.dumps(document, ensure_ascii=False, separators=(",", ":"), sort_keys=True) + "\n").encode()

@@ -1,0 +1,73 @@
+"""Which roles a registry has: who signs what, how many must, and for how long it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from types import MappingProxyType
+
+ROOT, TIMESTAMP, SNAPSHOT, TARGETS = "root", "timestamp", "snapshot", "targets"
+NAMESPACES, RELEASES, LISTING = "namespaces", "releases", "listing"
+WELL_KNOWN = ".well-known/agent-skills"  # Where Agent Skills Discovery has the public documents.
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """The rule of one role.
+
+    Attributes:
+        keys: How many keys it is made with.
+        threshold: How many of them must sign.
+        days: How long what they sign is valid.
+        online: Whether the keys lie where releases are made, or are brought out for a ceremony.
+        paths: The targets delegated to it, as TUF patterns.
+    """
+
+    keys: int
+    threshold: int
+    days: int
+    online: bool
+    paths: tuple[str, ...] = ()
+
+
+# A stolen online key can withhold; it cannot give a name to another publisher nor admit a publisher's key.
+ROLES: Mapping[str, Role] = MappingProxyType(
+    {
+        ROOT: Role(keys=3, threshold=2, days=365, online=False),
+        TARGETS: Role(keys=3, threshold=2, days=182, online=False),
+        NAMESPACES: Role(keys=3, threshold=2, days=90, online=False, paths=("ns/*",)),
+        RELEASES: Role(keys=1, threshold=1, days=30, online=True, paths=("idx/*",)),
+        LISTING: Role(
+            keys=1, threshold=1, days=30, online=True, paths=("index.json", "skills/*", "advisories/*")
+        ),
+        SNAPSHOT: Role(keys=1, threshold=1, days=7, online=True),
+        TIMESTAMP: Role(keys=1, threshold=1, days=3, online=True),
+    }
+)
+
+
+def rule_of(role: str) -> Role:
+    """Return the rule of ``role``; a bin of ``releases`` goes by that."""
+    return ROLES[RELEASES if role.startswith(RELEASES) else role]
+
+
+def key_names(role: str) -> Iterator[str]:
+    """Name the keys of ``role``: the role itself, numbered if there are several."""
+    count = ROLES[role].keys
+    yield from (role,) if count == 1 else (f"{role}-{number}" for number in range(1, count + 1))
+
+
+def namespace_path(publisher: str) -> str:
+    """Return the target that says what ``publisher`` may publish; one of 256, so ceremonies are short."""
+    return f"ns/{sha256(publisher.encode()).hexdigest()[:2]}.json"
+
+
+def index_path(publisher: str) -> str:
+    """Return the target that says what ``publisher`` has published."""
+    return f"idx/{publisher}.json"
+
+
+def skill_path(name: str) -> str:
+    """Return the target that lists every release of a skill, for whoever looks; it is no authority."""
+    return f"skills/{name}.json"
