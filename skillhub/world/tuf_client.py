@@ -1,0 +1,202 @@
+"""The client's side of a registry: python-tuf decides what is trusted, this shell brings it the bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Self, TypeVar
+
+from tuf.api import exceptions
+from tuf.api.serialization import DeserializationError
+from tuf.ngclient import FetcherInterface, Updater  # type: ignore[attr-defined]
+
+from skillhub.errors import (
+    BadMetadata,
+    BadMetadataSignature,
+    FormatError,
+    MetadataExpired,
+    NotFound,
+    Rollback,
+    SkillhubError,
+    SourceError,
+    StateError,
+    WrongBytes,
+)
+from skillhub.model.digest import Digest
+from skillhub.model.index import DOCUMENT_CAP, parse_listing, parse_namespaces, parse_releases, parse_skill
+from skillhub.model.release import Admission, Index, Release
+from skillhub.model.text import is_name, quote
+from skillhub.trust.registry import admission_of, checked, released_by
+from skillhub.trust.roles import WELL_KNOWN, index_path, namespace_path, skill_path
+from skillhub.world.fetch import Fetcher
+from skillhub.world.files import lock
+
+ROOT_CAP = 512_000
+_Parsed = TypeVar("_Parsed")
+_MEANING: Mapping[type[Exception], tuple[type[SkillhubError], str]] = {
+    DeserializationError: (FormatError, "expected signed metadata, found something else"),
+    exceptions.ExpiredMetadataError: (MetadataExpired, "the metadata has expired"),
+    exceptions.BadVersionNumberError: (Rollback, "the metadata is older than what was seen before"),
+    exceptions.UnsignedMetadataError: (BadMetadataSignature, "too few of the right keys have signed"),
+    exceptions.LengthOrHashMismatchError: (WrongBytes, "the metadata is not what is signed of it"),
+    exceptions.RepositoryError: (BadMetadata, "the metadata contradicts itself"),
+    exceptions.DownloadLengthMismatchError: (WrongBytes, "the metadata is longer than it may be"),
+    exceptions.DownloadError: (SourceError, "cannot fetch the metadata"),
+    OSError: (StateError, "the disk refuses to keep the metadata"),
+}
+
+
+def fetch_root(url: str, fetcher: Fetcher) -> bytes:
+    """Return the ``1.root.json`` that the registry at ``url`` shows, for a person to confirm its digest.
+
+    Raises:
+        SourceError: it cannot be reached, or is no registry.
+        SecurityError: what ``Fetcher.get`` refuses.
+    """
+    return fetcher.get(f"{url.rstrip('/')}/metadata/1.root.json", cap=ROOT_CAP).data
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """A registry whose metadata is verified and fresh, as of ``open``.
+
+    Attributes:
+        url: Its base, without a slash at the end.
+        fingerprint: SHA-256 of the first root, by which it is pinned.
+    """
+
+    url: str
+    fingerprint: Digest
+    _fetcher: Fetcher
+    _updater: Updater
+    _folder: str
+
+    @classmethod
+    def open(cls, url: str, root: bytes, fetcher: Fetcher, folder: str) -> Self:
+        """Return the registry at ``url``, its metadata brought up to date and verified.
+
+        Args:
+            url: Its base, as a person configured it.
+            root: The bytes of its first root, which have the pinned digest.
+            fetcher: Where bytes come from.
+            folder: Where trusted metadata is kept, of this registry alone; rollback protection lives here.
+
+        Raises:
+            SecurityError: expired (``metadata-expired``), older than before (``rollback``), not signed as it
+                must be (``bad-metadata-signature``), not what is signed (``wrong-bytes``), ``bad-metadata``.
+            SourceError: it cannot be reached.
+            FormatError: what came is no metadata, such as the sign-in page of a captive portal.
+            StateError: the disk refuses.
+        """
+        base = url.rstrip("/")
+        with _ours(base), lock(os.path.join(folder, "lock")):
+            updater = Updater(
+                folder,
+                f"{base}/metadata/",
+                target_base_url=f"{base}/targets/",
+                fetcher=_Bridge(fetcher),
+                bootstrap=root,
+            )
+            updater.refresh()
+        return cls(base, Digest.of(root), fetcher, updater, folder)
+
+    def release_index(self, names: Iterable[str]) -> Index:
+        """Return every release of these skills, each by the publisher that owns the name.
+
+        Raises:
+            NotFound: there is no such skill.
+            NameNotOwned: it is offered by a publisher that the registry has not given the name to.
+            SecurityError, SourceError, FormatError, StateError: as for ``open``.
+        """
+        skills: dict[str, tuple[Release, ...]] = {}
+        admissions: dict[str, Admission] = {}
+        owned: dict[str, Mapping[str, tuple[Release, ...]]] = {}
+        for name in names:
+            publisher = self._publisher(name)
+            if publisher not in owned:
+                known = self._document(namespace_path(publisher), parse_namespaces)
+                admissions[publisher] = admission_of(name, publisher, known)
+                index = self._document(index_path(publisher), parse_releases)
+                owned[publisher] = released_by(admissions[publisher], *index)
+            admission_of(name, publisher, admissions)
+            if name not in owned[publisher]:
+                raise NotFound(f"there is no release of {quote(name)}", where=self.url)
+            skills[name] = tuple(self._absolute(release) for release in owned[publisher][name])
+        return Index(skills, admissions)
+
+    def listing(self) -> Index:
+        """Return the newest release of every skill, to search in; its URLs are those of the public document.
+
+        It is signed by an online key alone, so what is installed comes from ``release_index``.
+
+        Raises:
+            SecurityError, SourceError, FormatError, StateError: as for ``open``.
+        """
+        return self._document("index.json", parse_listing)
+
+    def artifact(self, release: Release) -> bytes:
+        """Return the artifact of a release that ``release_index`` gave; usable by many threads at once.
+
+        Raises:
+            WrongBytes: its size or digest is not the signed one.
+            SourceError: it cannot be fetched.
+        """
+        cap = DOCUMENT_CAP if release.size is None else release.size
+        return checked(release, self._fetcher.get(release.url, cap=cap).data)
+
+    def _publisher(self, name: str) -> str:
+        """Ask the public listing who publishes ``name``: a hint, which the signed documents must bear out."""
+        if not is_name(name):
+            raise NotFound(f"{quote(name)} is no name of a skill", where=self.url)
+        where = f"{self.url}/{WELL_KNOWN}/{skill_path(name)}"
+        try:
+            data = self._fetcher.get(where, cap=DOCUMENT_CAP).data
+        except NotFound as error:
+            raise NotFound(f"there is no skill {quote(name)}", where=self.url) from error
+        first = parse_skill(data, where)[0]
+        if first.publisher is None or first.name != name:
+            raise FormatError(
+                f"expected the releases of {quote(name)}, found {quote(first.name)}'s", where=where
+            )
+        return first.publisher
+
+    def _document(self, path: str, parse: Callable[[bytes, str], _Parsed]) -> _Parsed:
+        with _ours(self.url):
+            with lock(os.path.join(self._folder, "lock")):
+                target = self._updater.get_targetinfo(path)
+            if target is None:
+                raise NotFound(f"the registry has no {quote(path)}", where=self.url)
+            where = f"{self.url}/targets/{target.get_prefixed_paths()[0]}"
+            data = self._fetcher.get(where, cap=target.length).data
+            target.verify_length_and_hashes(data)
+        return parse(data, where)
+
+    def _absolute(self, release: Release) -> Release:
+        return replace(release, url=f"{self.url}/{release.url}")
+
+
+class _Bridge(FetcherInterface):
+    """Our fetcher as python-tuf wants one."""
+
+    def __init__(self, fetcher: Fetcher) -> None:
+        self._fetcher = fetcher
+
+    def _fetch(self, url: str) -> Iterator[bytes]:
+        raise NotImplementedError
+
+    def download_bytes(self, url: str, max_length: int) -> bytes:
+        try:
+            return self._fetcher.get(url, cap=max_length).data
+        except NotFound as error:
+            raise exceptions.DownloadHTTPError(str(error), 404) from error
+
+
+@contextmanager
+def _ours(where: str) -> Iterator[None]:
+    try:
+        yield
+    except tuple(_MEANING) as error:
+        kind, message = next(_MEANING[cause] for cause in type(error).__mro__ if cause in _MEANING)
+        raise kind(f"{message}: {quote(str(error), 200)}", where=where) from error

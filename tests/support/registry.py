@@ -1,0 +1,111 @@
+"""A registry made by the code that operators run, served from memory, whose every answer a test may change."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+
+from skillhub.errors import NotFound, WrongBytes
+from skillhub.flows.registry import Setup, add, init
+from skillhub.trust.keys import PrivateKey
+from skillhub.trust.metadata import Dates, MetadataSet
+from skillhub.trust.roles import key_names
+from skillhub.world.fetch import Answer
+from skillhub.world.registry_dir import RegistryDir, Settings
+from skillhub.world.tuf_client import Registry
+
+URL = "https://registry.example/hub"
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def key_of(label: str):
+    """Return what makes the test keys of one registry: others for another label, the same each time."""
+    return lambda name, kind: PrivateKey.from_seed(sha256(f"{label} {name}".encode()).digest(), kind)
+
+
+def write_skill(parent: object, name: str = "hello", version: str = "1.0.0", **files: str) -> str:
+    """Write a minimal skill below ``parent`` and return its folder."""
+    folder = os.path.join(str(parent), f"src-{version}", name)
+    os.makedirs(folder, exist_ok=True)
+    head = f'name: {name}\ndescription: Says hello.\nmetadata:\n  version: "{version}"\n'
+    text = f"---\n{head}---\n\n# {name} {version}\n"
+    for path, content in {"SKILL.md": text, **files}.items():
+        with open(os.path.join(folder, path), "w") as file:
+            file.write(content)
+    return folder
+
+
+class Simulator:
+    """A registry and, being a ``Fetcher``, the network to it.
+
+    ``files`` is what it serves, by path; ``pull`` takes what the operator's folder has now. ``before`` is called
+    with each path and may raise or change ``files``.
+    """
+
+    def __init__(self, folder: object, label: str = "test", when: datetime | None = None) -> None:
+        self.dir = RegistryDir(os.path.join(str(folder), f"registry-{label}"))
+        self.when = when or now()
+        init(self.dir.path, Setup(settings=Settings("acme"), new_key=key_of(label)), self.when)
+        self._sources = str(folder)
+        self.files: dict[str, bytes] = {}
+        self.asked: Counter[str] = Counter()
+        self.before: Callable[[str], None] = lambda path: None
+        self.pull()
+
+    def publish(self, name: str = "hello", version: str = "1.0.0", **files: str) -> None:
+        add(self.dir.path, [write_skill(self._sources, name, version, **files)], now=self.when)
+        self.pull()
+
+    def pull(self) -> None:
+        self.files = {
+            os.path.relpath(os.path.join(top, name), self.dir.site).replace(os.sep, "/"): _read(top, name)
+            for top, _, names in os.walk(self.dir.site)
+            for name in names
+        }
+
+    def revise(self, targets: dict[str, bytes], when: datetime | None = None) -> MetadataSet:
+        """Sign these targets with the registry's own keys, as whoever stole them could, and serve them."""
+        metadata = self.dir.metadata().revise(targets, self.dir.keys(None), Dates(when or self.when))
+        found = {
+            f"targets/{metadata.find(path).get_prefixed_paths()[0]}": data for path, data in targets.items()
+        }
+        self.dir.publish({**found, **metadata.files()})
+        self.pull()
+        return metadata
+
+    @property
+    def root(self) -> bytes:
+        return self.files["metadata/1.root.json"]
+
+    def open(self, folder: object) -> Registry:
+        return Registry.open(URL, self.root, self, str(folder))
+
+    def get(self, url: str, *, cap: int, named_by: str | None = None) -> Answer:
+        path = url.removeprefix(URL + "/")
+        self.asked[path] += 1
+        self.before(path)
+        if path not in self.files:
+            raise NotFound("there is nothing", where=url)
+        if len(self.files[path]) > cap:
+            raise WrongBytes(f"expected at most {cap} bytes", where=url)
+        return Answer(url, self.files[path])
+
+
+def long_ago(days: float) -> datetime:
+    return now() - timedelta(days=days)
+
+
+def role_keys(label: str):
+    """Return the keys of every role of a registry made with ``label``."""
+    return lambda role: [key_of(label)(name, "ed25519") for name in key_names(role)]
+
+
+def _read(top: str, name: str) -> bytes:
+    with open(os.path.join(top, name), "rb") as file:
+        return file.read()
