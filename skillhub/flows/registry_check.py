@@ -1,0 +1,85 @@
+"""Check a registry as a client that meets it for the first time, but for every skill and every version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from tempfile import TemporaryDirectory
+
+from skillhub.archive import unpack
+from skillhub.errors import SecurityError, SkillhubError
+from skillhub.model.finding import Issue
+from skillhub.model.index import LISTING_CAP, parse_listing
+from skillhub.model.manifest import Manifest
+from skillhub.model.release import Admission, Release
+from skillhub.trust.publishers import judge
+from skillhub.trust.registry import agrees, publisher_of
+from skillhub.trust.roles import WELL_KNOWN
+from skillhub.world.embedded import Folder
+from skillhub.world.fetch import Fetcher
+from skillhub.world.http import Http
+from skillhub.world.registry_dir import RegistryDir
+from skillhub.world.tuf_client import Registry, fetch_root
+
+_FOLDER = "folder:"
+
+
+def check(place: str, now: datetime) -> tuple[Issue, ...]:
+    """Return everything that a client would stumble over; empty if the registry is sound.
+
+    Args:
+        place: The operator's folder, or the URL of a registry, whose own first root is believed.
+        now: The time at which signers' certificates must be valid.
+
+    Raises:
+        SourceError: there is no registry.
+        StateError: the disk refuses.
+    """
+    with _opened(place) as (url, fetcher), TemporaryDirectory() as folder:
+        try:
+            registry = Registry.open(url, fetch_root(url, fetcher), fetcher, folder)
+            listing = registry.listing()
+            where = f"{url}/{WELL_KNOWN}/index.json"
+            if parse_listing(fetcher.get(where, cap=LISTING_CAP).data, where) != listing:
+                return (Issue("wrong-bytes", "the public index is not the signed one", where),)
+        except SkillhubError as error:
+            return (_issue(error, place),)
+        return tuple(issue for name in listing.names for issue in _skill(registry, name, now))
+
+
+def _skill(registry: Registry, name: str, now: datetime) -> Iterator[Issue]:
+    try:
+        index = registry.release_index([name])
+    except SkillhubError as error:
+        yield _issue(error, name)
+        return
+    for release in index.releases(name):
+        try:
+            _release(registry, release, index.admissions[release.publisher or ""], now)
+        except SkillhubError as error:
+            yield _issue(error, f"{name} {release.version}")
+
+
+def _release(registry: Registry, release: Release, admission: Admission, now: datetime) -> None:
+    tree = unpack(registry.artifact(release), "zip", wrapper=False).tree
+    verdict = judge(tree, [publisher_of(admission)], None, now)
+    if verdict.status != "valid":
+        raise SecurityError(f"expected a signature by {admission.publisher}", where=release.url)
+    manifest = Manifest.read(verdict.tree, strict=True)
+    agrees(release, name=manifest.name, version=manifest.version, tree=verdict.tree.digest)
+
+
+@contextmanager
+def _opened(place: str) -> Iterator[tuple[str, Fetcher]]:
+    if "://" in place:
+        with Http() as http:
+            yield place.rstrip("/"), http
+    else:
+        registry = RegistryDir(place)
+        registry.settings()
+        yield _FOLDER, Folder(registry.site, _FOLDER)
+
+
+def _issue(error: SkillhubError, where: str) -> Issue:
+    return Issue(error.code, error.message, error.where or where)

@@ -1,0 +1,89 @@
+"""A skill on its way into a registry: read strictly, signed, packed, and described off its own bytes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from skillhub.archive import pack
+from skillhub.errors import FormatError, Refused
+from skillhub.model.capability import capabilities
+from skillhub.model.digest import Digest
+from skillhub.model.manifest import Manifest, problems
+from skillhub.model.release import Release
+from skillhub.model.text import quote
+from skillhub.model.tree import SIGNATURE, File, Tree
+from skillhub.model.version import is_version
+from skillhub.trust import oms
+from skillhub.trust.keys import PrivateKey
+from skillhub.trust.publishers import Publisher, judge
+from skillhub.world.local import read_local
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A release, its artifact, and the path that it was given by."""
+
+    path: str
+    release: Release
+    artifact: bytes
+
+
+def submit(
+    path: str, publisher: Publisher, key: PrivateKey | None, now: datetime, compress: bool
+) -> Submission:
+    """Return the folder or archive at ``path`` as a release of ``publisher``.
+
+    Args:
+        path: Where the skill is.
+        publisher: Who publishes it; one of its keys must have signed.
+        key: What to sign with if nobody has.
+        now: When it is published.
+        compress: Deflate the artifact.
+
+    Raises:
+        FormatError: it is not as the specification wants it, or has no version.
+        SecurityError: it is unsafe, or its signature is broken.
+        Refused: it is signed by somebody else, or not signed and there is no key.
+        SourceError: nothing is there.
+    """
+    folder = os.path.basename(os.path.abspath(path)) if os.path.isdir(path) else None
+    tree = read_local(path)[0].tree
+    errors, _ = problems(tree, folder)
+    if errors:
+        raise FormatError(errors[0].message, where=f"{path}: {errors[0].where}")
+    manifest = Manifest.read(tree, strict=True)
+    if manifest.version is None or not is_version(manifest.version):
+        hint = "published skills carry metadata.version, a version by SemVer 2.0.0"
+        raise FormatError(f"expected a version, found {quote(manifest.version)}", where=path, hint=hint)
+    tree = _signed(tree, manifest.name, publisher, key, path)
+    verdict = judge(tree, [publisher], None, now)
+    if verdict.status != "valid":
+        hint = f"only skills signed by {publisher.name} are published here"
+        raise Refused(f"expected a signature by {publisher.name}, found another", where=path, hint=hint)
+    artifact = pack(verdict.tree, "zip", compress)
+    digest = Digest.of(artifact)
+    release = Release(
+        name=manifest.name,
+        version=manifest.version,
+        published=f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        digest=digest,
+        size=len(artifact),
+        url=f"archives/{manifest.name}/{manifest.version}/{digest.hex}.zip",
+        tree=verdict.tree.digest,
+        publisher=publisher.name,
+        description=manifest.description,
+        requires=tuple(need.spell() for need in manifest.requires),
+        capabilities=capabilities(verdict.tree, manifest),
+    )
+    return Submission(path, release, artifact)
+
+
+def _signed(tree: Tree, name: str, publisher: Publisher, key: PrivateKey | None, path: str) -> Tree:
+    if SIGNATURE in tree:
+        return tree
+    if key is None:
+        hint = f"sign it (skillhub sign), or bring the key of {publisher.name}"
+        raise Refused("a registry carries signed skills only, this one is not", where=path, hint=hint)
+    return Tree({**tree, SIGNATURE: File(oms.sign(tree, name, key))})

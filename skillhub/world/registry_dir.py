@@ -1,0 +1,213 @@
+"""A registry on its operator's disk: what is served, the keys, and the settings.
+
+DIR/site/           what any web server may serve as it is
+DIR/keys/online/    keys that sign releases; offline/ those brought out for a ceremony; publishers/
+DIR/registry.json   the settings
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+
+from skillhub.errors import FormatError, NotFound, SecurityError, StateError, UsageError
+from skillhub.model.digest import Digest
+from skillhub.model.json import strict_json
+from skillhub.model.text import is_name, quote
+from skillhub.trust.keys import PrivateKey
+from skillhub.trust.metadata import Keys, MetadataSet
+from skillhub.trust.roles import ROLES, ROOT, SNAPSHOT, TIMESTAMP, key_names
+from skillhub.world import files
+
+_CAP = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an operator decided when the registry was made.
+
+    Attributes:
+        publisher: Who publishes what ``add`` is given.
+        bin_bits: Releases are spread over two to the power of this many documents.
+        days: How long all metadata holds; None for what each role's rule says.
+        compress: Deflate archives, whose bytes then depend on the build of zlib.
+    """
+
+    publisher: str
+    bin_bits: int = 4
+    days: int | None = None
+    compress: bool = True
+
+    def dump(self) -> bytes:
+        """Return the bytes of ``registry.json``."""
+        return (json.dumps({**asdict(self), "version": 1}, indent=2, sort_keys=True) + "\n").encode()
+
+    @classmethod
+    def parse(cls, data: bytes, where: str) -> Settings:
+        """Return the settings that ``dump`` wrote.
+
+        Raises:
+            FormatError: they are none.
+        """
+        match strict_json(data, where, _CAP):
+            case {
+                "publisher": str(publisher),
+                "bin_bits": int(bits),
+                "days": None | int() as days,
+                "compress": bool(compress),
+                "version": 1,
+            } if is_name(publisher):
+                return cls(publisher, bits, days, compress)
+        raise FormatError("expected the settings of a registry", where=where)
+
+
+class RegistryDir:
+    """The folder of a registry.
+
+    Args:
+        path: It; made by ``create``.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+        self.site = os.path.join(self.path, "site")
+        self._settings = os.path.join(self.path, "registry.json")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the registry against every other process that would change it.
+
+        Raises:
+            StateError: another one is at it.
+        """
+        with files.lock(os.path.join(self.path, ".lock")):
+            yield
+
+    def create(self, settings: Settings) -> None:
+        """Write the settings, by which the folder is a registry from now on.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        files.write_atomic(self._settings, settings.dump())
+
+    @property
+    def exists(self) -> bool:
+        """Whether a registry is here."""
+        return os.path.lexists(self._settings)
+
+    def settings(self) -> Settings:
+        """Return the settings.
+
+        Raises:
+            NotFound: no registry is here.
+            FormatError: they are none.
+        """
+        data = files.read(self._settings, _CAP)
+        if data is None:
+            hint = f"skillhub registry init {self.path}"
+            raise NotFound("there is no registry", where=self.path, hint=hint)
+        return Settings.parse(data, self._settings)
+
+    def metadata(self) -> MetadataSet:
+        """Return the metadata that is served now.
+
+        Raises:
+            StateError: a document is gone.
+            FormatError: one is no metadata.
+        """
+        top = MetadataSet.load({TIMESTAMP: self._served("metadata/timestamp.json")})
+        documents = dict(top.documents)
+        documents[SNAPSHOT] = self._served(f"metadata/{top.snapshot_version}.snapshot.json")
+        versions = MetadataSet.load(documents).target_versions
+        for role, version in versions.items():
+            documents[role] = self._served(f"metadata/{version}.{role}.json")
+        root = 1
+        while (data := self._read(f"metadata/{root}.root.json")) is not None:
+            documents[ROOT], root = data, root + 1
+        return MetadataSet.load(documents)
+
+    def target(self, metadata: MetadataSet, path: str) -> bytes | None:
+        """Return the content of a target as it is signed, or None if there is no such target.
+
+        Raises:
+            StateError: the file is gone.
+            SecurityError: it is not what is signed.
+        """
+        found = metadata.find(path)
+        if found is None:
+            return None
+        data = self._served(f"targets/{found.get_prefixed_paths()[0]}")
+        if not metadata.holds(path, data):
+            raise SecurityError("the file is not what is signed of it", where=os.path.join(self.site, path))
+        return data
+
+    def publish(self, site: Mapping[str, bytes]) -> None:
+        """Write these files below the site, in their order; what is there already is not touched.
+
+        Raises:
+            StateError: the disk refuses; what was written stays, and the next run goes on from there.
+        """
+        for path, data in site.items():
+            full = os.path.join(self.site, *path.split("/"))
+            if files.read(full, max(len(data), _CAP)) != data:
+                files.write_atomic(full, data, mode=0o644)
+
+    def save_key(self, name: str, key: PrivateKey, passphrase: bytes | None) -> None:
+        """Keep a private key, for its owner's eyes only.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        files.write_atomic(self._key_path(name), key.pem(passphrase), mode=0o600)
+
+    def keys(self, passphrase: bytes | None) -> Keys:
+        """Return what gives the keys of a role that are at hand, and raises what ``key`` does."""
+
+        def at_hand(role: str) -> list[PrivateKey]:
+            found = (self.key(name, passphrase) for name in key_names(role))
+            return [key for key in found if key is not None]
+
+        return at_hand
+
+    def key(self, name: str, passphrase: bytes | None) -> PrivateKey | None:
+        """Return the key of that name (``root-1``, ``publishers/acme``), or None if it is not at hand.
+
+        Raises:
+            UsageError: it is encrypted and there is no passphrase.
+            FormatError: the file is no key, or has another passphrase.
+        """
+        path = self._key_path(name)
+        data = files.read(path, _CAP)
+        if data is None:
+            return None
+        encrypted = b"ENCRYPTED" in data.partition(b"\n")[0]
+        if encrypted and passphrase is None:
+            raise UsageError("the key has a passphrase, and none was given", where=path)
+        return PrivateKey.load(data, passphrase if encrypted else None)
+
+    def fingerprint(self) -> Digest:
+        """Return the SHA-256 of the first root, by which clients pin this registry.
+
+        Raises:
+            StateError: it is gone.
+        """
+        return Digest.of(self._served("metadata/1.root.json"))
+
+    def _key_path(self, name: str) -> str:
+        if name.startswith("publishers/"):
+            return os.path.join(self.path, "keys", *f"{name}.pem".split("/"))
+        role = name if name in ROLES else name.rpartition("-")[0]
+        return os.path.join(self.path, "keys", "online" if ROLES[role].online else "offline", f"{name}.pem")
+
+    def _served(self, path: str) -> bytes:
+        data = self._read(path)
+        if data is None:
+            raise StateError(f"expected the file {quote(path)}", where=self.site)
+        return data
+
+    def _read(self, path: str) -> bytes | None:
+        return files.read(os.path.join(self.site, *path.split("/")), _CAP)
