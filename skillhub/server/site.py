@@ -1,0 +1,147 @@
+"""Serving a registry's site: static, read-only, for trying it out or behind something that speaks TLS."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote_to_bytes
+
+from skillhub.errors import StateError, UsageError
+
+_TYPES = {
+    ".json": "application/json",
+    ".md": "text/markdown; charset=utf-8",
+    ".zip": "application/zip",
+    ".gz": "application/gzip",
+}
+# A version or a hash in the name: what is under it never changes.
+_IMMUTABLE = re.compile(r"(?:[0-9]+\.[^/]+\.json|(?:.*/)?[0-9a-f]{64}\.[^/]+)", re.ASCII)
+_SEGMENT = re.compile(r"[A-Za-z0-9._~+-]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A file as it is served."""
+
+    data: bytes
+    type: str
+    cache: str
+
+    @property
+    def etag(self) -> str:
+        """Its strong validator (RFC 9110, 8.8.3)."""
+        return f'"{sha256(self.data).hexdigest()}"'
+
+
+def find_page(site: str, target: str) -> Page | None:
+    """Return what a request for ``target`` gets of the folder ``site``; None for whatever is no plain file there.
+
+    Args:
+        site: The folder, free of links above it.
+        target: Path and query of the request line.
+    """
+    try:
+        path = unquote_to_bytes(target.partition("?")[0]).decode("ascii")
+    except UnicodeDecodeError:
+        return None
+    segments = path.split("/")[1:]
+    if not path.startswith("/") or any(
+        part in (".", "..") or not _SEGMENT.fullmatch(part) for part in segments
+    ):
+        return None
+    full = os.path.join(site, *segments)
+    # A link anywhere on the way could lead out of the site.
+    if os.path.realpath(full) != os.path.join(os.path.realpath(site), *segments):
+        return None
+    try:
+        if not stat.S_ISREG(os.lstat(full).st_mode):
+            return None
+        with open(full, "rb") as file:
+            data = file.read()
+    except OSError:
+        return None
+    fixed = _IMMUTABLE.fullmatch(segments[-1]) is not None
+    cache = "public, max-age=31536000, immutable" if fixed else "public, max-age=60"
+    return Page(data, _TYPES.get(os.path.splitext(full)[1], "application/octet-stream"), cache)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version = "skillhub"
+    sys_version = ""
+    timeout = 30  # seconds that a connection may be idle
+    wbufsize = -1  # Head and body leave together: apart, each answer waits 40 ms for an acknowledgement.
+    server: _Server
+
+    def do_GET(self) -> None:
+        self._serve(with_body=True)
+
+    def do_HEAD(self) -> None:
+        self._serve(with_body=False)
+
+    def _serve(self, with_body: bool) -> None:
+        page = find_page(self.server.site, self.path)
+        if page is None:
+            self._head(404, Page(b"", "text/plain", "no-store"))
+        elif page.etag in _tags(self.headers.get("If-None-Match", "")):
+            self.send_response(304)
+            self._about(page)
+            self.end_headers()
+        else:
+            self._head(200, page)
+            if with_body:
+                self.wfile.write(page.data)
+
+    def _head(self, status: int, page: Page) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", page.type)
+        self.send_header("Content-Length", str(len(page.data)))
+        self._about(page)
+        self.end_headers()
+
+    def _about(self, page: Page) -> None:
+        # A part of a file cannot be verified, so ranges are not served and a Range header is ignored.
+        self.send_header("Accept-Ranges", "none")
+        self.send_header("Cache-Control", page.cache)
+        self.send_header("ETag", page.etag)
+        self.send_header("X-Content-Type-Options", "nosniff")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep silent: whoever serves in earnest has a web server that logs."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], site: str) -> None:
+        self.site = os.path.abspath(site)
+        super().__init__(address, _Handler)
+
+
+def site_server(site: str, host: str = "127.0.0.1", port: int = 0) -> ThreadingHTTPServer:
+    """Return a server of the folder ``site``, bound and not yet running; ``serve_forever`` and closing are left.
+
+    Args:
+        site: The folder.
+        host: The address to listen on.
+        port: 0 takes a free one; ``server_port`` says which.
+
+    Raises:
+        UsageError: there is no such folder.
+        StateError: the address is taken or not this machine's.
+    """
+    if not os.path.isdir(site):
+        raise UsageError("there is no such folder to serve", where=site)
+    try:
+        return _Server((host, port), site)
+    except (OSError, OverflowError) as error:
+        raise StateError(f"cannot listen: {error}", where=f"{host}:{port}") from error
+
+
+def _tags(header: str) -> set[str]:
+    return {tag.strip().removeprefix("W/") for tag in header.split(",")}

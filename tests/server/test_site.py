@@ -1,0 +1,133 @@
+import http.client
+import os
+import threading
+
+import pytest
+
+from fixtures.build import EMBEDDED
+from skillhub.errors import StateError, UsageError
+from skillhub.flows.registry_check import check
+from skillhub.server.site import site_server
+from skillhub.world.embedded import root
+from skillhub.world.http import Http
+from skillhub.world.tuf_client import Registry
+from tests.support.registry import now
+
+
+@pytest.fixture
+def site(tmp_path):
+    (tmp_path / "secret").write_bytes(b"secret")
+    folder = tmp_path / "site"
+    (folder / "metadata").mkdir(parents=True)
+    (folder / "metadata" / "timestamp.json").write_bytes(b"{}")
+    (folder / "metadata" / "1.root.json").write_bytes(b"{}")
+    (folder / ("a" * 64 + ".zip")).write_bytes(b"PK")
+    os.symlink(tmp_path / "secret", folder / "link.json")
+    os.symlink(tmp_path, folder / "up")
+    return folder
+
+
+@pytest.fixture
+def ask(site):
+    with running(str(site)) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_port)
+
+        def ask(path, method="GET", **headers):
+            connection.putrequest(method, path, skip_host=False)
+            for name, value in headers.items():
+                connection.putheader(name.replace("_", "-"), value)
+            connection.endheaders()
+            response = connection.getresponse()
+            return response, response.read()
+
+        yield ask
+        connection.close()
+
+
+class running:  # noqa: N801
+    def __init__(self, folder):
+        self.server = site_server(folder)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self.server
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+def test_file_with_its_type_validator_and_lifetime(ask):
+    response, body = ask("/metadata/timestamp.json")
+    assert (response.status, body) == (200, b"{}")
+    assert response.getheader("Content-Type") == "application/json"
+    assert response.getheader("Cache-Control") == "public, max-age=60"
+    assert response.getheader("Accept-Ranges") == "none"
+    etag = response.getheader("ETag")
+    for header in (etag, f'W/{etag}, "x"'):
+        response, body = ask("/metadata/timestamp.json", If_None_Match=header)
+        assert (response.status, body) == (304, b"")
+    assert ask("/metadata/timestamp.json", If_None_Match='"other"')[0].status == 200
+
+
+@pytest.mark.parametrize("path", ["/metadata/1.root.json", f"/{'a' * 64}.zip"])
+def test_what_has_a_version_or_a_hash_in_its_name_never_changes(ask, path):
+    assert "immutable" in ask(path)[0].getheader("Cache-Control")
+
+
+def test_head_and_range_and_query(ask):
+    response, body = ask("/metadata/timestamp.json?x=1", "HEAD")
+    assert (response.status, response.getheader("Content-Length"), body) == (200, "2", b"")
+    response, body = ask("/metadata/timestamp.json", Range="bytes=0-0")
+    assert (response.status, body) == (200, b"{}")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "",
+        "/metadata",
+        "/metadata/",
+        "/../secret",
+        "/%2e%2e/secret",
+        "/metadata/../../secret",
+        "/..%2fsecret",
+        "/..%5csecret",
+        "/link.json",
+        "/up/secret",
+        "/up/site/metadata/timestamp.json",
+        "/metadata//timestamp.json",
+        "/metadata/timestamp.json/",
+        "/metadata/timestamp.json%00",
+        "/%ff",
+        "metadata/timestamp.json",
+        "/" + "a" * 5000,
+    ],
+)
+def test_what_is_no_plain_file_of_the_site(ask, path):
+    response, body = ask(path or "*")
+    assert (response.status, body) == (404, b"")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_nothing_can_be_written(ask, method):
+    assert ask("/metadata/timestamp.json", method)[0].status == 501
+
+
+def test_registry_over_the_wire_is_sound(tmp_path):
+    with running(EMBEDDED) as server, Http() as fetcher:
+        url = f"http://127.0.0.1:{server.server_port}"
+        assert check(url, now()) == ()
+        registry = Registry.open(url, root(), fetcher, str(tmp_path))
+        release = registry.release_index(["gh-fix-ci"]).releases("gh-fix-ci")[0]
+        assert len(registry.artifact(release)) == release.size
+
+
+def test_no_folder_and_no_address(tmp_path):
+    with pytest.raises(UsageError):
+        site_server(str(tmp_path / "absent"))
+    with site_server(str(tmp_path)) as server, pytest.raises(StateError):
+        site_server(str(tmp_path), port=server.server_port)
