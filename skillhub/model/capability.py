@@ -1,0 +1,139 @@
+"""What a skill can do, read off its bytes: what a person agrees to, and what an update is held against.
+
+A capability is one line of text, ``scripts`` or ``network:api.github.com``; a set of them is compared as a
+set. Nothing here believes a declaration that the content contradicts, and nothing here is a judgement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from hashlib import sha256
+
+from skillhub.model.manifest import Manifest
+from skillhub.model.text import clean
+from skillhub.model.tree import File, Tree
+
+TEXT_MAX = 100
+HOSTS_MAX = 200
+RUN_BY_NAME = (
+    *(".sh", ".bash", ".zsh", ".fish", ".ps1", ".psm1", ".bat", ".cmd", ".py", ".pyw", ".rb", ".pl", ".php"),
+    *(
+        ".js",
+        ".mjs",
+        ".cjs",
+        ".ts",
+        ".mts",
+        ".lua",
+        ".r",
+        ".jl",
+        ".go",
+        ".exe",
+        ".com",
+        ".jar",
+        ".applescript",
+    ),
+)
+# The scheme is looked at only where `://` is found, which is what keeps this fast.
+_HOST = re.compile(
+    rb"://(?:[^\s/@\"'<>`\\?#]{0,128}@)?([A-Za-z0-9\x80-\xff](?:[A-Za-z0-9.\x80-\xff-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])"
+)
+_LABELS = re.compile(r"[\w.-]*")
+_ASCII = re.compile(r"[ -~]*")
+_SCP = re.compile(rb"git@([A-Za-z0-9.-]{1,253}):")
+_SCHEMES = (b"https", b"http", b"wss", b"ws", b"git", b"ssh", b"ftp", b"ftps", b"sftp")
+# Names kept for documentation (RFC 2606, RFC 6761), this machine, and the names of XML vocabularies.
+_NOWHERE = re.compile(
+    r"(?:.*\.)?(?:example|test|invalid|localhost|example\.(?:com|org|net))|127(?:\.[0-9]{1,3}){3}|0\.0\.0\.0|::1?"
+    r"|www\.w3\.org|schemas\.openxmlformats\.org|schemas\.microsoft\.com|purl\.org"
+)
+# Claude Code runs `` !`command` `` and blocks of ```! before the model sees the text.
+_SHELL = re.compile(r"(?<![\w`)\]!])!`[^`]|(?<=```)!(?=[ \t]*$)", re.MULTILINE)
+
+
+def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
+    """Return what the skill in ``tree`` can do, sorted, each once.
+
+    Hosts are those of URLs in files that run and in the instructions; more than 200 are one ``network:*``.
+    Hosts without a dot, hosts kept for documentation and this machine's own are none.
+    """
+    running = [file.data for path, file in tree.items() if runs(path, file)]
+    found = {f"{kind}:{_line(text)}" for kind, text in _named(manifest)}
+    if running:
+        found.add("scripts")
+    if ("!`" in manifest.body or "```!" in manifest.body) and _SHELL.search(manifest.body):
+        found.add("shell")
+    if manifest.hooks:
+        found.add("hooks")
+    if manifest.fork is not None:
+        found.add("agents")
+    if not all(is_text(file.data) for file in tree.values()):
+        found.add("binary")
+    hosts = {host for data in (manifest.body.encode("utf-8"), *running) for host in _hosts(data)}
+    hosts |= {need.server.host for need in manifest.requires if need.server and need.server.host}
+    found |= {f"network:{host}" for host in hosts} if len(hosts) <= HOSTS_MAX else {"network:*"}
+    return tuple(sorted(found))
+
+
+def runs(path: str, file: File) -> bool:
+    """Say whether ``file`` is one that runs: by its execute bit, its place, its first line or its name."""
+    return (
+        file.executable
+        or path.startswith("scripts/")
+        or file.data.startswith(b"#!")
+        or path.lower().endswith(RUN_BY_NAME)
+    )
+
+
+def is_text(data: bytes) -> bool:
+    """Say whether ``data`` is UTF-8 without a NUL."""
+    if b"\0" in data:
+        return False
+    if data.isascii():
+        return True
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    yield from (("tools", tool) for tool in manifest.allowed_tools)
+    yield from (("permissions", permission) for permission in manifest.permissions)
+    yield from ((need.kind, need.name) for need in manifest.requires if need.kind in ("env", "mcp"))
+
+
+def _hosts(data: bytes) -> Iterator[str]:
+    if b"://" in data:
+        for match in _HOST.finditer(data):
+            if data[max(0, match.start() - 5) : match.start()].lower().endswith(_SCHEMES):
+                yield from _somewhere(match[1])
+    if b"git@" in data:
+        for match in _SCP.finditer(data):
+            yield from _somewhere(match[1])
+
+
+def _somewhere(raw: bytes) -> Iterator[str]:
+    host = raw.decode("utf-8", "replace").lower()
+    host = (host if host.isascii() else _resolved(host)).strip("[].-")
+    if ("." in host or ":" in host) and not _NOWHERE.fullmatch(host):
+        yield host
+
+
+def _resolved(host: str) -> str:
+    # In punycode, as a browser would look it up: a look-alike of a known name is not shown as that name.
+    # Where prose runs on without a blank, its first word sticks to the last label and is cut off again.
+    *labels, last = _LABELS.findall(host)[0].split(".")
+    labels.append(_ASCII.findall(last)[0] or last)
+    return ".".join(
+        label if label.isascii() else "xn--" + label.encode("punycode").decode() for label in labels
+    )
+
+
+def _line(text: str) -> str:
+    shown = clean(text)
+    if len(shown) <= TEXT_MAX:
+        return shown
+    # The digest keeps two long texts apart, so that a change beyond the cut still is a change.
+    return f"{shown[: TEXT_MAX - 9]}…{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

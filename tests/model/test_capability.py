@@ -1,0 +1,153 @@
+"""What is read off the content: what a person agrees to before a skill is enabled."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillhub.model.capability import capabilities, is_text
+from skillhub.model.manifest import Manifest
+from skillhub.model.tree import File, Tree
+
+
+def found(files=None, frontmatter="", body="# Do\n"):
+    head = f"---\nname: a\ndescription: b\n{frontmatter}---\n{body}".encode()
+    given_files = {
+        path: file if isinstance(file, File) else File(file) for path, file in (files or {}).items()
+    }
+    tree = Tree({"SKILL.md": File(head), **given_files})
+    return capabilities(tree, Manifest.read(tree))
+
+
+def test_words_alone_can_do_nothing():
+    assert found({"references/a.md": b"# More\nhttps://elsewhere.io/\n", "assets/a.css": b"a{}"}) == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "file"),
+    [
+        ("tool", File(b"x", executable=True)),
+        ("scripts/tool", File(b"x")),
+        ("bin/tool", File(b"#!/bin/sh\n")),
+        ("lib/tool.PY", File(b"x")),
+        ("run.ps1", File(b"x")),
+    ],
+)
+def test_scripts_by_bit_place_first_line_or_name(path, file):
+    assert found({path: file}) == ("scripts",)
+
+
+@pytest.mark.parametrize(
+    "body", ["!`ls`", "Now: !`git status`\n", "- !`ls -l`", "(!`id`)", "\n```!\nls\n```\n", "!`\nls`"]
+)
+def test_commands_that_run_as_the_body_is_read(body):
+    assert found(body=body) == ("shell",)
+
+
+@pytest.mark.parametrize(
+    "body", ["`println!`, `x`", "Wow!", "Wow! `ls`", "!!`x", "`a`!`b`", "```!important`"]
+)
+def test_an_exclamation_is_no_command(body):
+    assert found(body=body) == ()
+
+
+def test_tools_hooks_fork_permissions_and_needs_are_named():
+    files = {
+        "agents/skillhub.yaml": b"permissions: {network: all}\n"
+        b"dependencies: {tools: [{type: env_var, value: TOKEN}, {type: program, value: gh},"
+        b" {type: mcp, value: docs, url: 'https://mcp.docs.io/x'}]}\n"
+    }
+    front = "allowed-tools: Bash(git:*) Read\nhooks: {Stop: [{command: x}]}\ncontext: fork\n"
+    assert found(files, front) == (
+        *("agents", "env:TOKEN", "hooks", "mcp:docs", "network:mcp.docs.io", "permissions:network=all"),
+        *("tools:Bash(git:*)", "tools:Read"),
+    )
+
+
+@pytest.mark.parametrize("data", [b"\0", b"\xff\xfe", b"\x89PNG\r\n\x1a\n", b"ok \xed\xa0\x80"])
+def test_binary_is_what_is_not_text(data):
+    assert found({"assets/a.bin": data}) == ("binary",)
+    assert not is_text(data)
+
+
+def test_text_may_be_in_any_script():
+    assert is_text("héllo 你好 👩‍💻".encode())
+    assert is_text(b"")
+
+
+@pytest.mark.parametrize(
+    ("text", "host"),
+    [
+        ("curl https://API.github.com/repos", "api.github.com"),
+        ("http://user:pass@evil.io:8080/x", "evil.io"),
+        ("https://github.com@evil.io/x", "evil.io"),
+        ("wss://a.io", "a.io"),
+        ("git clone git@gitlab.com:o/r.git", "gitlab.com"),
+        ("git+ssh://git@gitlab.com/o/r.git", "gitlab.com"),
+        ("see (https://a.io).", "a.io"),
+        ("https://a.io.", "a.io"),
+        ("HTTPS://A.IO", "a.io"),
+        ("https://93.184.216.34/x", "93.184.216.34"),
+        ("https://[2001:db8::1]/", "2001:db8::1"),
+        ("https://аpple.com/", "xn--pple-43d.com"),
+        ("见https://a.io获取", "a.io"),
+        ("https://a.io—and", "a.io"),
+        ("https://localhost.evil.io/", "localhost.evil.io"),
+        ("https://127.0.0.1.evil.io/", "127.0.0.1.evil.io"),
+        ("https://example.com.evil.io/", "example.com.evil.io"),
+    ],
+)
+def test_hosts_named_in_scripts_and_in_the_body(text, host):
+    assert found(body=text) == (f"network:{host}",)
+    assert found({"scripts/a": text.encode()}) == (f"network:{host}", "scripts")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("https://example.com/a", "https://api.example.org", "https://x.test/", "http://a.invalid"),
+        *(
+            "http://localhost:3000",
+            "http://127.0.0.1/",
+            "http://[::1]:80/",
+            "http://0.0.0.0:1",
+            "http://db:5432",
+        ),
+        *(
+            "https://${HOST}/",
+            "https://{org}.slack.com",
+            "file:///etc/hosts",
+            "x://a.io",
+            "http://www.w3.org/2000/svg",
+        ),
+    ],
+)
+def test_hosts_that_lead_nowhere_are_none(text):
+    assert found(body=text) == ()
+
+
+def test_very_many_hosts_are_every_host():
+    body = "".join(f"https://h{n}.io\n" for n in range(201))
+    assert found(body=body) == ("network:*",)
+    assert len(found(body=body[: body.index("https://h200")])) == 200
+
+
+def test_a_tool_is_shown_without_hidden_characters_and_not_at_any_length():
+    (tool,) = found(frontmatter='allowed-tools: "Re\\u202Ead"\n')
+    assert tool == "tools:Read"
+    one, other = (found(frontmatter=f"allowed-tools: Bash({'x' * 200}{end})\n") for end in "ab")
+    assert len(one[0]) == len("tools:") + 100
+    assert one != other
+
+
+@pytest.mark.parametrize(
+    "unit", [b"://", b"http://", b"http://a@", b"https://a.", b"git@", b"git@a", b"!`", b"https://\xc3\xa9"]
+)
+def test_a_megabyte_of_one_thing_takes_linear_time(unit):
+    found({"scripts/a": unit * (1_000_000 // len(unit))}, body=(unit * (100_000 // len(unit))).decode())
+
+
+@given(st.binary(), st.booleans())
+def test_any_bytes_at_all(data, executable):
+    for capability in found({"a": File(data, executable)}):
+        assert capability.isascii()
+        assert capability.isprintable()
