@@ -6,6 +6,8 @@ Messages say what was expected and what was found, with untrusted text passed th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class SkillhubError(Exception):
     """The base of all; ``exit_code`` is the process status that the command line turns it into.
@@ -107,10 +109,25 @@ class ForbiddenVariable(SecurityError):
 
 
 class Refused(SkillhubError):
-    """A person or a policy said no, nobody was there to ask, or a need is open."""
+    """A person or a policy said no, nobody was there to ask, or a need is open.
+
+    Attributes:
+        asked: The questions of the command with their answers, where it came to questions.
+    """
 
     code = "refused"
     exit_code = 6
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: str | None = None,
+        hint: str | None = None,
+        asked: Sequence[object] = (),
+    ) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.asked = tuple(asked)
 
 
 class StateError(SkillhubError):

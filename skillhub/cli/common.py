@@ -1,0 +1,209 @@
+"""The flags that every command has, and the world that they set up."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from skillhub.cli.approver import Flags, Person, is_interactive
+from skillhub.cli.terminal import Terminal
+from skillhub.errors import SourceError
+from skillhub.world.embedded import EMBEDDED_URL, embedded
+from skillhub.world.home import Home
+from skillhub.world.project import Project
+from skillhub.world.publishers import Publishers
+from skillhub.world.sources import Source, Sources
+from skillhub.world.store import Store
+
+if TYPE_CHECKING:
+    from skillhub.flows.ports import Ports, Registry
+    from skillhub.model.question import Approver
+    from skillhub.world.fetch import Fetcher
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Common:
+    """The common flags, as values; what they lead to is made when it is asked for."""
+
+    json: bool = False
+    user_scope: bool = False
+    project: str | None = None
+    yes: bool = False
+    dry_run: bool = False
+    offline: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+    @property
+    def terminal(self) -> Terminal:
+        """Where this command writes."""
+        return Terminal(quiet=self.quiet, verbose=self.verbose)
+
+    @property
+    def home(self) -> Home:
+        """Where skillhub keeps its own things."""
+        return Home.of(os.environ)
+
+    @property
+    def user_home(self) -> str:
+        """The user's home folder."""
+        return os.path.expanduser("~")
+
+    def open_project(self) -> Project:
+        """Return the project, or the user's scope, that the flags name."""
+        if self.user_scope:
+            return Project.of_user(self.user_home, self.home)
+        if self.project is not None:
+            return Project(os.path.abspath(self.project), "project", self.home)
+        return Project.find(os.getcwd(), self.home)
+
+    @property
+    def store(self) -> Store:
+        """The user's store."""
+        return Store(self.home.data)
+
+    @property
+    def sources(self) -> Sources:
+        """The user's sources."""
+        return Sources(self.home)
+
+    @property
+    def publishers(self) -> Publishers:
+        """Whom the user trusts."""
+        return Publishers(self.home)
+
+    def approver(self, *, allow_unsigned: bool = False) -> Approver:
+        """Return who answers: a person if one is there and the flags leave it to them."""
+        flags = Flags(self.yes, allow_unsigned)
+        if self.json or self.yes or not is_interactive():
+            return flags
+        return Person(self.terminal, flags)
+
+    def ports(self, *, allow_unsigned: bool = False) -> Ports:
+        """Return the world for a flow; nothing of the network is loaded before a registry is opened."""
+        from skillhub.flows.ports import Ports
+
+        registries = Registries(self)
+        return Ports(
+            project=self.open_project(),
+            store=self.store,
+            sources=self.sources,
+            publishers=self.publishers,
+            open=registries.open,
+            fetch_root=registries.fetch_root,
+            approver=self.approver(allow_unsigned=allow_unsigned),
+            environ=os.environ,
+            user_home=self.user_home,
+            clock=now,
+            report=self.terminal.progress,
+        )
+
+
+def now() -> datetime:
+    """Return the time, UTC."""
+    return datetime.now(UTC)
+
+
+class Registries:
+    """Opens each registry once for a command, and loads the network only when there is one to reach."""
+
+    def __init__(self, common: Common) -> None:
+        self._common = common
+        self._open: dict[str, Registry] = {}
+        self._http: Fetcher | None = None
+
+    def open(self, source: Source) -> Registry:
+        """Return the registry of a source, its metadata verified and fresh."""
+        if source.alias not in self._open:
+            from skillhub.world.tuf_client import Registry as Client
+
+            root = self._common.sources.root(source)
+            fetcher, folder = self.fetcher(source.url), self._metadata(source)
+            self._open[source.alias] = Client.open(source.url, root, fetcher, folder)
+        return self._open[source.alias]
+
+    def _metadata(self, source: Source) -> str:
+        """Return where the trusted metadata is kept; the embedded registry's is thrown away after use.
+
+        Its freshness is the package's own: kept, it would refuse an older package as a rollback.
+        """
+        if not source.embedded:
+            return os.path.join(self._common.home.state, "tuf", source.root.hex)
+        from tempfile import TemporaryDirectory
+
+        self._thrown_away = TemporaryDirectory(prefix="skillhub-")
+        return self._thrown_away.name
+
+    def fetch_root(self, url: str) -> bytes:
+        """Return the first root that the registry at ``url`` shows."""
+        from skillhub.world.tuf_client import fetch_root
+
+        return fetch_root(url, self.fetcher(url))
+
+    def fetcher(self, url: str) -> Fetcher:
+        """Return what fetches: from inside the package, or from the network.
+
+        Raises:
+            SourceError: with ``--offline``.
+        """
+        if url == EMBEDDED_URL:
+            return embedded()
+        if self._common.offline:
+            raise SourceError("--offline keeps this command from the network", where=url)
+        if self._http is None:
+            from skillhub.world.http import Http
+
+            self._http = Http()
+        return self._http
+
+
+_HELP = {
+    "json": "Print one JSON value on stdout and nothing else there.",
+    "user_scope": "The user's own scope instead of the project's.",
+    "project": "The project's folder, instead of the one around the working folder.",
+    "yes": "Answer yes to what a flag may answer.",
+    "dry_run": "Show what would be done; change nothing.",
+    "offline": "Use no network.",
+    "quiet": "Say only what went wrong.",
+    "verbose": "Say more.",
+}
+_NAMES = {
+    "json": ("--json",),
+    "user_scope": ("--global", "-g"),
+    "project": ("--project",),
+    "yes": ("--yes", "-y"),
+    "dry_run": ("--dry-run",),
+    "offline": ("--offline",),
+    "quiet": ("--quiet", "-q"),
+    "verbose": ("--verbose", "-v"),
+}
+
+
+def command(run: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the common flags: it takes a ``Common`` first, Typer sees the flags after its own."""
+    import typer
+
+    own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
+    flags = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=typer.Option(None if name == "project" else False, *_NAMES[name], help=_HELP[name]),
+            annotation=str | None if name == "project" else bool,
+        )
+        for name in _NAMES
+    ]
+
+    def wrapped(**values: Any) -> int:  # noqa: ANN401 - whatever Typer parsed
+        common = Common(**{name: values.pop(name) for name in _NAMES})
+        return run(common, **values)
+
+    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own] + flags
+    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {each.name: each.annotation for each in parameters}
+    wrapped.__doc__, wrapped.__name__ = run.__doc__, run.__name__
+    return wrapped

@@ -1,0 +1,53 @@
+"""``install``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from skillhub.cli.common import Common, command
+from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, wishes_of
+from skillhub.cli.render import ended, show_outcome
+
+
+def install(
+    common: Common,
+    refs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[REF]...", help="source:name, name@^1.2, ./folder, ./skill.zip"),
+    ] = None,
+    agent: Agents = None,
+    env: Env = None,
+    env_file: EnvFile = None,
+    mcp: Mcp = "ask",
+    link: Link = None,
+    frozen: Annotated[bool, typer.Option("--frozen", help="The lock as it stands, or fail.")] = False,
+    no_enable: Annotated[bool, typer.Option("--no-enable", help="Store and lock; link nothing.")] = False,
+    allow_unsigned: Annotated[
+        bool, typer.Option("--allow-unsigned", help="Take skills that nobody signed.")
+    ] = False,
+) -> int:
+    """Find skills, verify and scan them, ask, then store, lock and enable them; all or none.
+
+    Without REF, install what skillhub.lock and skillhub.toml say. A skill whose needs are missing
+    is stored and locked but stays disabled: exit status 6.
+
+    Example: skillhub install github:gh-fix-ci
+    """
+    from skillhub.flows.install import install as flow
+    from skillhub.model.ref import parse_ref
+
+    wishes = wishes_of(agent, env, env_file, mcp, link)
+    wishes = replace(wishes, frozen=frozen, enable=not no_enable, dry_run=common.dry_run)
+    ports = common.ports(allow_unsigned=allow_unsigned)
+    outcome = flow([parse_ref(ref) for ref in refs or []], wishes, ports)
+    done = "would install" if common.dry_run else "installed"
+    show_outcome(outcome, done, common.terminal, as_json=common.json)
+    return 0 if no_enable or common.dry_run else ended(outcome, common.terminal)
+
+
+def register(app: typer.Typer, name: str) -> None:
+    """Add the command to the app."""
+    app.command(name)(command(install))

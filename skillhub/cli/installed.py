@@ -1,0 +1,102 @@
+"""Commands on what is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from skillhub.cli import shown
+from skillhub.cli.common import Common, command
+from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, wishes_of
+from skillhub.cli.render import ended, show_outcome
+
+Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of installed skills.")]
+
+
+def list_(common: Common) -> int:
+    """List installed skills, and those that lie in agents' folders without a lock.
+
+    Example: skillhub list --json
+    """
+    return shown.list_skills(common)
+
+
+def verify(
+    common: Common, names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...")] = None
+) -> int:
+    """Check store, links, lock and signatures against each other, every byte, without a network.
+
+    Exits 1 if something is not as locked.
+
+    Example: skillhub verify gh-fix-ci
+    """
+    return shown.verify_skills(common, names or [])
+
+
+def sync(common: Common) -> int:
+    """Finish what was cut off and put back what is not as locked. Enables nothing new.
+
+    Edits made by hand are asked about; --yes saves them as a patch in skillhub-edits/ first.
+
+    Example: skillhub sync
+    """
+    return shown.sync_skills(common)
+
+
+def enable(
+    common: Common,
+    names: Names,
+    agent: Agents = None,
+    env: Env = None,
+    env_file: EnvFile = None,
+    mcp: Mcp = "ask",
+    link: Link = None,
+) -> int:
+    """Check the needs of skills again and link those that nothing holds back.
+
+    Example: skillhub enable gh-fix-ci --mcp configure
+    """
+    from skillhub.flows.enable import enable as flow
+
+    outcome = flow(names, wishes_of(agent, env, env_file, mcp, link), common.ports())
+    show_outcome(outcome, "checked", common.terminal, as_json=common.json)
+    return ended(outcome, common.terminal)
+
+
+def disable(common: Common, names: Names) -> int:
+    """Take skills out of the agents' folders, and nothing else; they stay out until enabled.
+
+    Example: skillhub disable gh-fix-ci
+    """
+    from skillhub.flows.enable import disable as flow
+
+    show_outcome(flow(names, common.ports()), "disabled", common.terminal, as_json=common.json)
+    return 0
+
+
+def remove(common: Common, names: Names) -> int:
+    """Remove skills from agents, lock and intent, and MCP entries that are still as skillhub wrote them.
+
+    Example: skillhub remove gh-fix-ci
+    """
+    from skillhub.flows.enable import remove as flow
+
+    show_outcome(flow(names, common.ports()), "removed", common.terminal, as_json=common.json)
+    return 0
+
+
+_COMMANDS: dict[str, Callable[..., int]] = {
+    "list": list_,
+    "verify": verify,
+    "sync": sync,
+    "enable": enable,
+    "disable": disable,
+    "remove": remove,
+}
+
+
+def register(app: typer.Typer, name: str) -> None:
+    """Add the command of that name to the app."""
+    app.command(name)(command(_COMMANDS[name]))

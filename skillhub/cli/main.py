@@ -1,0 +1,84 @@
+"""The entry point: answers what needs no import at once, and loads of the rest one command's worth."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from skillhub.cli.table import COMMANDS, top_help
+
+if TYPE_CHECKING:
+    import typer
+
+BUG = 70
+_REPORT = "this is a bug in skillhub; please report it at https://github.com/skillhub/skillhub/issues"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command line and return its exit status; the only place that renders errors."""
+    args = sys.argv[1:] if argv is None else argv
+    if args == ["--version"]:
+        from skillhub import __version__
+
+        sys.stdout.write(f"skillhub {__version__}\n")
+        return 0
+    if args in (["--help"], ["-h"], ["help"], []) and "_SKILLHUB_COMPLETE" not in os.environ:
+        sys.stdout.write(top_help())
+        return 0 if args else 2
+    try:
+        return _run(args)
+    except KeyboardInterrupt:
+        return _stopped("stopped", 130)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; the interpreter must not complain when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except RecursionError:
+        return _stopped(f"nesting too deep; {_REPORT}", BUG)
+    except Exception as error:  # noqa: BLE001 - the one broad except: nobody is shown a traceback
+        from skillhub.cli.failure import fail
+
+        return fail(error, args, _REPORT)
+
+
+def _stopped(message: str, status: int) -> int:
+    sys.stderr.write(f"\nskillhub: {message}\n")
+    return status
+
+
+def _run(args: list[str]) -> int:
+    from skillhub.cli import quick
+
+    status = quick.run(args)
+    if status is not None:
+        return status
+    import typer
+
+    app = build(args)
+    try:
+        result = app(args=args, prog_name="skillhub", standalone_mode=False)
+    except typer.Exit as stop:
+        return stop.exit_code
+    except typer.Abort:
+        return _stopped("stopped", 130)
+    return result if isinstance(result, int) else 0
+
+
+def build(args: list[str]) -> typer.Typer:
+    """Return the Typer app: with the one command that ``args`` name, else with all."""
+    from importlib import import_module
+
+    import typer
+
+    one = args[:1] if args and args[0] in COMMANDS and "_SKILLHUB_COMPLETE" not in os.environ else []
+    # Rich stays out: its markup would read text from outside as its own, and it costs 50 ms.
+    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
+
+    @app.callback(help="The secure registry and installer for agent skills.")
+    def _top() -> None: ...
+
+    for name in one or COMMANDS:
+        module = import_module(f"skillhub.cli.{COMMANDS[name].module}")
+        module.register(app, name)
+    return app

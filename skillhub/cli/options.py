@@ -1,0 +1,81 @@
+"""Options that several commands share, and the wishes they spell."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Literal, cast
+
+import typer
+
+from skillhub.errors import UsageError
+from skillhub.flows.wishes import McpChoice, Wishes
+from skillhub.model.record import LinkKind
+from skillhub.model.text import quote
+from skillhub.world import files
+
+Agents = Annotated[
+    list[str] | None,
+    typer.Option("--agent", metavar="NAME", help="Enable for this agent too (repeatable, or all)."),
+]
+Env = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--env", metavar="NAME[=VALUE]", help="A variable for this command alone; NAME takes the process's."
+    ),
+]
+EnvFile = Annotated[
+    str | None,
+    typer.Option("--env-file", metavar="FILE", help="Variables for this command, NAME=VALUE a line."),
+]
+Mcp = Annotated[
+    Literal["ask", "configure", "skip"],
+    typer.Option("--mcp", help="MCP servers that a skill needs: ask, write them, or leave them to you."),
+]
+Link = Annotated[
+    Literal["copy", "symlink"] | None,
+    typer.Option(
+        "--link", help="Copies in the agents' folders, or links into the store (edits are then shared)."
+    ),
+]
+_ENV_FILE_CAP = 1 << 20
+
+
+def wishes_of(
+    agent: list[str] | None, env: list[str] | None, env_file: str | None, mcp: str, link: str | None
+) -> Wishes:
+    """Return the wishes that these options spell.
+
+    Raises:
+        UsageError: a variable without a value, or a file that is none.
+    """
+    values = _read_env_file(env_file) if env_file else {}
+    for word in env or []:
+        name, has_value, value = word.partition("=")
+        if not has_value and name not in os.environ:
+            raise UsageError(f"--env {quote(name)} has no value, and the process has no such variable")
+        values[name] = value if has_value else os.environ[name]
+    return Wishes(
+        agents=tuple(agent or ()),
+        env=values,
+        mcp=cast("McpChoice", mcp),
+        link=cast("LinkKind | None", link),
+    )
+
+
+def _read_env_file(path: str) -> dict[str, str]:
+    data = files.read(os.path.realpath(path), _ENV_FILE_CAP)
+    if data is None:
+        raise UsageError("--env-file names no file", where=path)
+    values = {}
+    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+        text = line.strip().removeprefix("export ").strip()
+        if not text or text.startswith("#"):
+            continue
+        name, has_value, value = text.partition("=")
+        if not has_value:
+            # The line is not shown: it may be a value that lost its name.
+            raise UsageError("expected NAME=VALUE", where=f"{path}:{number}")
+        bare = value.strip()
+        is_quoted = len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'"
+        values[name.strip()] = bare[1:-1] if is_quoted else bare
+    return values

@@ -1,0 +1,86 @@
+"""From what flows return to what is shown; every value goes through the terminal, which cleans it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from skillhub.cli.failure import question_json
+from skillhub.cli.terminal import Terminal
+from skillhub.errors import Refused
+from skillhub.model.skill import Skill
+
+if TYPE_CHECKING:
+    from skillhub.flows.outcome import Outcome
+
+
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
+    """Return what install, update and sync print with ``--json``."""
+    return {
+        "skills": [skill.to_json() for skill in outcome.skills],
+        "changed": outcome.changed,
+        "questions": [question_json(question, answer) for question, answer in outcome.asked],
+        "refused": [],
+        "warnings": list(outcome.warnings),
+    }
+
+
+def waiting(outcome: Outcome) -> list[Skill]:
+    """Return the skills that an open need keeps disabled."""
+    return [
+        skill
+        for skill in outcome.skills
+        if skill.state == "disabled" and any(need.open for need in skill.requires)
+    ]
+
+
+def show_outcome(outcome: Outcome, done: str, terminal: Terminal, *, as_json: bool) -> None:
+    """Show what became of each skill."""
+    if as_json:
+        terminal.json(outcome_json(outcome))
+        return
+    for warning in outcome.warnings:
+        terminal.say(f"warning: {warning}", "yellow")
+    for skill in outcome.skills:
+        version = f" {skill.version}" if skill.version else ""
+        terminal.out(f"{done} {skill.name}{version}: {skill.state}", "green" if skill.links else "yellow")
+        for link in skill.links:
+            terminal.out(f"  {link}")
+    if not outcome.changed:
+        terminal.say("nothing had to be done", "dim")
+
+
+def show_waiting(skills: Iterable[Skill], terminal: Terminal) -> None:
+    """Say which needs are open and what to type."""
+    from skillhub.flows.needs import how_to_meet
+
+    for skill in skills:
+        terminal.say(f"{skill.name} is stored and locked, and stays disabled; missing:", "yellow")
+        for need in skill.requires:
+            if need.open:
+                about = f" ({need.description})" if need.description else ""
+                terminal.say(f"  {need.kind} {need.name}{about}")
+                terminal.say(f"    {how_to_meet(skill.name, need)}", "dim")
+
+
+def skills_table(skills: Sequence[Skill], terminal: Terminal) -> None:
+    """Show skills as rows."""
+    rows = [
+        (
+            skill.name,
+            skill.version or "-",
+            skill.source or "(unmanaged)",
+            skill.state,
+            skill.signed_by[0].identity if skill.signed_by else "unsigned",
+            skill.description,
+        )
+        for skill in skills
+    ]
+    terminal.table(("NAME", "VERSION", "SOURCE", "STATE", "SIGNED BY", "DESCRIPTION"), rows)
+
+
+def ended(outcome: Outcome, terminal: Terminal) -> int:
+    """Return the exit status of an outcome: refused, if a need keeps one of its skills disabled."""
+    held = waiting(outcome)
+    show_waiting(held, terminal)
+    return Refused.exit_code if held else 0

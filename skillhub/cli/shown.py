@@ -1,0 +1,83 @@
+"""``list``, ``verify`` and ``sync``: one flow each, and how its result is shown. Typer is not needed for them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from skillhub.cli.common import Common, now
+from skillhub.model.skill import Skill
+
+if TYPE_CHECKING:
+    from skillhub.flows.verify import Verified
+    from skillhub.model.lock import Locked
+    from skillhub.model.tree import Tree
+
+
+def list_skills(common: Common) -> int:
+    """Show what is installed here, and what lies in agents' folders without a lock."""
+    from skillhub.flows.listing import managed, unmanaged
+
+    project = common.open_project()
+    skills = managed(project, common.store, os.environ)
+    folders = list(unmanaged(project, common.user_home, os.environ))
+    if folders:
+        from skillhub.runtime.discover import found_skill
+
+        skills += [found_skill(folder, project.scope) for folder in folders]
+    skills.sort(key=lambda skill: skill.name)
+    _show(skills, common)
+    return 0
+
+
+def _show(skills: list[Skill], common: Common) -> None:
+    if common.json:
+        common.terminal.json({"skills": [skill.to_json() for skill in skills]})
+    elif skills:
+        from skillhub.cli.render import skills_table
+
+        skills_table(skills, common.terminal)
+    else:
+        common.terminal.say("no skills are installed here; for one: skillhub install github:gh-fix-ci")
+
+
+def verify_skills(common: Common, names: Sequence[str]) -> int:
+    """Check every byte of what is installed."""
+    from skillhub.flows.verify import verify
+
+    found = verify(names, common.open_project(), common.store, common.publishers, now())
+    is_ok = not any(each.problems for each in found)
+    if common.json:
+        common.terminal.json({"ok": is_ok, "skills": [_verified_json(each) for each in found]})
+    else:
+        for each in found:
+            for problem in each.problems:
+                common.terminal.out(f"{each.name}: {problem.path}: {problem.message} [{problem.code}]", "red")
+        if is_ok:
+            common.terminal.out(f"{len(found)} skills are as locked, to the last byte", "green")
+        else:
+            common.terminal.say("skillhub sync puts back what is locked")
+    return 0 if is_ok else 1
+
+
+def _verified_json(verified: Verified) -> dict[str, Any]:
+    problems = [{"code": p.code, "path": p.path, "message": p.message} for p in verified.problems]
+    return {"name": verified.name, "ok": not problems, "problems": problems}
+
+
+def sync_skills(common: Common) -> int:
+    """Make store, links and lock agree."""
+    from skillhub.cli.render import show_outcome
+    from skillhub.flows.sync import sync
+
+    ports = common.ports()
+
+    def obtain(name: str, entry: Locked) -> Tree:
+        from skillhub.flows.obtain import from_lock
+
+        return from_lock(name, entry, ports).tree
+
+    outcome = sync(obtain, ports)
+    show_outcome(outcome, "synced", common.terminal, as_json=common.json)
+    return 0

@@ -1,0 +1,63 @@
+"""Every command: where it is, and its line of help. Read before anything heavy is imported."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """One command, or one group of them (``typer_app`` of the module)."""
+
+    module: str
+    help: str
+    group: str
+
+
+_USE, _TRUST, _WRITE, _RUN = "Use skills", "Decide whom to trust", "Write skills", "Run a registry"
+
+COMMANDS: dict[str, Command] = {
+    "install": Command("install", "Install skills: verify, ask, store, lock, enable.", _USE),
+    "list": Command("installed", "List installed skills.", _USE),
+    "show": Command("show", "Show a skill: installed, or offered by a source.", _USE),
+    "enable": Command("installed", "Enable installed skills, once their needs are met.", _USE),
+    "disable": Command("installed", "Take skills out of the agents' folders.", _USE),
+    "remove": Command("installed", "Remove skills from agents, lock and intent.", _USE),
+    "sync": Command("installed", "Make store, links and lock agree.", _USE),
+    "verify": Command("installed", "Check every byte of what is installed, offline.", _USE),
+    "doctor": Command("doctor", "Check this machine and this project.", _USE),
+    "source": Command("source", "Registries that skills come from.", _TRUST),
+    "publisher": Command("publisher", "Who may sign skills.", _TRUST),
+    "validate": Command("author", "Check skills as install and registries do.", _WRITE),
+    "pack": Command("author", "Pack a skill into an archive.", _WRITE),
+    "sign": Command("author", "Sign a skill.", _WRITE),
+    "key": Command("key", "Keys to sign with.", _WRITE),
+    "registry": Command("registry", "Make, fill, check and serve a registry.", _RUN),
+}
+
+
+def top_help(prog: str = "skillhub") -> str:
+    """Return what ``skillhub --help`` prints; written here, for Typer's own takes six times as long."""
+    lines = [
+        f"Usage: {prog} [OPTIONS] COMMAND [ARGS]...",
+        "",
+        "  The secure registry and installer for agent skills.",
+        "",
+        f"  Example: {prog} install github:gh-fix-ci",
+    ]
+    group = None
+    for name, command in COMMANDS.items():
+        if command.group != group:
+            group = command.group
+            lines += ["", f"{group}:"]
+        lines.append(f"  {name:<11}{command.help}")
+    lines += [
+        "",
+        "Options:",
+        "  --version             Show the version and exit.",
+        "  --install-completion  Install completion for the current shell.",
+        "  --show-completion     Show completion for the current shell.",
+        "  --help                Show this message and exit.",
+        "",
+        f"{prog} COMMAND --help tells more of one; docs: https://github.com/skillhub/skillhub",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,100 @@
+"""The one place that writes: results to stdout, talk to stderr, and no hidden character to either."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Literal, TextIO
+
+from skillhub.errors import SkillhubError
+from skillhub.model.text import clean
+
+Tone = Literal["bold", "dim", "red", "green", "yellow", "plain"]
+_CODES: Mapping[Tone, str] = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "plain": "",
+}
+_PROGRESS_AFTER = 1.0
+
+
+class Terminal:
+    """Writes text that may come from outside: every line is cleaned, then coloured, never the other way round."""
+
+    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+        self.quiet = quiet
+        self.verbose = verbose
+        self._started = time.monotonic()
+        self._drawn = False
+
+    def out(self, text: str, tone: Tone = "plain") -> None:
+        """Write a line of the result."""
+        self._write(sys.stdout, text, tone)
+
+    def say(self, text: str, tone: Tone = "plain") -> None:
+        """Write a line of talk; ``--quiet`` silences it."""
+        if not self.quiet:
+            self._write(sys.stderr, text, tone)
+
+    def json(self, value: object) -> None:
+        """Write the one JSON value of a command; ASCII, so that it holds nothing a terminal would obey."""
+        sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+    def error(self, error: SkillhubError) -> None:
+        """Tell of an error: what, where, and what to do."""
+        self._write(sys.stderr, f"error: {error.message} [{error.code}]", "red")
+        reason = getattr(error, "reason", None)
+        for label, text in (("reason", reason), ("where", error.where), ("hint", error.hint)):
+            if text:
+                self._write(sys.stderr, f"  {label}: {text}", "plain")
+
+    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Write rows in columns that fit the terminal; the last column is cut where it must."""
+        cells = [[clean(cell) for cell in row] for row in (head, *rows)]
+        widths = [max(_width(row[column]) for row in cells) for column in range(len(head))]
+        room = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
+        widths[-1] = max(12, min(widths[-1], room - sum(widths[:-1]) - 2 * (len(widths) - 1)))
+        for number, row in enumerate(cells):
+            padded = [_fit(cell, width) for cell, width in zip(row, widths, strict=True)]
+            self._write(sys.stdout, "  ".join(padded).rstrip(), "plain" if number else "bold")
+
+    def progress(self, doing: str, done: int, of: int) -> None:
+        """Draw how far a command is, on a terminal and once it has taken a second."""
+        if self.quiet or not sys.stderr.isatty() or time.monotonic() - self._started < _PROGRESS_AFTER:
+            return
+        self._drawn = True
+        sys.stderr.write(f"\r\x1b[K{clean(doing)} {done}/{of}")
+        sys.stderr.flush()
+
+    def _write(self, stream: TextIO, text: str, tone: Tone) -> None:
+        if self._drawn:
+            self._drawn = False
+            sys.stderr.write("\r\x1b[K")
+        line = clean(text).encode(stream.encoding or "utf-8", "replace").decode(stream.encoding or "utf-8")
+        code = _CODES[tone] if _wants_colour(stream) else ""
+        stream.write(f"\x1b[{code}m{line}\x1b[0m\n" if code else f"{line}\n")
+
+
+def _wants_colour(stream: TextIO) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _width(text: str) -> int:
+    return len(text) if text.isascii() else sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+
+def _fit(text: str, width: int) -> str:
+    if _width(text) <= width:
+        return text + " " * (width - _width(text))
+    cut = text
+    while _width(cut) > width - 1:
+        cut = cut[:-1]
+    return f"{cut}…"

@@ -1,0 +1,129 @@
+"""Store, then lock, then link: the one place that changes a project, in an order that heals after a crash.
+
+A kill between two steps leaves nothing half: what is stored and not locked is unused, what is locked and not
+linked is linked by ``sync``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from skillhub.errors import StateError
+from skillhub.flows.gate import Passage
+from skillhub.flows.linking import Linker, Linking
+from skillhub.flows.obtain import LOCAL, Candidate
+from skillhub.flows.ports import Ports
+from skillhub.flows.standing import Standing, read_standing
+from skillhub.flows.wishes import Wishes
+from skillhub.model.lock import Lock
+from skillhub.model.record import Record, Records
+from skillhub.world import links
+from skillhub.world.exclude import exclude
+from skillhub.world.intent import edit
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One skill as it is to be.
+
+    Attributes:
+        record: What this machine will know of it.
+        linking: Its places; of a skill that is not enabled they are cleared.
+        passage: The MCP entries to write before it is linked.
+    """
+
+    candidate: Candidate
+    record: Record
+    linking: Linking | None
+    passage: Passage | None
+
+    @property
+    def name(self) -> str:
+        """The skill's name."""
+        return self.candidate.name
+
+
+def commit(changes: Sequence[Change], wishes: Wishes, before: Standing, ports: Ports) -> bool:
+    """Make all changes; return whether anything is other than before.
+
+    Raises:
+        StateError: the disk refuses, or another process changed one of these skills meanwhile.
+    """
+    with ports.project.exclusively():
+        now = read_standing(ports)
+        _unchanged_meanwhile(changes, before, now)
+        for done, change in enumerate(changes):
+            ports.report("storing", done, len(changes))
+            ports.store.put(change.candidate.tree)
+            if change.candidate.signer is not None and change.candidate.pem is not None:
+                ports.publishers.pin(change.candidate.signer.fingerprint, change.candidate.pem)
+        changed = _write_documents(changes, wishes, now, ports)
+        linker = Linker(ports.project, ports.store)
+        for done, change in enumerate(changes):
+            ports.report("enabling", done, len(changes))
+            changed |= _enable(change, now.records.skills.get(change.name), linker, ports)
+        return changed
+
+
+def _unchanged_meanwhile(changes: Sequence[Change], before: Standing, now: Standing) -> None:
+    for change in changes:
+        if before.lock.skills.get(change.name) != now.lock.skills.get(change.name):
+            raise StateError(
+                f"another process changed {change.name} in the lock meanwhile",
+                where=change.name,
+                hint="run the command again",
+            )
+
+
+def _write_documents(changes: Sequence[Change], wishes: Wishes, now: Standing, ports: Ports) -> bool:
+    """Write record, intent and lock, in this order: an intent without its lock is finished by ``install``."""
+    entries = {change.name: change.candidate.entry for change in changes}
+    known = ports.sources.all()
+    used = {entry.source for entry in entries.values() if entry.source != LOCAL}
+    lock = Lock(
+        {**now.lock.skills, **entries},
+        {**now.lock.sources, **{alias: known[alias].locked() for alias in used}},
+    )
+    agents = tuple(dict.fromkeys((*now.records.agents, *wishes.agents)))
+    records = Records({**now.records.skills, **{change.name: change.record for change in changes}}, agents)
+    if records != now.records:
+        ports.project.write_records(records)
+    exclude(ports.project.base, [link for record in records.skills.values() for link in record.links])
+    if not wishes.frozen:
+        added = {change.name: change.candidate.wanted for change in changes if change.candidate.wanted}
+        text = ports.project.intent_bytes()
+        edited = edit(text, added, ())
+        if edited != text:
+            ports.project.write_intent(edited)
+        if lock != now.lock:
+            ports.project.write_lock(lock)
+    return lock != now.lock or records != now.records
+
+
+def _enable(change: Change, before: Record | None, linker: Linker, ports: Ports) -> bool:
+    """Write the MCP entries, make the links, and take away those that are no longer meant."""
+    if change.passage is not None:
+        change.passage.write(ports.project.config_lock)
+    changed = change.passage is not None and bool(change.passage.writes)
+    kept: frozenset[str] = frozenset()
+    if change.linking is not None and change.record.enabled:
+        linker.make(change.linking, change.candidate.tree, before)
+        changed |= not change.linking.done
+        kept = frozenset(change.linking.links)
+    elif change.linking is not None:
+        linker.save_edits(change.linking, before)
+    for link in before.links if before else ():
+        if link not in kept:
+            links.unmake(links.place(ports.project, link))
+            changed = True
+    return changed
+
+
+def forget(names: Sequence[str], before: Standing) -> tuple[Lock, Records]:
+    """Return lock and records without these skills, and without the sources that nothing else uses."""
+    skills = {name: entry for name, entry in before.lock.skills.items() if name not in names}
+    used = {entry.source for entry in skills.values()}
+    sources = {alias: source for alias, source in before.lock.sources.items() if alias in used}
+    records = {name: record for name, record in before.records.skills.items() if name not in names}
+    return Lock(skills, sources), replace(before.records, skills=records)

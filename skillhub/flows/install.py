@@ -1,0 +1,141 @@
+"""Install: resolve, obtain, ask every question at once, then store, lock and enable; all skills or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from skillhub.errors import UsageError
+from skillhub.flows import proposals
+from skillhub.flows.commit import Change, commit
+from skillhub.flows.gate import Gate, approach, passage
+from skillhub.flows.gather import gather
+from skillhub.flows.linking import Linker, Linking
+from skillhub.flows.needs import Given, facts_of, given, needs_of
+from skillhub.flows.obtain import Candidate
+from skillhub.flows.outcome import Outcome, ask
+from skillhub.flows.ports import Ports
+from skillhub.flows.questions import consent
+from skillhub.flows.standing import Standing, read_standing
+from skillhub.flows.view import view
+from skillhub.flows.wishes import Wishes, chosen_agents
+from skillhub.model.hosts import Host
+from skillhub.model.question import UNANSWERED, Asked, Question
+from skillhub.model.record import Record
+from skillhub.model.ref import Ref
+from skillhub.world.links import link_folders
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One candidate with all that enabling it would mean; ``gate`` and ``linking`` None: it stays disabled."""
+
+    candidate: Candidate
+    record: Record | None
+    gate: Gate | None
+    linking: Linking | None
+    held: str
+
+
+def install(refs: Sequence[Ref], wishes: Wishes, ports: Ports) -> Outcome:
+    """Install what ``refs`` name; without any, what lock and intent say.
+
+    Raises:
+        UsageError: the references make no sense, or there are none and neither lock nor intent.
+        SourceError: something cannot be had.
+        FormatError: something is malformed.
+        SecurityError: something was tampered with; nothing was changed.
+        Refused: a question was answered no or by nobody; nothing was changed.
+        StateError: the disk is in the way.
+    """
+    if not refs and not ports.project.has_lock_or_intent():
+        hint = "name a skill, for example: skillhub install github:gh-fix-ci"
+        raise UsageError(
+            "there is neither skillhub.toml nor skillhub.lock here", where=ports.project.root, hint=hint
+        )
+    standing = read_standing(ports)
+    proposed = proposals.proposals(standing, ports)
+    asked = ask(proposals.questions(proposed), ports)
+    proposals.adopt(proposed, asked, ports)
+    candidates = gather(refs, wishes, standing, ports)
+    agents = chosen_agents(wishes, standing.records, standing.intent, ports)
+    is_met = given(ports.environ, {*standing.lock.skills, *(each.name for each in candidates)})
+    plans = [plan(each, wishes, is_met, agents, standing, ports) for each in candidates]
+    raised = [question for each in plans for question in questions(each)]
+    asked += [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
+    return carry_out(plans, wishes, asked, standing, ports)
+
+
+def plan(
+    candidate: Candidate,
+    wishes: Wishes,
+    is_met: Given,
+    agents: tuple[Host, ...],
+    standing: Standing,
+    ports: Ports,
+) -> Proposal:
+    """Work out what enabling the candidate would mean: its needs, and the places in agents' folders."""
+    record = standing.records.skills.get(candidate.name)
+    if record is not None and record.held == "user":
+        return Proposal(candidate, record, None, None, "user")
+    if not wishes.enable:
+        return Proposal(candidate, record, None, None, "asked")
+    gate = None
+    if record is None or record.tree != candidate.tree.digest or not record.enabled:
+        gate = approach(candidate.name, candidate.manifest, wishes, is_met, agents, ports)
+    kind = wishes.link or (record.link if record else None) or standing.intent.link or "copy"
+    folders = link_folders(ports.project, agents, ports.user_home, ports.environ)
+    wanted = dict.fromkeys([f"{folder}/{candidate.name}" for folder in folders])
+    # An agent chosen now is added to those that have it already.
+    wanted |= dict.fromkeys(record.links if record else ())
+    linker = Linker(ports.project, ports.store)
+    linking = linker.plan(candidate.name, wanted, kind, candidate.tree.listing, record)
+    return Proposal(candidate, record, gate, linking, "")
+
+
+def questions(proposal: Proposal) -> list[Question]:
+    """Return everything that is to be asked about one candidate."""
+    found = consent(proposal.candidate, proposal.record)
+    if proposal.gate is not None:
+        found += proposal.gate.questions
+    if proposal.linking is not None:
+        found += proposal.linking.questions()
+    return found
+
+
+def carry_out(
+    plans: Sequence[Proposal], wishes: Wishes, asked: Sequence[Asked], standing: Standing, ports: Ports
+) -> Outcome:
+    """Turn the agreed plans into changes, commit them, and show what came of it."""
+    locked = {**standing.lock.skills, **{each.candidate.name: each.candidate.entry for each in plans}}
+    is_met = given(ports.environ, locked)
+    changes = [decide(each, wishes, asked, is_met) for each in plans]
+    warnings = [f"{each.candidate.name}: {note}" for each in plans for note in each.candidate.warnings]
+    warnings += [note for each in plans if each.gate for note in each.gate.warnings]
+    changed = not wishes.dry_run and commit(changes, wishes, standing, ports)
+    skills = tuple(
+        view(each.name, each.candidate.entry, each.record, is_met, ports.project, ports.store)
+        for each in changes
+    )
+    return Outcome(skills, changed, tuple(asked), tuple(warnings))
+
+
+def decide(proposal: Proposal, wishes: Wishes, asked: Sequence[Asked], is_met: Given) -> Change:
+    """Return what becomes of one candidate now that everything was answered: enabled, or waiting disabled."""
+    candidate, gate, linking = proposal.candidate, proposal.gate, proposal.linking
+    facts = facts_of(candidate.manifest)
+    before = proposal.record
+    base = Record(tree=candidate.tree.digest, enabled=False, held=proposal.held, facts=facts)
+    if before is not None:
+        base = replace(base, mcp=before.mcp, link=before.link)
+    if linking is None:
+        return Change(candidate, base, None, None)
+    if gate is None:
+        kept = replace(base, enabled=True, met=before.met, waived=before.waived) if before else base
+        return Change(candidate, replace(kept, links=linking.links, link=linking.kind), linking, None)
+    mine = [(question, answer) for question, answer in asked if question.skill == candidate.name]
+    passed = passage(gate, candidate.manifest, wishes, mine)
+    record = passed.onto(replace(base, enabled=True, links=linking.links, link=linking.kind))
+    if any(need.open for need in needs_of(facts, record, is_met)):
+        return Change(candidate, replace(base, held="needs"), linking, None)
+    return Change(candidate, record, linking, passed)

@@ -1,0 +1,64 @@
+"""List: what the lock has, and what lies in agents' folders without it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from skillhub.flows.needs import given
+from skillhub.flows.view import view
+from skillhub.model.hosts import hosts, skill_folder
+from skillhub.model.record import Records
+from skillhub.model.skill import Skill
+from skillhub.model.tree import SKILL_MD
+from skillhub.world.links import SHARED
+from skillhub.world.project import Project
+from skillhub.world.store import Store
+
+
+def managed(project: Project, store: Store, environ: Mapping[str, str]) -> list[Skill]:
+    """Return every locked skill, by name.
+
+    Raises:
+        FormatError: the lock is malformed.
+        StateError: it cannot be read.
+    """
+    lock, records = project.lock(), project.records()
+    is_met = given(environ, lock.skills)
+    return [
+        view(name, entry, records.skills.get(name), is_met, project, store)
+        for name, entry in lock.skills.items()
+    ]
+
+
+def unmanaged(project: Project, user_home: str, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield each folder with a ``SKILL.md`` in an agent's folder that skillhub did not put there."""
+    ours = _ours(project.records(), project)
+    for folder in _folders(project, user_home, environ):
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError:
+            continue
+        for name in names:
+            path = os.path.join(folder, name)
+            if path not in ours and os.path.isfile(os.path.join(path, SKILL_MD)):
+                yield path
+
+
+def _ours(records: Records, project: Project) -> set[str]:
+    return {os.path.join(project.base, link) for record in records.skills.values() for link in record.links}
+
+
+def _folders(project: Project, user_home: str, environ: Mapping[str, str]) -> list[str]:
+    """Return the folders of all agents, each place once."""
+    found: dict[str, str] = {}
+    wanted = [os.path.join(project.base, *SHARED.split("/"))]
+    wanted += [
+        folder
+        for host in hosts().values()
+        if (folder := skill_folder(host, project.scope, project.base, user_home, environ))
+    ]
+    for folder in dict.fromkeys(wanted):
+        if os.path.isdir(folder):
+            found.setdefault(os.path.realpath(folder), folder)
+    return list(found.values())

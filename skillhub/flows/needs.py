@@ -1,0 +1,76 @@
+"""What a skill needs, held against this machine: is it there, and does its absence keep the skill disabled."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from skillhub.model.record import Facts, Record
+from skillhub.model.skill import Need
+
+if TYPE_CHECKING:  # a manifest is parsed with PyYAML, which `list` has no use for
+    from skillhub.model.manifest import Manifest
+
+Given = Callable[[str, str], bool]  # kind and name of a need -> whether it is met
+
+
+def given(environ: Mapping[str, str], locked: Collection[str]) -> Given:
+    """Return the test of a need against this environment, these programs and these locked skills.
+
+    An MCP server cannot be seen from here: whether it is configured stands in the skill's record.
+    """
+    programs: dict[str, bool] = {}
+
+    def is_met(kind: str, name: str) -> bool:
+        if kind == "env":
+            return bool(environ.get(name))
+        if kind == "program":
+            if name not in programs:
+                programs[name] = shutil.which(name, path=environ.get("PATH")) is not None
+            return programs[name]
+        return kind == "skill" and name in locked
+
+    return is_met
+
+
+def facts_of(manifest: Manifest) -> Facts:
+    """Return what ``list`` will show of a skill's content without reading it again."""
+    rows = tuple(
+        {"kind": need.kind, "name": need.name, "description": need.description, "required": need.required}
+        for need in manifest.requires
+    )
+    return Facts(manifest.description, manifest.model_invocable, rows)
+
+
+def needs_of(facts: Facts, record: Record | None, is_met: Given) -> tuple[Need, ...]:
+    """Return every need of a skill; what a person answered for when it was enabled counts as they said."""
+    met = record.met if record else ()
+    waived = record.waived if record else ()
+    servers = record.mcp if record else {}
+    return tuple(
+        _need(row, is_met, {*met, *(f"mcp:{name}" for name in servers)}, waived) for row in facts.needs
+    )
+
+
+def _need(row: Mapping[str, Any], is_met: Given, met: Collection[str], waived: Collection[str]) -> Need:
+    spelled = f"{row['kind']}:{row['name']}"
+    return Need(
+        row["kind"],
+        row["name"],
+        row["description"],
+        row["required"],
+        satisfied=spelled in met or is_met(row["kind"], row["name"]),
+        waived=spelled in waived,
+    )
+
+
+def how_to_meet(skill: str, need: Need) -> str:
+    """Return what to type or do about an open need, as one line."""
+    if need.kind == "env":
+        return f"export {need.name}=…, then skillhub enable {skill}  (or: --env {need.name}=…)"
+    if need.kind == "program":
+        return f"install the program {need.name}, then skillhub enable {skill}"
+    if need.kind == "mcp":
+        return f"skillhub enable {skill} --mcp configure  (or --mcp skip if you see to it yourself)"
+    return f"skillhub install {need.name}"

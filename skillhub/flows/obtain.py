@@ -1,0 +1,226 @@
+"""One pipeline for every kind of source: bytes -> verified, unpacked, read and scanned, all in memory.
+
+What comes out is a ``Candidate``: nothing of it is on disk and nobody has agreed to it yet.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from skillhub.archive import Unpacked, unpack
+from skillhub.errors import NotFound, SecurityError, SignerChanged, SourceMismatch, WrongBytes
+from skillhub.flows import signers
+from skillhub.flows.ports import Ports
+from skillhub.model.capability import capabilities
+from skillhub.model.finding import Finding
+from skillhub.model.intent import Wanted
+from skillhub.model.lock import Locked
+from skillhub.model.manifest import Manifest
+from skillhub.model.release import Admission, Release
+from skillhub.model.signer import Signer
+from skillhub.model.tree import Tree
+from skillhub.scan import scan
+from skillhub.trust.publishers import Verdict, judge
+from skillhub.trust.registry import agrees, publisher_of
+from skillhub.world.local import read_local
+from skillhub.world.sources import Source
+
+LOCAL = "local"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A skill in memory, every byte of it verified.
+
+    Attributes:
+        entry: What the lock will say of it.
+        trust: ``untrusted`` is a sound signature of somebody whom nobody has pinned.
+        pem: The key or certificate root behind the signature, to be pinned.
+        wanted: The line to write into the intent; None leaves what is there.
+        warnings: What is odd and harmless.
+    """
+
+    name: str
+    entry: Locked
+    tree: Tree
+    manifest: Manifest
+    trust: Literal["signed", "untrusted", "unsigned"]
+    signer: Signer | None
+    pem: str | None
+    findings: tuple[Finding, ...]
+    wanted: Wanted | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def from_registry(source: Source, release: Release, admission: Admission, ports: Ports) -> Candidate:
+    """Fetch a release and verify it against its registry's word and its publisher's signature.
+
+    Args:
+        source: Where it comes from.
+        release: Which one; as the opened registry gave it.
+        admission: What the registry admitted its publisher to, likewise.
+        ports: The world.
+
+    Raises:
+        SecurityError: wrong bytes, no or a broken signature, a content that is not what was announced.
+        SourceError: it cannot be had.
+        FormatError: the archive or the manifest is malformed.
+    """
+    unpacked = unpack(ports.open(source).artifact(release), "zip", wrapper=False)
+    publishers = [publisher_of(admission), *signers.trusted(ports.publishers)]
+    verdict = judge(unpacked.tree, publishers, source.alias, ports.clock())
+    if verdict.signer is None or verdict.status != "valid":
+        raise SecurityError(
+            f"expected {release.name} to be signed by {admission.publisher}, found it {verdict.status}",
+            where=release.url,
+            hint="a registry carries skills that its publishers signed; tell whoever runs it",
+        )
+    manifest = Manifest.read(verdict.tree)
+    agrees(release, name=manifest.name, version=manifest.version, tree=verdict.tree.digest)
+    entry = Locked(
+        source=source.alias,
+        version=release.version,
+        url=release.url,
+        digest=release.digest,
+        tree=verdict.tree.digest,
+        size=release.size or 0,
+        signed_by=(verdict.signer.spell(),),
+        capabilities=capabilities(verdict.tree, manifest),
+        requires=spelled(manifest),
+    )
+    return _candidate(manifest, entry, verdict, unpacked)
+
+
+def from_path(path: str, ports: Ports, base: str = "") -> Candidate:
+    """Read a folder or an archive of this machine; ``path`` is relative to ``base``, or to where we are.
+
+    Raises:
+        NotFound: nothing is there.
+        SecurityError: an unsafe archive or folder, or a broken signature.
+        FormatError: the archive or the manifest is malformed.
+    """
+    full = os.path.join(base, os.path.expanduser(path))
+    unpacked, digest = read_local(full)
+    verdict = judge(unpacked.tree, signers.trusted(ports.publishers), None, ports.clock())
+    manifest = Manifest.read(verdict.tree)
+    place = _portable(full, ports.project.base)
+    entry = Locked(
+        source=LOCAL,
+        version=manifest.version,
+        digest=digest,
+        path=place,
+        tree=verdict.tree.digest,
+        size=verdict.tree.size,
+        signed_by=(verdict.signer.spell(),) if verdict.signer else (),
+        capabilities=capabilities(verdict.tree, manifest),
+        requires=spelled(manifest),
+    )
+    candidate = _candidate(manifest, entry, verdict, unpacked)
+    if os.path.isabs(place):
+        note = f"{place} lies outside of the project: others who share the lock do not have it"
+        return replace(candidate, warnings=(*candidate.warnings, note))
+    return candidate
+
+
+def from_lock(name: str, entry: Locked, ports: Ports) -> Candidate:
+    """Return what the lock names, from the store if it is whole there, else from where the lock says it is.
+
+    Raises:
+        WrongBytes: what is there now is not what was locked.
+        SignerChanged: it is signed by another than the lock says.
+        SourceError: it cannot be had.
+    """
+    tree = ports.store.read(entry.tree)
+    pinned = signers.pinned(entry, ports.publishers)
+    if tree is None or len(pinned) != len(entry.signed_by):
+        return _again(name, entry, ports)
+    alias = None if entry.source == LOCAL else entry.source
+    verdict = judge(
+        tree, [*pinned, *signers.trusted(ports.publishers)], alias, ports.clock(), locked=entry.tree
+    )
+    manifest = Manifest.read(tree)
+    candidate = replace(_candidate(manifest, entry, verdict, Unpacked(tree, ())), entry=entry)
+    _is_locked(name, entry, candidate)
+    return candidate
+
+
+def _again(name: str, entry: Locked, ports: Ports) -> Candidate:
+    if entry.path is not None:
+        candidate = from_path(entry.path, ports, ports.project.base)
+    else:
+        source = ports.sources.get(entry.source)
+        index = ports.open(source).release_index([name])
+        releases = index.releases(name)
+        release = next((each for each in releases if each.digest == entry.digest), None)
+        if release is None:
+            offered = next((each for each in releases if each.version == entry.version), None)
+            if offered is None:
+                raise NotFound(f"{source.alias} no longer has {name} {entry.version}", where=source.url)
+            raise WrongBytes(
+                f"expected {name} {entry.version} to be {entry.digest}, found {offered.digest}",
+                where=source.url,
+            )
+        candidate = from_registry(source, release, index.admissions[release.publisher or ""], ports)
+    _is_locked(name, entry, candidate)
+    return candidate
+
+
+def _is_locked(name: str, entry: Locked, found: Candidate) -> None:
+    if found.tree.digest != entry.tree:
+        raise WrongBytes(
+            f"expected {name} to be the tree {entry.tree}, found {found.tree.digest}",
+            where=entry.path or entry.url,
+        )
+    if found.name != name:
+        raise SourceMismatch(
+            f"the lock names {name}, its SKILL.md {found.name}", where=entry.path or entry.url
+        )
+    same_signer(name, entry, found)
+
+
+def same_signer(name: str, before: Locked, after: Candidate) -> None:
+    """Refuse ``after`` if it is not signed by one of those who signed ``before``.
+
+    Raises:
+        SignerChanged: another signer, or none where there was one; no flag lifts this.
+    """
+    locked = {(signer.kind, signer.fingerprint) for signer in map(Signer.parse, before.signed_by)}
+    signer = after.signer
+    if locked and (signer is None or (signer.kind, signer.fingerprint) not in locked):
+        found = signer.spell() if signer else "no signature"
+        raise SignerChanged(
+            f"expected {name} to be signed by {', '.join(before.signed_by)}, found {found}",
+            hint=f"if that is meant: skillhub remove {name}, then install it anew",
+        )
+
+
+def _candidate(manifest: Manifest, entry: Locked, verdict: Verdict, unpacked: Unpacked) -> Candidate:
+    statuses: dict[str, Literal["signed", "untrusted", "unsigned"]] = {
+        "valid": "signed",
+        "untrusted": "untrusted",
+        "unsigned": "unsigned",
+    }
+    return Candidate(
+        name=manifest.name,
+        entry=entry,
+        tree=verdict.tree,
+        manifest=manifest,
+        trust=statuses[verdict.status],
+        signer=verdict.signer,
+        pem=verdict.pem,
+        findings=scan(verdict.tree),
+        warnings=(*unpacked.warnings, *manifest.warnings),
+    )
+
+
+def spelled(manifest: Manifest) -> tuple[str, ...]:
+    """Return the needs as the lock spells them."""
+    return tuple(sorted(requirement.spell() for requirement in manifest.requires))
+
+
+def _portable(path: str, base: str) -> str:
+    full = os.path.abspath(path)
+    relative = os.path.relpath(full, base).replace(os.sep, "/")
+    return full if relative.startswith("..") or os.path.isabs(relative) else relative

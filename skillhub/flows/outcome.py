@@ -1,0 +1,52 @@
+"""What a command did, and the asking that comes before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skillhub.errors import Refused
+from skillhub.flows.ports import Ports
+from skillhub.model.question import Asked, Question, unanswerable
+from skillhub.model.skill import Skill
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a command did.
+
+    Attributes:
+        skills: The skills it was about, as they are now.
+        changed: Whether anything on disk is other than before.
+        asked: Every question with its answer.
+        warnings: What a person should know and nothing refuses.
+    """
+
+    skills: tuple[Skill, ...]
+    changed: bool
+    asked: tuple[Asked, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+_HINTS = {
+    "unsigned": "--allow-unsigned takes unsigned skills, with --yes or with the questions answered",
+    "publisher": "skillhub publisher trust NAME --key FILE (or --certificate FILE) trusts the signer",
+    "critical-finding": "read what was found; no flag agrees to it",
+    "root": "pass --fingerprint sha256:… or --root FILE",
+}
+
+
+def ask(questions: list[Question], ports: Ports) -> list[Asked]:
+    """Ask all of them at once.
+
+    Raises:
+        Refused: one that is not about a need was not answered with yes.
+    """
+    if not questions:
+        return []
+    asked = list(zip(questions, ports.approver.answer(questions), strict=True))
+    if refused := unanswerable(asked):
+        question, answer = refused[0]
+        said = "the answer was no" if answer.said == "no" else "nobody was there to answer"
+        hint = _HINTS.get(question.kind, "answer on a terminal, or agree beforehand with --yes")
+        raise Refused(f"{said}: {question.message}", where=question.skill, hint=hint, asked=tuple(asked))
+    return asked

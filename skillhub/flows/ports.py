@@ -1,0 +1,70 @@
+"""What a flow is handed of the world: one place to install into, and who opens registries and answers questions.
+
+A flow gets everything that is not computation through these, so that a test can put a simulator, a clock or a
+silent approver in their place, and so that a command that needs no network never loads one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+from skillhub.model.question import Approver
+from skillhub.world.project import Project
+from skillhub.world.publishers import Publishers
+from skillhub.world.sources import Source, Sources
+from skillhub.world.store import Store
+
+if TYPE_CHECKING:  # releases are compared with a library that `sync` has no use for
+    from skillhub.model.release import Index, Release
+
+
+class Registry(Protocol):
+    """An opened registry: metadata verified and fresh."""
+
+    def release_index(self, names: Iterable[str]) -> Index:
+        """Return the releases of these names that the registry's publishers vouch for."""
+        ...
+
+    def artifact(self, release: Release) -> bytes:
+        """Return the bytes of the release: of its size and digest, or an error."""
+        ...
+
+
+class Open(Protocol):
+    """Opens a source's registry; the same one is opened once for a command."""
+
+    def __call__(self, source: Source) -> Registry:
+        """Return the registry, its metadata verified."""
+        ...
+
+
+Report = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The world, as flows see it.
+
+    Attributes:
+        open: Opens the registry of a source.
+        fetch_root: Returns the ``1.root.json`` of the registry at a URL; whoever calls it checks its digest.
+        environ: The environment, for variables that skills need and for agents' own folders.
+        user_home: The user's home folder, where user-scope agents' folders hang.
+        clock: The time now, UTC.
+        report: Told of progress; it may draw it.
+    """
+
+    project: Project
+    store: Store
+    sources: Sources
+    publishers: Publishers
+    open: Open
+    fetch_root: Callable[[str], bytes]
+    approver: Approver
+    environ: Mapping[str, str]
+    user_home: str
+    clock: Callable[[], datetime]
+    report: Report

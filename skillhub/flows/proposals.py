@@ -1,0 +1,49 @@
+"""Sources that a repository proposes to a user who does not have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from skillhub.errors import SourceError, WrongBytes
+from skillhub.flows.ports import Ports
+from skillhub.flows.questions import propose_source
+from skillhub.flows.standing import Standing
+from skillhub.model.digest import Digest
+from skillhub.model.lock import LockedSource
+from skillhub.model.question import Asked, Question
+
+
+def proposals(standing: Standing, ports: Ports) -> dict[str, LockedSource]:
+    """Return the sources of intent and lock that this user does not have, by alias."""
+    known = ports.sources.all()
+    wanted = {
+        alias: LockedSource(kind="registry", url=source.url.rstrip("/"), root=source.root)
+        for alias, source in standing.intent.sources.items()
+    }
+    return {alias: each for alias, each in {**wanted, **standing.lock.sources}.items() if alias not in known}
+
+
+def questions(proposed: dict[str, LockedSource]) -> list[Question]:
+    """Return one question for each proposal."""
+    return [propose_source(alias, source) for alias, source in proposed.items()]
+
+
+def adopt(proposed: dict[str, LockedSource], asked: Iterable[Asked], ports: Ports) -> None:
+    """Add those that were agreed to, each by the root that the repository names.
+
+    Raises:
+        SourceError: the registry cannot be reached, or the proposal names no root.
+        WrongBytes: it answers with another root.
+    """
+    agreed = {
+        question.skill for question, answer in asked if question.kind == "source" and answer.said == "yes"
+    }
+    for alias in agreed & proposed.keys():
+        source = proposed[alias]
+        if source.root is None:
+            hint = f"skillhub source add {alias} {source.url} shows the fingerprint and asks"
+            raise SourceError(f"the proposal of {alias} names no root", where=source.url, hint=hint)
+        root = ports.fetch_root(source.url)
+        if Digest.of(root) != source.root:
+            raise WrongBytes(f"expected the root {source.root}, found {Digest.of(root)}", where=source.url)
+        ports.sources.add(alias, source.url, root)

@@ -1,0 +1,94 @@
+"""What is asked of a person before a skill may reach a disk; the words of each Question stand here."""
+
+from __future__ import annotations
+
+from skillhub.flows.obtain import Candidate
+from skillhub.model.finding import at_least
+from skillhub.model.lock import LockedSource
+from skillhub.model.question import Question
+from skillhub.model.record import Record
+
+
+def consent(candidate: Candidate, record: Record | None) -> list[Question]:
+    """Return the questions that a candidate raises; none if this person agreed to this very tree before."""
+    if record is not None and record.tree == candidate.tree.digest:
+        return []
+    questions = [_install(candidate, record)]
+    if candidate.trust == "unsigned":
+        questions.append(_unsigned(candidate))
+    elif candidate.trust == "untrusted":
+        questions.append(_publisher(candidate))
+    return questions + _findings(candidate)
+
+
+def _install(candidate: Candidate, record: Record | None) -> Question:
+    entry = candidate.entry
+    version = f" {entry.version}" if entry.version else ""
+    signed = (
+        f"signed by {candidate.signer.identity} ({candidate.signer.fingerprint})"
+        if candidate.signer
+        else "not signed"
+    )
+    details = [
+        candidate.manifest.description,
+        f"from {entry.source}: {entry.url or entry.path}; {signed}",
+        f"{len(candidate.tree)} files, {candidate.tree.size} bytes, tree {candidate.tree.digest}",
+        f"it can: {', '.join(entry.capabilities) or 'nothing but give instructions'}",
+        f"it needs: {', '.join(entry.requires) or 'nothing'}",
+        *(f"note: {warning}" for warning in candidate.warnings),
+    ]
+    verb = "Change" if record else "Install"
+    return Question("install", candidate.name, f"{verb} {candidate.name}{version}?", tuple(details))
+
+
+def _unsigned(candidate: Candidate) -> Question:
+    return Question(
+        "unsigned",
+        candidate.name,
+        f"Nobody signed {candidate.name}; take it as it is?",
+        (f"nothing but its digest {candidate.tree.digest} will tell whether it is the same next time",),
+    )
+
+
+def _publisher(candidate: Candidate) -> Question:
+    signer = candidate.signer
+    if signer is None:
+        return Question(
+            "publisher",
+            candidate.name,
+            f"{candidate.name} is signed by a key that nobody here knows; take it as if unsigned?",
+            ("to check the signature: skillhub publisher trust NAME --key FILE",),
+        )
+    return Question(
+        "publisher",
+        candidate.name,
+        f"{candidate.name} is signed by {signer.identity}, whom nobody has trusted yet; trust them for it?",
+        (f"{signer.kind} {signer.fingerprint}", "compare it with what the publisher tells elsewhere"),
+    )
+
+
+def _findings(candidate: Candidate) -> list[Question]:
+    grave = [finding for finding in candidate.findings if at_least(finding.severity, "high")]
+    if not grave:
+        return []
+    critical = any(finding.severity == "critical" for finding in grave)
+    lines = tuple(f"{f.severity}: {f.path}:{f.line}: {f.message} [{f.rule}]" for f in grave)
+    return [
+        Question(
+            "critical-finding" if critical else "finding",
+            candidate.name,
+            f"The scan saw {len(grave)} grave {'thing' if len(grave) == 1 else 'things'} in {candidate.name}; "
+            "have you read them and agree?",
+            lines,
+        )
+    ]
+
+
+def propose_source(alias: str, source: LockedSource) -> Question:
+    """Return the question about a source that a repository brings and this user does not have."""
+    return Question(
+        "source",
+        alias,
+        f"This project uses the source {alias}, which you do not have; trust it?",
+        (f"url {source.url}", f"root {source.root}"),
+    )

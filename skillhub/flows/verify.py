@@ -1,0 +1,97 @@
+"""Verify: store, links, lock and signatures against each other, offline, every byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from skillhub.errors import FormatError, NotFound, SecurityError
+from skillhub.flows import signers
+from skillhub.model.lock import Locked
+from skillhub.model.record import Record
+from skillhub.model.signer import Signer
+from skillhub.model.tree import SIGNATURE, Tree
+from skillhub.trust.publishers import judge
+from skillhub.world import links
+from skillhub.world.folders import Problem
+from skillhub.world.project import Project
+from skillhub.world.publishers import Publishers
+from skillhub.world.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was found about one skill; no problems means that it is as locked, to the last byte."""
+
+    name: str
+    problems: tuple[Problem, ...]
+
+
+def verify(
+    names: Sequence[str], project: Project, store: Store, publishers: Publishers, now: datetime
+) -> list[Verified]:
+    """Compare what is locked with what is stored and enabled, and check the stored signatures again.
+
+    Args:
+        names: The skills; none means all.
+        project: Its lock, and where its links are.
+        store: Where the trees are.
+        publishers: The keys and roots pinned when skills were installed.
+        now: The time that certificates are judged by.
+
+    Raises:
+        NotFound: a name that is not locked.
+        FormatError: the lock is malformed.
+        StateError: the lock cannot be read, or a link leads out of the project.
+    """
+    lock, records = project.lock(), project.records()
+    for name in names:
+        if name not in lock.skills:
+            raise NotFound(f"no skill named {name} is installed here", hint="skillhub list shows what is")
+    found = []
+    for name in names or lock.skills:
+        entry, record = lock.skills[name], records.skills.get(name)
+        problems = [*_stored(entry, store, publishers, now), *_linked(entry, record, project, store)]
+        found.append(Verified(name, tuple(problems)))
+    return found
+
+
+def _stored(entry: Locked, store: Store, publishers: Publishers, now: datetime) -> Iterator[Problem]:
+    tree = store.read(entry.tree)
+    if tree is None:
+        yield from store.check(entry.tree)
+    elif problem := _signature(entry, tree, publishers, now):
+        yield Problem("signature", f"{store.path(entry.tree)}/{SIGNATURE}", problem)
+
+
+def _signature(entry: Locked, tree: Tree, publishers: Publishers, now: datetime) -> str | None:
+    """Return what is wrong with the signature of a whole tree, or None."""
+    if not entry.signed_by:
+        return None
+    known = signers.pinned(entry, publishers)
+    if not known:
+        return "its signer's key is not known on this machine; skillhub install gets it"
+    try:
+        found = judge(tree, known, None, now, locked=entry.tree).signer
+    except (SecurityError, FormatError) as error:
+        return error.message
+    locked = {signer.fingerprint for signer in map(Signer.parse, entry.signed_by)}
+    if found is None or found.fingerprint not in locked:
+        return f"expected it to be signed by {', '.join(entry.signed_by)}"
+    return None
+
+
+def _linked(entry: Locked, record: Record | None, project: Project, store: Store) -> Iterator[Problem]:
+    if record is None:
+        return
+    if record.tree != entry.tree:
+        message = "the lock has another version than the one enabled here; skillhub install asks about it"
+        yield from (Problem("other-tree", links.place(project, link), message) for link in record.links)
+        return
+    listing = store.listing(entry.tree)
+    if listing is None:
+        return  # told of already, as a problem of the store
+    for link in record.links:
+        path = links.place(project, link)
+        yield from links.inspect(path, listing, store.path(entry.tree), record.link)[1]

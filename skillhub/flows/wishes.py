@@ -1,0 +1,52 @@
+"""What a person asked of an install beside the references: where to enable, and how needs are to be met."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from skillhub.flows.ports import Ports
+from skillhub.model.hosts import Host, detect, host, hosts
+from skillhub.model.intent import Intent
+from skillhub.model.record import LinkKind, Records
+
+McpChoice = Literal["ask", "configure", "skip"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """The flags of install and enable, as values.
+
+    Attributes:
+        agents: Ids of the agents to enable for; empty means those chosen before, or wanted, or found here.
+        env: Variables given for this command alone; never stored, never shown.
+        mcp: What to do about MCP servers that a skill needs.
+        link: Copies or links; None leaves it to the intent.
+        enable: False leaves what is installed in the store.
+        frozen: The lock as it stands, or fail.
+        dry_run: Work everything out, ask nothing, change nothing.
+    """
+
+    agents: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    mcp: McpChoice = "ask"
+    link: LinkKind | None = None
+    enable: bool = True
+    frozen: bool = False
+    dry_run: bool = False
+
+
+def chosen_agents(wishes: Wishes, records: Records, intent: Intent, ports: Ports) -> tuple[Host, ...]:
+    """Return the agents to enable for: as asked, else as chosen before, else as wanted, else as found here.
+
+    Raises:
+        UsageError: an id that is no agent's.
+    """
+    for ids in (wishes.agents, records.agents, intent.agents):
+        if "all" in ids:
+            return tuple(hosts().values())
+        if ids:
+            return tuple(host(each) for each in ids)
+    return detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)

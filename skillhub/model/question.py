@@ -1,0 +1,74 @@
+"""Everything risky is a Question; who answers (a person, ``--yes``, a policy, nobody) is an Approver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+Kind = Literal[
+    "install",  # first install of this tree in this project
+    "unsigned",  # nobody vouches for the bytes
+    "publisher",  # signed, by a key or root that nobody has pinned
+    "finding",  # the scan saw something of high severity
+    "critical-finding",  # or worse: only a policy may agree
+    "source",  # a repository proposes a source this user does not have
+    "root",  # a registry's root is to be trusted on first use
+    "env",  # a variable is missing; the answer carries its value
+    "mcp",  # an MCP server is to be written into agents' configuration
+    "mcp-shell",  # the same, and it runs a shell
+    "mcp-conflict",  # a server of that name is there already and differs
+    "local-edit",  # a copy in an agent's folder was edited by hand
+]
+
+# What `--yes` leaves unanswered: each needs a decision of its own, made before or beside the command.
+NOT_BY_YES: frozenset[Kind] = frozenset(
+    {"publisher", "unsigned", "critical-finding", "root", "env", "mcp-shell", "mcp-conflict"}
+)
+# A no to one of these leaves the skill disabled; a no to any other refuses the whole command.
+NEEDS: frozenset[Kind] = frozenset({"env", "mcp", "mcp-shell", "mcp-conflict"})
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One thing a person has to agree to, in words that say what will happen and why it is asked.
+
+    Attributes:
+        skill: The skill it is about, or the source for ``source`` and ``root``.
+        message: One sentence.
+        details: Lines of fact beneath it; they may hold text from outside and are cleaned when shown.
+        subject: What tells two questions of a kind about one skill apart: a variable, a server, a rule.
+    """
+
+    kind: Kind
+    skill: str
+    message: str
+    details: tuple[str, ...] = ()
+    subject: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What somebody said to a Question; ``value`` is a secret and is in no repr and no JSON."""
+
+    said: Literal["yes", "no", "unanswered"]
+    value: str | None = field(default=None, repr=False)
+
+
+YES, NO, UNANSWERED = Answer("yes"), Answer("no"), Answer("unanswered")
+
+
+class Approver(Protocol):
+    """Whoever answers; gets every question of a command at once and answers each, in order."""
+
+    def answer(self, questions: Sequence[Question]) -> list[Answer]:
+        """Return one answer for each question."""
+        ...
+
+
+Asked = tuple[Question, Answer]
+
+
+def unanswerable(asked: Sequence[Asked]) -> list[Asked]:
+    """Return those answers that are not a yes and that refuse the command (a need is not among them)."""
+    return [(q, a) for q, a in asked if a.said != "yes" and q.kind not in NEEDS]

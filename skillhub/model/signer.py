@@ -1,0 +1,45 @@
+"""Who signed a skill, as the lock spells it: ``<kind>:<fingerprint>:<identity>``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from skillhub.errors import FormatError
+from skillhub.model.digest import Digest
+from skillhub.model.text import quote
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Signer:
+    """A publisher by its key or certificate root.
+
+    Attributes:
+        fingerprint: SHA-256 of the key's SubjectPublicKeyInfo, or of the root certificate's DER.
+        identity: The publisher's name, or for a certificate its subject.
+    """
+
+    kind: Literal["key", "certificate"]
+    fingerprint: Digest
+    identity: str
+
+    def spell(self) -> str:
+        """Return the text that ``parse`` reads."""
+        return f"{self.kind}:{self.fingerprint}:{self.identity}"
+
+    @classmethod
+    def parse(cls, text: str) -> Signer:
+        """Return the signer that ``text`` spells.
+
+        Raises:
+            FormatError: it is not of the form.
+        """
+        kind, _, rest = text.partition(":")
+        fingerprint, identity = rest[:71], rest[72:]
+        if kind not in ("key", "certificate") or rest[71:72] != ":" or not identity:
+            raise FormatError(f"expected <kind>:<fingerprint>:<identity>, found {quote(text)}")
+        return cls(cast("Literal['key', 'certificate']", kind), Digest.parse(fingerprint), identity)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as in SKILL of the contract."""
+        return {"kind": self.kind, "identity": self.identity, "fingerprint": self.fingerprint}

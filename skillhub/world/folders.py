@@ -1,0 +1,175 @@
+"""Trees on disk: written, walked, compared, removed; no link is ever followed inside of one."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+
+from skillhub.errors import UnsafeArchive
+from skillhub.model.tree import File, ListedFile, Listing
+
+_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_HAS_EXECUTE_BIT = os.name == "posix"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One way in which a folder is not what its listing says: a stable code, the path, a sentence."""
+
+    code: str
+    path: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One thing met in a folder: a regular file with its bytes, or something that no tree may hold."""
+
+    path: str
+    file: File | None
+
+
+def write_tree(folder: str, files: Iterable[tuple[str, File]], *, read_only: bool) -> None:
+    """Write files below ``folder``, which must not exist yet; modes do not depend on the umask.
+
+    Raises:
+        OSError: as the system says; what was written so far stays for the caller to remove.
+    """
+    os.mkdir(folder, 0o755)
+    made = {""}
+    for path, file in files:
+        parent = path.rpartition("/")[0]
+        if parent not in made:
+            os.makedirs(f"{folder}/{parent}", 0o755, exist_ok=True)
+            made.update(parent[:end] for end, char in enumerate(parent + "/") if char == "/")
+        mode = (0o555 if file.executable else 0o444) if read_only else (0o755 if file.executable else 0o644)
+        _write_file(f"{folder}/{path}", file.data, mode)
+    if read_only:
+        for parent in sorted(made, reverse=True):
+            os.chmod(f"{folder}/{parent}" if parent else folder, 0o555)
+
+
+def _write_file(path: str, data: bytes, mode: int) -> None:
+    handle = os.open(path, _CREATE, mode)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(handle, view) :]
+        if _HAS_EXECUTE_BIT:
+            os.fchmod(handle, mode)
+    finally:
+        os.close(handle)
+
+
+def walk(folder: str, *, largest: int | None = None, skip: str | None = None) -> Iterator[Found]:
+    """Yield every file below ``folder`` with its bytes, and what is neither file nor folder with None.
+
+    Args:
+        folder: Where to start; it may itself be reached through a link.
+        largest: The bytes that a single file may have; None reads whatever is there.
+        skip: A name that is passed over wherever it stands.
+
+    Raises:
+        OSError: something cannot be read.
+        UnsafeArchive: a file is larger than ``largest``.
+    """
+    waiting = [""]
+    while waiting:
+        prefix = waiting.pop()
+        with os.scandir(f"{folder}/{prefix}" if prefix else folder) as rows:
+            for row in rows:
+                path = prefix + row.name
+                if row.name == skip:
+                    continue
+                if row.is_dir(follow_symlinks=False):
+                    waiting.append(path + "/")
+                elif row.is_file(follow_symlinks=False):
+                    yield _read_file(f"{folder}/{path}", path, largest)
+                else:
+                    yield Found(path, None)
+
+
+def _read_file(full: str, path: str, largest: int | None) -> Found:
+    handle = os.open(full, _READ)
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):  # swapped since it was listed
+            return Found(path, None)
+        if largest is not None and status.st_size > largest:
+            raise UnsafeArchive(
+                "too-large", f"expected at most {largest} bytes, found {status.st_size}", where=path
+            )
+        # At the exact size and one more: one big read buffer doubles the time of many small files.
+        chunks = [os.read(handle, status.st_size + 1)]
+        while len(chunks[-1]) > status.st_size or (chunks[-1] and len(chunks) > 1):
+            chunks.append(os.read(handle, 1 << 20))
+    finally:
+        os.close(handle)
+    return Found(path, File(b"".join(chunks), bool(status.st_mode & 0o100)))
+
+
+def list_folder(folder: str) -> Listing | None:
+    """Return the listing of what is in ``folder``, or None if something there is no plain file."""
+    rows = []
+    for found in walk(folder):
+        if found.file is None:
+            return None
+        rows.append((found.path, ListedFile(sha256(found.file.data).hexdigest(), found.file.executable)))
+    return Listing(rows)
+
+
+def compare(folder: str, listing: Listing) -> list[Problem]:
+    """Hash every byte below ``folder`` and return in what it differs from ``listing``; empty means equal."""
+    problems = []
+    missing = dict(listing)
+    try:
+        for found in walk(folder):
+            expected = missing.pop(found.path, None)
+            if problem := _difference(found, expected):
+                problems.append(Problem(problem[0], f"{folder}/{found.path}", problem[1]))
+    except OSError as error:
+        problems.append(Problem("unreadable", folder, f"cannot be read: {error.strerror}"))
+        return problems
+    problems += [Problem("missing-file", f"{folder}/{path}", "the file is gone") for path in missing]
+    return sorted(problems, key=lambda problem: problem.path)
+
+
+def _difference(found: Found, expected: ListedFile | None) -> tuple[str, str] | None:
+    if found.file is None:
+        return "not-a-file", "neither a file nor a folder"
+    if expected is None:
+        return "extra-file", "a file that the lock does not know"
+    actual = sha256(found.file.data).hexdigest()
+    if actual != expected.sha256:
+        return "changed-file", f"expected sha256 {expected.sha256[:12]}…, found {actual[:12]}…"
+    if _HAS_EXECUTE_BIT and found.file.executable != expected.executable:
+        return "changed-mode", "the execute bit was " + ("taken away" if expected.executable else "set")
+    return None
+
+
+def remove_tree(folder: str) -> None:
+    """Remove ``folder`` and all below it, read-only or not; links are removed, not followed; absent is fine.
+
+    Raises:
+        OSError: something cannot be removed.
+    """
+    try:
+        if os.path.islink(folder) or not os.path.isdir(folder):
+            os.unlink(folder)
+            return
+    except FileNotFoundError:
+        return
+    with suppress(PermissionError):
+        os.chmod(folder, 0o755)
+    with os.scandir(folder) as rows:
+        for row in rows:
+            if row.is_dir(follow_symlinks=False):
+                remove_tree(row.path)
+            else:
+                os.unlink(row.path)
+    os.rmdir(folder)

@@ -1,0 +1,151 @@
+"""Enabling is linking: a skill's tree in the folders where agents look, and nowhere before it is agreed to."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Literal
+
+from skillhub.errors import StateError
+from skillhub.model.hosts import Host, skill_folder
+from skillhub.model.record import LinkKind
+from skillhub.model.skill import Scope
+from skillhub.model.tree import Listing, Tree
+from skillhub.world import files
+from skillhub.world.folders import Problem, compare, remove_tree, write_tree
+from skillhub.world.project import Project
+
+SHARED = ".agents/skills"
+_STAGED = ".skillhub-"
+Found = Literal["absent", "equal", "edited"]
+
+
+def link_folders(
+    project: Project, hosts: Iterable[Host], user_home: str, environ: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the agents' folders to link into: the shared one first, each place once.
+
+    Of a project they are relative to it, ``/`` between segments; of the user's scope below the home likewise,
+    and absolute where an agent keeps its folder elsewhere.
+
+    Raises:
+        LinkLeavesProject: a folder of the project is a link to somewhere outside of it.
+    """
+    folders: dict[str, str] = {}
+    scope: Scope = project.scope
+    wanted = [os.path.join(project.base, SHARED)]
+    wanted += [
+        folder for host in hosts if (folder := skill_folder(host, scope, project.base, user_home, environ))
+    ]
+    for folder in wanted:
+        relative = _relative(project, folder)
+        place = os.path.realpath(folder) if os.path.isabs(relative) else files.inside(project.base, relative)
+        folders.setdefault(place, relative)
+    return tuple(folders.values())
+
+
+def _relative(project: Project, folder: str) -> str:
+    relative = os.path.relpath(folder, project.base).replace(os.sep, "/")
+    return folder if relative.startswith("../") or os.path.isabs(relative) else relative
+
+
+def place(project: Project, link: str) -> str:
+    """Return the absolute path of a link as ``Record.links`` spells it.
+
+    Raises:
+        LinkLeavesProject: a folder on the way is a link to somewhere outside of the project.
+    """
+    if os.path.isabs(link):
+        return link
+    parent, _, name = link.rpartition("/")
+    return os.path.join(files.inside(project.base, parent), name)
+
+
+def inspect(path: str, listing: Listing, stored: str, kind: LinkKind) -> tuple[Found, list[Problem]]:
+    """Say whether ``path`` holds the tree of ``listing``, by every byte; and if not, how it differs.
+
+    Args:
+        path: The place in an agent's folder.
+        listing: What ought to be there.
+        stored: The tree's folder in the store, where a link of kind ``symlink`` must lead.
+        kind: What ought to be there: a copy, or a link.
+    """
+    if not os.path.lexists(path):
+        return "absent", [Problem("missing-link", path, "the skill is enabled, but not there")]
+    if os.path.islink(path):
+        target = os.readlink(path)
+        if kind == "symlink" and target == stored:
+            return "equal", []
+        return "edited", [Problem("wrong-link", path, "a link that skillhub did not make")]
+    if kind == "symlink":
+        return "edited", [Problem("wrong-link", path, "expected a link into the store")]
+    if not os.path.isdir(path):
+        return "edited", [Problem("not-a-folder", path, "expected the skill's folder")]
+    problems = compare(path, listing)
+    return ("edited" if problems else "equal"), problems
+
+
+def make(path: str, tree: Tree, stored: str, kind: LinkKind) -> None:
+    """Put the tree at ``path``, in place of whatever is there; a reader meets the old one or the new one whole.
+
+    It is built beside the agent's folder, not in it, so that no agent meets half a skill.
+
+    Raises:
+        StateError: the disk refuses.
+    """
+    parent = os.path.dirname(path)
+    staged = os.path.join(os.path.dirname(parent), f"{_STAGED}{secrets.token_hex(6)}")
+    try:
+        os.makedirs(parent, exist_ok=True)
+        if kind == "symlink":
+            os.symlink(stored, staged, target_is_directory=True)
+        else:
+            write_tree(staged, tree.items(), read_only=False)
+        if os.path.lexists(path):
+            os.rename(path, f"{staged}-old")
+        os.rename(staged, path)
+        remove_tree(f"{staged}-old")
+    except OSError as error:
+        with suppress(OSError):
+            remove_tree(staged)
+        raise files.disk_error(error, path) from error
+
+
+def unmake(path: str) -> None:
+    """Take away what is at ``path``; absent is fine.
+
+    Raises:
+        StateError: the disk refuses.
+    """
+    parent = os.path.dirname(path)
+    gone = os.path.join(os.path.dirname(parent), f"{_STAGED}{secrets.token_hex(6)}-old")
+    try:
+        with suppress(FileNotFoundError):
+            os.rename(path, gone)
+        remove_tree(gone)
+    except OSError as error:
+        raise files.disk_error(error, path) from error
+
+
+def sweep(project: Project, links: Iterable[str]) -> None:
+    """Remove what a killed process left half-built beside the folders of these links.
+
+    The caller holds the project's lock, so that nobody is building there.
+    """
+    beside = {os.path.dirname(os.path.dirname(place(project, link))) for link in links}
+    for folder in beside:
+        with suppress(FileNotFoundError), os.scandir(folder) as rows:
+            for row in rows:
+                if row.name.startswith(_STAGED):
+                    remove_tree(row.path)
+
+
+def foreign(path: str) -> StateError:
+    """Return the error for something in the way that skillhub did not put there and so never removes."""
+    return StateError(
+        "something that skillhub did not put there is in the way",
+        where=path,
+        hint="move it away, or remove it, then run the command again",
+    )

@@ -1,0 +1,63 @@
+"""Skills that lie on this machine: a folder or an archive file, read into memory through the archive's gate."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from skillhub.archive import Entry, Limits, Unpacked, gather, kind_of, unpack
+from skillhub.errors import NotFound, UnsafeArchive, UsageError
+from skillhub.model.digest import Digest
+from skillhub.model.text import quote
+from skillhub.model.tree import SKILL_MD
+from skillhub.world import files
+from skillhub.world.folders import walk
+
+# Compressed or padded, an archive of an honest skill is not larger than what it may unpack to.
+_ARCHIVE_CAP = Limits().total + (1 << 20)
+
+
+def read_local(path: str) -> tuple[Unpacked, Digest | None]:
+    """Return the skill at ``path`` and, for an archive, the digest of its bytes.
+
+    Raises:
+        NotFound: nothing is there, or a folder without ``SKILL.md``.
+        UsageError: a file that is no archive by its name.
+        UnsafeArchive: it holds what no skill may hold, links among it.
+        FormatError: not the archive that its name says.
+        StateError: it cannot be read.
+    """
+    full = os.path.expanduser(path)
+    if os.path.isdir(full):
+        return _read_folder(full, path), None
+    kind = kind_of(os.path.basename(full))
+    if not os.path.exists(full):
+        raise NotFound(f"nothing is at {quote(path)}", where=os.path.abspath(full))
+    if kind is None:
+        raise UsageError(
+            f"{quote(path)} is no archive that skills come in",
+            hint="expected a folder, .zip, .skill or .tar.gz",
+        )
+    data = files.read(os.path.realpath(full), _ARCHIVE_CAP)
+    if data is None:
+        raise NotFound(f"nothing is at {quote(path)}", where=os.path.abspath(full))
+    return unpack(data, kind), Digest.of(data)
+
+
+def _read_folder(full: str, path: str) -> Unpacked:
+    if not os.path.lexists(os.path.join(full, SKILL_MD)):
+        hint = "a skill is a folder with a SKILL.md; name that folder"
+        raise NotFound(f"{quote(path)} has no SKILL.md", where=os.path.abspath(full), hint=hint)
+    try:
+        return gather(_entries(full), wrapper=False)
+    except OSError as error:
+        raise files.disk_error(error, full) from error
+
+
+def _entries(folder: str) -> Iterator[Entry]:
+    for found in walk(folder, largest=Limits().total, skip=".git"):
+        if found.file is None:
+            raise UnsafeArchive(
+                "link", "expected files and folders, found a link or a device", where=found.path
+            )
+        yield Entry(found.path, found.file)

@@ -1,0 +1,133 @@
+"""A project, or the user's own scope: its lock, its intent, and what this machine knows of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+
+from skillhub.errors import StateError
+from skillhub.model.intent import Intent
+from skillhub.model.lock import Lock
+from skillhub.model.record import Records
+from skillhub.model.skill import Scope
+from skillhub.world import files
+from skillhub.world.home import Home
+
+LOCK, INTENT = "skillhub.lock", "skillhub.toml"
+_CAP = 64 * 1024 * 1024
+
+
+class Project:
+    """One place that skills are installed into.
+
+    Attributes:
+        scope: ``project``, or ``user`` for the user's own.
+        base: The folder that agents' folders hang off: the project's root, or the user's home.
+        root: Where lock and intent lie: the same, or ``<state>`` for the user's own.
+        config_lock: The lock file for editing agents' configuration, which projects of a user may share.
+    """
+
+    def __init__(self, base: str, scope: Scope, home: Home) -> None:
+        self.base = base
+        self.scope: Scope = scope
+        self.root = base if scope == "project" else home.state
+        self.lock_path = os.path.join(self.root, LOCK)
+        self.intent_path = os.path.join(self.root, INTENT)
+        key = sha256(os.fsencode(f"{scope}:{os.path.realpath(base)}")).hexdigest()[:32]
+        self.config_lock = os.path.join(home.state, "agents.lock")
+        self._state = os.path.join(home.state, "projects", f"{key}.json")
+
+    @classmethod
+    def find(cls, start: str, home: Home) -> Project:
+        """Return the project that ``start`` lies in.
+
+        The nearest folder upwards with a lock or an intent, searched up to the root of the git repository;
+        without one that root; outside of any repository ``start`` itself.
+        """
+        folder = start = os.path.abspath(start)
+        while True:
+            if any(os.path.lexists(os.path.join(folder, name)) for name in (LOCK, INTENT)):
+                return cls(folder, "project", home)
+            if os.path.lexists(os.path.join(folder, ".git")):
+                return cls(folder, "project", home)
+            parent = os.path.dirname(folder)
+            if parent == folder:
+                return cls(start, "project", home)
+            folder = parent
+
+    @classmethod
+    def of_user(cls, user_home: str, home: Home) -> Project:
+        """Return the user's own scope, whose skills every project of theirs sees."""
+        return cls(os.path.abspath(user_home), "user", home)
+
+    def lock(self) -> Lock:
+        """Return the lock; an absent one is empty.
+
+        Raises:
+            FormatError: it is there and is no lock.
+            StateError: it cannot be read, is another user's, or is a link that leaves the project.
+        """
+        data = self._read(LOCK)
+        return Lock() if data is None else Lock.parse(data, self.lock_path)
+
+    def intent(self) -> Intent:
+        """Return the intent; an absent one is empty. Raises as ``lock`` does."""
+        data = self._read(INTENT)
+        return Intent() if data is None else Intent.parse(data, self.intent_path)
+
+    def intent_bytes(self) -> bytes:
+        """Return the intent's text for editing."""
+        return self._read(INTENT) or b""
+
+    def has_lock_or_intent(self) -> bool:
+        """Say whether there is anything to install from."""
+        return os.path.lexists(self.lock_path) or os.path.lexists(self.intent_path)
+
+    def records(self) -> Records:
+        """Return what this machine knows of the project."""
+        data = files.read(self._state, _CAP)
+        return Records() if data is None else Records.parse(data, self._state)
+
+    def write_records(self, records: Records) -> None:
+        """Replace what this machine knows of the project, atomically."""
+        os.makedirs(os.path.dirname(self._state), mode=0o700, exist_ok=True)
+        files.write_atomic(self._state, records.dump(self.base), mode=0o600)
+
+    def write_lock(self, lock: Lock) -> None:
+        """Replace the lock, atomically; the same content is not written again."""
+        self._write(LOCK, lock.dump())
+
+    def write_intent(self, data: bytes) -> None:
+        """Replace the intent, atomically; the same content is not written again."""
+        self._write(INTENT, data)
+
+    @contextmanager
+    def exclusively(self) -> Iterator[None]:
+        """Keep other skillhub processes from changing this project meanwhile."""
+        os.makedirs(os.path.dirname(self._state), mode=0o700, exist_ok=True)
+        with files.lock(f"{self._state}.lock"):
+            yield
+
+    def _read(self, name: str) -> bytes | None:
+        path = files.inside(self.root, name)
+        try:
+            owner = os.stat(path).st_uid
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StateError(f"cannot be read: {error.strerror}", where=path) from error
+        if hasattr(os, "geteuid") and owner != os.geteuid():
+            raise StateError(
+                "the file belongs to another user, whose wishes are not yours",
+                where=path,
+                hint="take it over with chown if you trust it",
+            )
+        return files.read(path, _CAP)
+
+    def _write(self, name: str, data: bytes) -> None:
+        if (self._read(name) or b"") == data:
+            return
+        os.makedirs(self.root, exist_ok=True)
+        files.write_atomic(files.inside(self.root, name), data)

@@ -1,0 +1,110 @@
+"""The publishers a user trusts, and the keys and roots pinned with what is installed; all in ``<state>``."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from skillhub.errors import NotFound, StateError, UsageError
+from skillhub.model.digest import Digest
+from skillhub.model.json import strict_json
+from skillhub.model.text import is_name, quote
+from skillhub.world import files
+from skillhub.world.home import Home
+
+_CAP = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """Somebody who may sign skills: PEM texts of public keys and of certificate roots.
+
+    Attributes:
+        sources: The aliases that the trust is narrowed to; empty means every source.
+    """
+
+    name: str
+    keys: tuple[str, ...] = ()
+    certificates: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+
+class Publishers:
+    """Who may sign, kept in ``<state>``."""
+
+    def __init__(self, home: Home) -> None:
+        self._path = os.path.join(home.state, "publishers.json")
+        self._pins = os.path.join(home.state, "signers")
+
+    def all(self) -> Mapping[str, Trusted]:
+        """Return every trusted publisher by name."""
+        data = files.read(self._path, _CAP)
+        if data is None:
+            return {}
+        try:
+            rows = strict_json(data, self._path, _CAP)["publishers"]  # type: ignore[index]
+            return {
+                name: Trusted(name, tuple(row["keys"]), tuple(row["certificates"]), tuple(row["sources"]))
+                for name, row in rows.items()
+            }
+        except (KeyError, TypeError, AttributeError) as error:
+            raise StateError("expected the publishers of a user", where=self._path) from error
+
+    def trust(self, added: Trusted) -> Trusted:
+        """Trust a publisher, or add a key, root or source to one; return what is trusted now.
+
+        Raises:
+            UsageError: the name is no name.
+        """
+        if not is_name(added.name):
+            raise UsageError(
+                f"{quote(added.name)} cannot name a publisher", hint="lowercase letters, digits, -"
+            )
+        known = dict(self.all())
+        old = known.get(added.name, replace(added, keys=(), certificates=()))
+        # Trust given for every source is not narrowed by a later line, and is widened only by saying so.
+        everywhere = not added.sources or not old.sources
+        merged = Trusted(
+            added.name,
+            tuple(dict.fromkeys(old.keys + added.keys)),
+            tuple(dict.fromkeys(old.certificates + added.certificates)),
+            () if everywhere else tuple(dict.fromkeys(old.sources + added.sources)),
+        )
+        self._write(known | {added.name: merged})
+        return merged
+
+    def remove(self, name: str) -> Trusted:
+        """Trust a publisher no longer.
+
+        Raises:
+            NotFound: none of that name is trusted.
+        """
+        known = dict(self.all())
+        if name not in known:
+            raise NotFound(
+                f"no publisher {quote(name)} is trusted", hint="skillhub publisher list shows who is"
+            )
+        gone = known.pop(name)
+        self._write(known)
+        return gone
+
+    def pin(self, fingerprint: Digest, pem: str) -> None:
+        """Keep the key or root that signed something installed, so that it can be verified again offline."""
+        path = os.path.join(self._pins, f"{fingerprint.hex}.pem")
+        if not os.path.exists(path):
+            files.write_atomic(path, pem.encode(), mode=0o600)
+
+    def pinned(self, fingerprint: Digest) -> str | None:
+        """Return the PEM text pinned under the fingerprint; the caller checks that it has it."""
+        data = files.read(os.path.join(self._pins, f"{fingerprint.hex}.pem"), 1 << 16)
+        return None if data is None else data.decode("ascii", "replace")
+
+    def _write(self, publishers: Mapping[str, Trusted]) -> None:
+        rows = {
+            name: {"certificates": one.certificates, "keys": one.keys, "sources": one.sources}
+            for name, one in publishers.items()
+        }
+        text = json.dumps({"publishers": rows, "version": 1}, indent=2, sort_keys=True) + "\n"
+        files.write_atomic(self._path, text.encode(), mode=0o600)

@@ -1,0 +1,123 @@
+"""The content-addressed store: each tree once, read-only, shared by all projects of a user.
+
+A tree lies at ``<data>/store/<xx>/<64 hex>/`` with its listing beside it as ``<64 hex>.listing``. Nothing is
+trusted for being there: whoever relies on a tree compares it with a listing whose digest is the lock's.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+
+from skillhub.errors import StateError
+from skillhub.model.digest import Digest
+from skillhub.model.tree import Listing, Tree
+from skillhub.world.folders import Problem, compare, list_folder, remove_tree, walk, write_tree
+
+
+class Store:
+    """The store below ``<data>``.
+
+    Args:
+        data: The ``data`` folder of a ``Home``.
+    """
+
+    def __init__(self, data: str) -> None:
+        self.root = os.path.join(data, "store")
+
+    def path(self, tree: Digest) -> str:
+        """Return where this tree is or would be."""
+        return os.path.join(self.root, tree.hex[:2], tree.hex)
+
+    def has(self, tree: Digest) -> bool:
+        """Say whether something is at the tree's place; ``check`` says whether it is whole."""
+        return os.path.isdir(self.path(tree))
+
+    def put(self, tree: Tree) -> str:
+        """Store ``tree`` and return its folder; what is there already and whole is left alone.
+
+        The files are not fsynced one by one (0.3 ms each): a tree torn by a crash no longer equals its
+        listing, which every reader checks, and ``sync`` fetches it again.
+
+        Raises:
+            StateError: the disk is full, read-only or not ours.
+        """
+        path = self.path(tree.digest)
+        try:
+            if os.path.isdir(path):
+                if not compare(path, tree.listing):
+                    return path
+                self.drop(tree.digest)
+            self._write(path, tree)
+        except OSError as error:
+            raise StateError(
+                f"cannot write to the store: {error.strerror}",
+                where=path,
+                hint="free some space or mend the permissions, then run the command again",
+            ) from error
+        return path
+
+    def _write(self, path: str, tree: Tree) -> None:
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        staged = f"{path}.{secrets.token_hex(4)}.tmp"
+        try:
+            write_tree(staged, tree.items(), read_only=True)
+            with open(f"{staged}.listing", "wb") as out:
+                out.write(tree.listing.text)
+            os.replace(f"{staged}.listing", f"{path}.listing")
+            with suppress(OSError):  # another process stored the same tree first: its copy is as good
+                os.rename(staged, path)
+        finally:
+            remove_tree(staged)
+            with suppress(FileNotFoundError):
+                os.unlink(f"{staged}.listing")
+        if not os.path.isdir(path):
+            raise OSError(0, "the folder could not be put in place", path)
+
+    def listing(self, tree: Digest) -> Listing | None:
+        """Return the listing kept beside the tree if it is the one that the digest names, else None."""
+        try:
+            with open(f"{self.path(tree)}.listing", "rb", buffering=0) as file:
+                text = file.read()
+        except OSError:
+            return None
+        try:
+            listing = Listing.parse(text)
+        except ValueError:
+            return None
+        # The text itself is compared: a parse may be lenient where a digest is not.
+        return listing if Digest.of(text) == tree else None
+
+    def check(self, tree: Digest) -> list[Problem]:
+        """Hash every byte of the stored tree against its digest and return what differs."""
+        path = self.path(tree)
+        if not os.path.isdir(path) or os.path.islink(path):
+            return [Problem("missing", path, "the store does not hold this tree")]
+        listing = self.listing(tree)
+        if listing is None:
+            found = list_folder(path)
+            if found is not None and found.digest == tree:
+                return []
+            return [Problem("changed", path, "the stored files and their listing are not this tree")]
+        return compare(path, listing)
+
+    def read(self, tree: Digest) -> Tree | None:
+        """Return the stored tree if it is whole, else None."""
+        if not self.has(tree):
+            return None
+        try:
+            found = Tree((f.path, f.file) for f in walk(self.path(tree)) if f.file is not None)
+        except OSError:
+            return None
+        return found if found.digest == tree else None
+
+    def drop(self, tree: Digest) -> None:
+        """Remove the tree and its listing, whatever state they are in."""
+        path = self.path(tree)
+        gone = f"{path}.{secrets.token_hex(4)}.tmp"
+        with suppress(FileNotFoundError):
+            os.rename(path, gone)
+        remove_tree(gone)
+        with suppress(FileNotFoundError):
+            os.unlink(f"{path}.listing")
