@@ -1,0 +1,74 @@
+"""What can be seen in a skill without running it: a table of rules, and a few detectors."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import chain
+from typing import Final
+
+from skillhub.model.capability import is_text
+from skillhub.model.finding import SEVERITIES, Finding
+from skillhub.model.tree import File, Tree
+from skillhub.scan.commands import FETCH, SYSTEM
+from skillhub.scan.files import FILES, SCANNED_MAX, files
+from skillhub.scan.hidden import HIDDEN, hidden
+from skillhub.scan.instructions import INSTRUCTIONS
+from skillhub.scan.rule import Rule
+from skillhub.scan.secrets import SECRETS, secrets
+from skillhub.scan.secrets import WORDS as SECRET_WORDS
+
+RULES: Final = {rule.id: rule for rule in chain(HIDDEN, FETCH, SECRETS, INSTRUCTIONS, SYSTEM, FILES)}
+_LOOKS: Final = tuple((rule, look) for rule in RULES.values() for look in rule.looks)
+_WORDS: Final = SECRET_WORDS.union(*(group for _, look in _LOOKS for group in look.words))
+# Letters in lower case, digits, and a blank for everything else.
+_ONLY_WORDS: Final = bytes(ord(chr(n).lower()) if n < 128 and chr(n).isalnum() else 32 for n in range(256))
+# More places of one rule in one file tell a reader nothing new.
+PLACES_MAX: Final = 10
+
+
+def scan(tree: Tree) -> tuple[Finding, ...]:
+    """Return what the rules see in ``tree``: the worst first, then by path, line and rule.
+
+    The same tree gives the same findings on every machine. Of each file the first 2 MiB are searched, and
+    a larger one is a finding itself; of each rule at most ten lines of a file are named.
+    """
+    found = (finding for path, file in tree.items() for finding in _findings(path, file))
+    return tuple(sorted(found, key=_worst_first))
+
+
+def _worst_first(finding: Finding) -> tuple[int, str, int, str]:
+    return -SEVERITIES.index(finding.severity), finding.path, finding.line, finding.rule
+
+
+def _findings(path: str, file: File) -> Iterator[Finding]:
+    for rule, _ in files(path, file):
+        yield Finding(rule.id, rule.severity, path, 0, rule.message, rule.hint)
+    seen: dict[str, set[int]] = {}
+    ends: list[int] = []
+    for rule, offset in _places(file.data):
+        ends = ends or [*_line_ends(file.data), len(file.data)]
+        line = bisect_left(ends, offset) + 1
+        lines = seen.setdefault(rule.id, set())
+        if line not in lines and len(lines) < PLACES_MAX:
+            lines.add(line)
+            yield Finding(rule.id, rule.severity, path, line, rule.message, rule.hint)
+
+
+def _line_ends(data: bytes) -> Iterator[int]:
+    return (match.start() for match in re.finditer(b"\n", data))
+
+
+def _places(whole: bytes) -> Iterator[tuple[Rule, int]]:
+    data = whole[:SCANNED_MAX]
+    if is_text(whole):
+        yield from hidden(data)
+    words = _WORDS.intersection(data.translate(_ONLY_WORDS).split())
+    yield from secrets(data, words)
+    looks = [(rule, look) for rule, look in _LOOKS if look.is_worth(words)]
+    if looks:
+        # A line that a shell joins to the next is one line here; offsets stay what they were.
+        lowered = data.lower().replace(b"\\\r\n", b"   ").replace(b"\\\n", b"  ")
+        for rule, look in looks:
+            yield from ((rule, offset) for offset in look.places(lowered))

@@ -1,0 +1,236 @@
+"""Commands that bring in code, take something out, or stay behind."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from skillhub.scan.rule import Rule, look
+
+_READ_FIRST = "download it, read it, and put it into the skill"
+_SHELL = rb"(?:ba|da|z|k)?sh"
+_RUN = (
+    rb"\|\s{0,20}(?:sudo\s(?:-\w{1,4}\s)?)?(?:(?:/usr)?(?:/bin/)?env\s)?(?:(?:/usr)?/bin/)?"
+    rb"(?:" + _SHELL + rb"|python[\d.]{0,5}|node|perl|ruby|php|pwsh)(?![\w./-])"
+)
+_RUNNERS = "sh bash zsh dash ksh python python3 node perl ruby php pwsh"
+_FETCH = rb"\b(?:curl|wget)\b"
+_POWER_FETCH = rb"\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring)\b"
+_READERS = "cat cp scp tar zip base64 curl open read readfilesync readfile type less head"
+_HOME = rb"(?:~|\$\{?home\}?|/root)"
+
+FETCH: Final = (
+    Rule(
+        "SH101",
+        "high",
+        "a download goes straight into an interpreter",
+        _READ_FIRST,
+        (look("curl wget / " + _RUNNERS, _FETCH, _RUN),),
+    ),
+    Rule(
+        "SH102",
+        "high",
+        "the output of a download is run as a command",
+        _READ_FIRST,
+        (
+            look(
+                "curl wget",
+                rb"(?:\b" + _SHELL + rb"|\bsource|\beval|^\s{0,8}\.)\s{1,4}(?:-\w{1,6}\s)?[\"']?"
+                rb"(?:<\(|\$\(|`)\s{0,4}(?:curl|wget)\b",
+            ),
+        ),
+    ),
+    Rule(
+        "SH103",
+        "high",
+        "PowerShell runs what it has just downloaded",
+        _READ_FIRST,
+        (
+            look("iex invoke", rb"\b(?:iex|invoke-expression)\b", _POWER_FETCH),
+            look("iex invoke", _POWER_FETCH, rb"\|\s{0,4}(?:iex|invoke-expression)\b"),
+        ),
+    ),
+    Rule(
+        "SH104",
+        "high",
+        "encoded text is decoded and run",
+        "write the command in the open",
+        (
+            look("base64 / " + _RUNNERS, rb"\bbase64\s", _RUN),
+            look(
+                "b64decode fromhex atob / exec eval",
+                rb"\b(?:exec|eval)\s{0,2}\(",
+                rb"\b(?:b64decode|fromhex|atob)\b",
+            ),
+            look(
+                "powershell pwsh / e enc encodedcommand",
+                rb"\b(?:powershell|pwsh)(?:\.exe)?(?=\s)",
+                rb"\s-e(?:nc(?:odedcommand)?)?\s",
+            ),
+        ),
+    ),
+    Rule(
+        "SH105",
+        "high",
+        "code from the network is evaluated",
+        _READ_FIRST,
+        (
+            look(
+                "exec eval / urlopen get fetch",
+                rb"\b(?:exec|eval)\(",
+                rb"\b(?:urlopen|requests\.get|httpx\.get|fetch)\(",
+            ),
+        ),
+    ),
+    Rule(
+        "SH106",
+        "medium",
+        "a package is installed from an address and not from a registry",
+        "name a release of a package",
+        (
+            look(
+                "pip pip3 pipx uv npm pnpm yarn bun gem npx uvx bunx / git tgz tar zip whl",
+                rb"\b(?:pip[\d.]{0,5}|pipx|uv|npm|pnpm|yarn|bun|gem)\s(?:pip\s)?(?:install|add)(?=\s)|\b(?:npx|uvx|bunx)(?=\s)",
+                rb"(?:^|[\s\"'@=])(?:git\+(?:https|ssh)://|https?://[^\s\"'`)]{1,200}\.(?:tgz|tar|zip|whl|git)\b)",
+            ),
+        ),
+    ),
+    Rule(
+        "SH107",
+        "medium",
+        "instructions are to be taken from the network",
+        "put them into the skill",
+        (
+            look(
+                "follow obey carry / http https",
+                rb"\b(?:fetch|download|read|open|load|visit|curl|wget)\b[^\n]{0,40}https?://",
+                rb"\b(?:follow|obey|carry out)\s(?:\w{1,12}\s){0,3}(?:instruction|step|command|direction)",
+            ),
+        ),
+    ),
+)
+SYSTEM: Final = (
+    Rule(
+        "SH401",
+        "high",
+        "keys or credentials of the user are read",
+        "ask for a variable of the skill's own",
+        (
+            look(
+                "ssh aws netrc kube docker npmrc pypirc git gnupg gcloud / " + _READERS,
+                rb"\b(?:" + _READERS.replace(" ", "|").encode() + rb")(?:_text|_bytes|file)?\b",
+                _HOME
+                + rb"/\.(?:ssh/id_\w{1,20}(?!\w|\.pub)|ssh/\*|aws/credentials|netrc|kube/config|npmrc|pypirc"
+                rb"|docker/config\.json|git-credentials|gnupg/|config/gcloud/\w)",
+            ),
+            look("home", rb"\bhome\(\)\s{0,2}/\s{0,2}[\"']\.(?:ssh|aws|netrc|kube|gnupg|git-credentials)\b"),
+        ),
+    ),
+    Rule(
+        "SH402",
+        "critical",
+        "a shell is handed to someone over the network",
+        "remove it",
+        (
+            look(
+                "tcp udp / dev",
+                rb"\b" + _SHELL + rb"\s-i\b|\bexec\s\d{1,3}<>",
+                rb"/dev/(?:tcp|udp)/[\w.$]",
+            ),
+            look(
+                "nc ncat netcat / sh bash zsh dash",
+                rb"\b(?:nc|ncat|netcat)(?=\s)",
+                rb"\s-\w{0,4}[ec]\s{0,2}(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
+            ),
+        ),
+    ),
+    Rule(
+        "SH403",
+        "high",
+        "the whole environment is sent over the network",
+        "send what is needed, by name",
+        (
+            look(
+                "printenv env / curl wget nc ncat",
+                rb"\bprintenv\s{0,2}\||(?:^|[;&(`]\s?)env\s{0,2}\|",
+                rb"\b(?:curl|wget|nc|ncat)\b",
+            ),
+            look("printenv env / curl", rb"\bcurl\s", rb"\$\((?:env|printenv)\)"),
+            look(
+                "environ env / post put urlopen fetch",
+                rb"\b(?:post|put|urlopen|fetch)\(",
+                rb"\bdict\(os\.environ\)|[=:]\s{0,2}(?:os\.environ|process\.env)\s{0,2}[,)}]|stringify\(process\.env\)",
+            ),
+        ),
+    ),
+    Rule(
+        "SH404",
+        "medium",
+        "a drop-off for data that anyone may own",
+        "use a host of the skill's publisher",
+        (
+            look(
+                "webhook webhooks requestbin pipedream interact transfer ngrok telegram",
+                rb"\b(?:webhook\.site|requestbin\.(?:com|net)|m\.pipedream\.net|interact\.sh|transfer\.sh/|ngrok(?:-free)?\.(?:io|app)"
+                rb"|discord(?:app)?\.com/api/webhooks/|api\.telegram\.org/bot)",
+            ),
+        ),
+    ),
+    Rule(
+        "SH405",
+        "high",
+        "everything below the root or the home folder would be deleted",
+        "name what is to go",
+        (
+            look(
+                "rm",
+                rb"\brm\s{1,4}(?:--?[\w-]{1,20}\s{1,4}){0,3}(?:-\w{0,4}r\w{0,4}|--recursive)\s{1,4}(?:--?[\w-]{1,20}\s{1,4}){0,3}"
+                rb"[\"']?(?:/|" + _HOME + rb"/?)\*?[\"']?(?:\s|$|[;&|`)])",
+            ),
+        ),
+    ),
+    Rule(
+        "SH406",
+        "medium",
+        "something is made to run later, or in every shell",
+        "leave that to the person",
+        (
+            look("crontab", rb"\bcrontab\s{1,4}-(?=\s|$)|\|\s{0,4}crontab\b"),
+            look(
+                "launchagents authorized",
+                rb">>?\s{0,2}[\"']?[^\s\"']{0,40}(?:launchagents/|authorized_keys)",
+            ),
+            look(
+                "bashrc zshrc profile zprofile zshenv",
+                rb">>\s{0,2}[\"']?" + _HOME + rb"/\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv)",
+            ),
+        ),
+    ),
+    Rule(
+        "SH407",
+        "medium",
+        "an agent's own settings or memory are changed",
+        "leave that to the person",
+        (
+            look(
+                "claude codex cursor agents",
+                rb"(?:>|\btee(?:\s-a)?)\s{0,4}[\"']?[^\s\"'>]{0,60}"
+                rb"(?:\.claude/settings|\.claude\.json|\.codex/config|\.cursor/mcp|claude\.md|agents\.md)",
+            ),
+        ),
+    ),
+    Rule(
+        "SH408",
+        "low",
+        "the certificate of a server is not checked",
+        "leave the check on",
+        (
+            look("curl", rb"\bcurl(?=\s)", rb"\s(?:-k|--insecure)(?=\s|$)"),
+            look("verify / false", rb"\bverify\s{0,2}=\s{0,2}false\b"),
+            look("unverified", rb"_create_unverified_context\b"),
+            look(
+                "unauthorized rejectunauthorized",
+                rb"node_tls_reject_unauthorized[\"'\]]{0,2}\s{0,2}=\s{0,2}[\"']?0|rejectunauthorized:\s{0,2}false",
+            ),
+        ),
+    ),
+)

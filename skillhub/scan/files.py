@@ -1,0 +1,76 @@
+"""What a file is, by its name and first bytes, whatever it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from skillhub.model.capability import RUN_BY_NAME, is_text
+from skillhub.model.tree import File
+from skillhub.scan.rule import Rule
+
+COMPILED: Final = Rule(
+    "SH501",
+    "medium",
+    "a compiled program, which nobody can read",
+    "put its source into the skill",
+)
+GARBLED: Final = Rule("SH502", "high", "a script that is not plain text", "write it as UTF-8")
+LARGE: Final = Rule(
+    "SH503",
+    "medium",
+    "a file too large to be scanned whole",
+    "keep large data out of a skill",
+)
+SETTINGS: Final = Rule(
+    "SH504",
+    "medium",
+    "settings of an agent or editor that take effect by being there",
+    "leave them out",
+)
+UNREADABLE: Final = Rule(
+    "SH506",
+    "medium",
+    "a page that is not UTF-8 text, so that what is hidden in it cannot be told",
+    "write it as UTF-8",
+)
+INSTALL_HOOK: Final = Rule(
+    "SH505",
+    "medium",
+    "a package that runs commands when it is installed",
+    "leave the hooks out",
+)
+FILES: Final = (COMPILED, GARBLED, LARGE, SETTINGS, INSTALL_HOOK, UNREADABLE)
+
+SCANNED_MAX = 2 * 1024 * 1024
+# ELF, Windows, Mach-O (thin and fat, also Java classes), WebAssembly.
+_MAGIC = (
+    *(b"\x7fELF", b"MZ", b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe"),
+    *(b"\xca\xfe\xba\xbe", b"\0asm"),
+)
+_COMPILED = (".pyc", ".pyo", ".class", ".jar", ".node")
+# What an agent or editor takes as its own settings once the folder is opened or copied.
+_SETTINGS = (
+    *(".mcp.json", ".claude/settings.json", ".claude/settings.local.json", ".vscode/tasks.json"),
+    *(".vscode/settings.json", ".cursor/mcp.json", ".codex/config.toml", ".cursorrules", ".envrc"),
+)
+_PAGES = (".md", ".mdx", ".markdown", ".rst", ".txt", ".json", ".yaml", ".yml", ".toml")
+_INSTALL_HOOKS = (b'"preinstall"', b'"postinstall"', b'"prepare"')
+
+
+def files(path: str, file: File) -> Iterator[tuple[Rule, int]]:
+    """Yield the rules that the file as a whole falls under, each with the offset 0."""
+    folded = path.lower()
+    text = is_text(file.data)
+    if (file.data.startswith(_MAGIC) and not text) or folded.endswith(_COMPILED):
+        yield COMPILED, 0
+    elif not text and (file.data.startswith(b"#!") or folded.endswith(RUN_BY_NAME)):
+        yield GARBLED, 0
+    elif not text and folded.endswith(_PAGES):
+        yield UNREADABLE, 0
+    if len(file.data) > SCANNED_MAX:
+        yield LARGE, 0
+    if folded.endswith(_SETTINGS):
+        yield SETTINGS, 0
+    if folded.rpartition("/")[2] == "package.json" and any(hook in file.data for hook in _INSTALL_HOOKS):
+        yield INSTALL_HOOK, 0

@@ -1,0 +1,49 @@
+"""Words to a model that no honest skill needs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from skillhub.scan.rule import Rule, look
+
+INSTRUCTIONS: Final = (
+    Rule(
+        "SH301",
+        "medium",
+        "tells a model to set its earlier instructions aside",
+        "remove it",
+        (
+            look(
+                "ignore disregard forget override / previous prior earlier above preceding existing system",
+                rb"\b(?:ignore|disregard|forget|override)\s{1,4}(?:(?:all|any|of|the|your|my)\s{1,4}){0,3}"
+                rb"(?:previous|prior|earlier|above|preceding|existing|system)\s{1,4}(?:\w{1,16}\s{1,4})?"
+                rb"(?:instruction|prompt|rule|guideline|message)",
+            ),
+        ),
+    ),
+    Rule(
+        "SH302",
+        "medium",
+        "tells a model to keep something from the user",
+        "say what is done, or do not do it",
+        (
+            look(
+                "tell telling inform informing alert alerting notify notifying warn warning / user users",
+                rb"\b(?:do\snot|don't|never|without)\s(?:\w{1,12}\s)?"
+                rb"(?:tell|inform|alert|notify|warn)(?:ing)?\s(?:the\suser|users)\b(?!\sto\b)",
+            ),
+        ),
+    ),
+    Rule(
+        "SH303",
+        "high",
+        "turns off an agent's own permission checks",
+        "let the person decide",
+        (
+            look(
+                "dangerously yolo bypasspermissions",
+                rb"--(?:allow-)?dangerously-[a-z-]{1,40}|(?:^|[\s`\"'])--yolo\b|\bbypasspermissions\b",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,63 @@
+"""What a rule is, and how those that are patterns are found: in time linear in the size of the file.
+
+Patterns see the bytes of a file in lower case, with line ends that a shell would join blanked out, and only
+if their words are there. A pattern holds only small bounded repeats; "this, and later on that line
+that" is two patterns and never one, for a single one would look through the whole gap from every start.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
+
+from skillhub.model.finding import Severity
+
+GAP_MAX = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Where to look: at every ``first`` that is followed, on its line and within 400 bytes, by ``then``.
+
+    Attributes:
+        words: Groups of words in lower case; a file without one of each group is not searched.
+    """
+
+    words: tuple[frozenset[bytes], ...]
+    first: re.Pattern[bytes]
+    then: re.Pattern[bytes] | None
+
+    def is_worth(self, words: Set[bytes]) -> bool:
+        """Say whether a file that holds these words, whole and in whatever case, is to be searched."""
+        return not any(group.isdisjoint(words) for group in self.words)
+
+    def places(self, lowered: bytes) -> Iterator[int]:
+        """Yield the offset of each place, in order."""
+        if self.then is None:
+            yield from (match.start() for match in self.first.finditer(lowered))
+            return
+        starts = [match.end() for match in self.first.finditer(lowered)]
+        for match in self.then.finditer(lowered, starts[0]) if starts else ():
+            start = starts[bisect_right(starts, match.start()) - 1]
+            if match.start() - start <= GAP_MAX and b"\n" not in lowered[start : match.start()]:
+                yield start
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that is looked for; without ``looks`` a detector finds it. An id is never given twice."""
+
+    id: str
+    severity: Severity
+    message: str
+    hint: str
+    looks: tuple[Look, ...] = ()
+
+
+def look(words: str, first: bytes, then: bytes | None = None) -> Look:
+    """Return a ``Look``; between words are blanks, between groups of them slashes."""
+    groups = tuple(frozenset(group.encode().split()) for group in words.split("/"))
+    second = None if then is None else re.compile(then, re.MULTILINE)
+    return Look(groups, re.compile(first, re.MULTILINE), second)
