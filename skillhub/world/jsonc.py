@@ -134,7 +134,8 @@ class _Parser:
         match = _STRING.match(self._text, at)
         if match is None:
             self._fail("a string without raw control characters, closed by a quote", at)
-        return Node(at, match.end(), loads(match.group()))
+        raw = match.group()
+        return Node(at, match.end(), loads(raw) if "\\" in raw else raw[1:-1])
 
     def _skip(self, at: int) -> int:
         match = _TRIVIA.match(self._text, at)

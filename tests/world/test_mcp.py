@@ -1,19 +1,16 @@
 import json
 import os
 import stat
-import subprocess
-import sys
-import threading
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from skillhub.errors import FormatError, LinkLeavesProject, StateError, UsageError
+from skillhub.errors import StateError, UsageError
 from skillhub.model.requirement import McpServer
 from skillhub.world import mcp
+from tests.support.agents import Place
 
-REPOSITORY = Path(__file__).parents[2]
 STDIO = McpServer("stdio", command=("npx", "-y", "@x/server"), env=("X_TOKEN", "X_URL"))
 PLAIN = McpServer("stdio", command=("server",))
 HTTP = McpServer("http", url="https://mcp.example/v1", bearer="X_TOKEN")
@@ -83,22 +80,6 @@ every_agent = pytest.mark.parametrize("agent", mcp.AGENTS_WITH_MCP)
 @pytest.fixture
 def place(tmp_path):
     return Place(tmp_path)
-
-
-class Place:
-    """A project, a home and a lock file."""
-
-    def __init__(self, folder):
-        self.project, self.home = folder / "project", folder / "home"
-        self.project.mkdir()
-        self.home.mkdir()
-        self.lock = str(folder / "state/mcp.lock")
-
-    def file(self, agent, scope="project", **environ):
-        return mcp.config_file(agent, scope, str(self.project), str(self.home), environ)
-
-    def everything(self):
-        return sorted(str(path.relative_to(self.project)) for path in self.project.rglob("*"))
 
 
 def load(file):
@@ -247,197 +228,3 @@ def test_what_is_nearly_ours_is_not_ours(place, ours, theirs):
     assert not mcp.remove(file, "ours", written, place.lock)
     Path(file.path).write_bytes(before)
     assert not mcp.remove(file, "ours", written, place.lock)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"{",
-        b"[]",
-        b'{"mcpServers": []}',
-        b'{"mcpServers": null}',
-        b'{"mcpServers": {}, "mcpServers": {}}',
-        b'{"mcpServers": {"a": 1, "a": 2}}',
-        b'{"mcpServers": {"b": {}}}\xff',
-        b"\xff\xfe{\0}\0",
-        b'<<<<<<< HEAD\n{"mcpServers": {}}',
-        b"{}\n{}",
-        b"\0\0\0\0",
-    ],
-)
-def test_a_file_that_cannot_be_understood_is_left_as_it_is(place, content):
-    file = place.file("claude-code")
-    Path(file.path).write_bytes(content)
-    for action in (
-        lambda: mcp.state(file, "ours", STDIO),
-        lambda: mcp.write(file, "ours", STDIO, place.lock),
-        lambda: mcp.remove(file, "ours", {}, place.lock),
-    ):
-        with pytest.raises(FormatError) as caught:
-            action()
-        assert caught.value.where.startswith(file.path)
-        assert Path(file.path).read_bytes() == content
-    assert place.everything() == [".mcp.json"]
-
-
-@pytest.mark.parametrize(
-    "content", [b"[", b"mcp_servers = 1", b"[[mcp_servers]]", b"mcp_servers = {}", b"a=1\xff"]
-)
-def test_a_toml_file_that_cannot_be_understood_is_left_as_it_is(place, content):
-    file = place.file("codex")
-    os.mkdir(os.path.dirname(file.path))
-    Path(file.path).write_bytes(content)
-    with pytest.raises(FormatError):
-        mcp.write(file, "ours", STDIO, place.lock)
-    assert Path(file.path).read_bytes() == content
-
-
-@every_agent
-@pytest.mark.parametrize(
-    "name",
-    ["", "__proto__", "a b", "a.b", 'a"b', "../x", "a\n[b]", "${HOME}", "{env:X}", "é", "a" * 65, "a\0"],
-)
-def test_a_hostile_name_is_refused_before_anything_is_written(place, agent, name):
-    file = place.file(agent)
-    with pytest.raises(FormatError):
-        mcp.write(file, name, STDIO, place.lock)
-    assert place.everything() == []
-
-
-@every_agent
-def test_a_hostile_server_stays_text(place, agent):
-    words = ('a"b', "back\\slash", "'''", '"""', "]", "[mcp_servers.evil]", "//", "/*", "😀", "$", "{", "}")
-    server = McpServer("stdio", command=words)
-    file = place.file(agent)
-    written = mcp.write(file, "ours", server, place.lock)
-    assert mcp.servers(file) == {"ours": written}
-    assert mcp.remove(file, "ours", written, place.lock)
-
-
-@every_agent
-def test_a_link_out_of_the_project_is_refused_and_nothing_is_written(place, agent, tmp_path):
-    path, _ = PROJECT_FILES[agent]
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    target = outside / "config"
-    (place.project / path).parent.mkdir(exist_ok=True)
-    (place.project / path).symlink_to(target)
-    with pytest.raises(LinkLeavesProject):
-        place.file(agent)
-    target.write_text("{}")
-    with pytest.raises(LinkLeavesProject):
-        place.file(agent)
-    assert target.read_text() == "{}"
-    assert os.listdir(outside) == ["config"]
-
-
-def test_a_folder_that_is_a_link_out_of_the_project_is_refused(place, tmp_path):
-    (tmp_path / "outside").mkdir()
-    (place.project / ".cursor").symlink_to(tmp_path / "outside")
-    with pytest.raises(LinkLeavesProject):
-        place.file("cursor")
-    assert os.listdir(tmp_path / "outside") == []
-
-
-def test_a_link_that_stays_inside_is_followed_and_kept(place):
-    (place.project / "settings.json").write_text("{}")
-    (place.project / ".mcp.json").symlink_to("settings.json")
-    mcp.write(place.file("claude-code"), "ours", STDIO, place.lock)
-    assert (place.project / ".mcp.json").is_symlink()
-    assert "ours" in (place.project / "settings.json").read_text()
-
-
-def test_a_link_that_appears_after_the_look_is_not_followed(place, tmp_path):
-    file = place.file("claude-code")
-    (tmp_path / "outside").write_text("{}")
-    Path(file.path).symlink_to(tmp_path / "outside")
-    with pytest.raises(StateError):
-        mcp.write(file, "ours", STDIO, place.lock)
-    assert (tmp_path / "outside").read_text() == "{}"
-
-
-def test_a_user_may_keep_the_file_elsewhere_behind_a_link(place, tmp_path):
-    (tmp_path / "dotfiles").mkdir()
-    (tmp_path / "dotfiles/claude.json").write_text('{"mcpServers": {}}')
-    (place.home / ".claude.json").symlink_to(tmp_path / "dotfiles/claude.json")
-    mcp.write(place.file("claude-code", "user"), "ours", STDIO, place.lock)
-    assert (place.home / ".claude.json").is_symlink()
-    assert "ours" in (tmp_path / "dotfiles/claude.json").read_text()
-
-
-@pytest.mark.skipif(os.name == "nt", reason="needs POSIX modes")
-def test_a_new_file_of_a_user_is_for_that_user_alone(place):
-    file = place.file("claude-code", "user")
-    mcp.write(file, "ours", STDIO, place.lock)
-    assert stat.S_IMODE(os.stat(file.path).st_mode) == 0o600
-
-
-@pytest.mark.skipif(os.name == "nt", reason="needs a FIFO")
-def test_a_pipe_in_place_of_the_file_does_not_hang(place):
-    os.mkfifo(place.project / ".mcp.json")
-    with pytest.raises(StateError):
-        mcp.write(place.file("claude-code"), "ours", STDIO, place.lock)
-
-
-WRITER = """
-import sys
-from skillhub.model.requirement import McpServer
-from skillhub.world import mcp
-project, lock, agent, start = sys.argv[1:]
-file = mcp.config_file(agent, "project", project, project, {})
-for number in range(int(start), int(start) + 8):
-    mcp.write(file, f"server-{number}", McpServer("stdio", command=("x", str(number))), lock)
-"""
-
-
-@pytest.mark.parametrize("agent", ["claude-code", "codex"])
-def test_no_writer_undoes_another(place, agent):
-    def run(start):
-        arguments = [sys.executable, "-c", WRITER, str(place.project), place.lock, agent, str(start)]
-        subprocess.run(arguments, cwd=REPOSITORY, check=True, timeout=60)
-
-    threads = [threading.Thread(target=run, args=(start,)) for start in (0, 100, 200)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    expected = {f"server-{number}" for start in (0, 100, 200) for number in range(start, start + 8)}
-    assert set(mcp.servers(place.file(agent))) == expected
-
-
-MEANWHILE = """
-import sys
-from skillhub.errors import StateError
-from skillhub.model.requirement import McpServer
-from skillhub.world import mcp
-project, lock, times = sys.argv[1], sys.argv[2], int(sys.argv[3])
-file = mcp.config_file("claude-code", "project", project, project, {})
-busy = False
-def agent(event, arguments):
-    # The agent, which knows nothing of our lock, writes after we read and before we rename.
-    global busy, times
-    if event == "open" and ".skillhub-" in str(arguments[0]) and times and not busy:
-        busy, times = True, times - 1
-        with open(file.path, "w") as stream:
-            stream.write('{"n": %d}' % times)
-        busy = False
-sys.addaudithook(agent)
-try:
-    mcp.write(file, "ours", McpServer("stdio", command=("x",)), lock)
-except StateError as error:
-    print(error.message)
-"""
-
-
-@pytest.mark.parametrize(("times", "data"), [(2, {"n": 0, "mcpServers": {"ours": ...}}), (99, {"n": 94})])
-def test_what_an_agent_writes_meanwhile_is_not_undone(place, times, data):
-    file = place.file("claude-code")
-    Path(file.path).write_text("{}")
-    arguments = [sys.executable, "-c", MEANWHILE, str(place.project), place.lock, str(times)]
-    done = subprocess.run(arguments, cwd=REPOSITORY, check=True, timeout=60, capture_output=True, text=True)
-    found = load(file)
-    if "mcpServers" in found:
-        found["mcpServers"]["ours"] = ...
-    assert found == data
-    assert ("keeps changing" in done.stdout) == (times == 99)
-    assert place.everything() == [".mcp.json"]
