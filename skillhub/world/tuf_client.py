@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
@@ -17,6 +18,7 @@ from skillhub.errors import (
     BadMetadataSignature,
     FormatError,
     MetadataExpired,
+    NameNotOwned,
     NotFound,
     Rollback,
     SkillhubError,
@@ -26,12 +28,13 @@ from skillhub.errors import (
 )
 from skillhub.model.digest import Digest
 from skillhub.model.index import DOCUMENT_CAP, parse_listing, parse_namespaces, parse_releases, parse_skill
+from skillhub.model.json import strict_json
 from skillhub.model.release import Admission, Index, Release
 from skillhub.model.text import is_name, quote
 from skillhub.trust.registry import admission_of, checked, released_by
 from skillhub.trust.roles import WELL_KNOWN, index_path, namespace_path, skill_path
 from skillhub.world.fetch import Fetcher
-from skillhub.world.files import lock
+from skillhub.world.files import lock, read, write_atomic
 
 ROOT_CAP = 512_000
 _Parsed = TypeVar("_Parsed")
@@ -59,19 +62,30 @@ def fetch_root(url: str, fetcher: Fetcher) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
+class _Published:
+    """What one publisher may publish, and its releases by name."""
+
+    admission: Admission
+    skills: Mapping[str, tuple[Release, ...]]
+
+
 class Registry:
-    """A registry whose metadata is verified and fresh, as of ``open``.
+    """A registry whose metadata is verified and fresh as of ``open``; usable by many threads at once.
 
     Attributes:
         url: Its base, without a slash at the end.
         fingerprint: SHA-256 of the first root, by which it is pinned.
     """
 
-    url: str
-    fingerprint: Digest
-    _fetcher: Fetcher
-    _updater: Updater
-    _folder: str
+    def __init__(
+        self, url: str, fingerprint: Digest, fetcher: Fetcher, updater: Updater, folder: str
+    ) -> None:
+        self.url = url
+        self.fingerprint = fingerprint
+        self._fetcher = fetcher
+        self._updater = updater
+        self._folder = folder
+        self._owners: dict[str, _Published] = {}
 
     @classmethod
     def open(cls, url: str, root: bytes, fetcher: Fetcher, folder: str) -> Self:
@@ -92,13 +106,7 @@ class Registry:
         """
         base = url.rstrip("/")
         with _ours(base), lock(os.path.join(folder, "lock")):
-            updater = Updater(
-                folder,
-                f"{base}/metadata/",
-                target_base_url=f"{base}/targets/",
-                fetcher=_Bridge(fetcher),
-                bootstrap=root,
-            )
+            updater = Updater(folder, f"{base}/metadata/", fetcher=_Bridge(fetcher), bootstrap=root)
             updater.refresh()
         return cls(base, Digest.of(root), fetcher, updater, folder)
 
@@ -112,18 +120,12 @@ class Registry:
         """
         skills: dict[str, tuple[Release, ...]] = {}
         admissions: dict[str, Admission] = {}
-        owned: dict[str, Mapping[str, tuple[Release, ...]]] = {}
         for name in names:
-            publisher = self._publisher(name)
-            if publisher not in owned:
-                known = self._document(namespace_path(publisher), parse_namespaces)
-                admissions[publisher] = admission_of(name, publisher, known)
-                index = self._document(index_path(publisher), parse_releases)
-                owned[publisher] = released_by(admissions[publisher], *index)
-            admission_of(name, publisher, admissions)
-            if name not in owned[publisher]:
+            owner = self._owner(name)
+            if name not in owner.skills:
                 raise NotFound(f"there is no release of {quote(name)}", where=self.url)
-            skills[name] = tuple(self._absolute(release) for release in owned[publisher][name])
+            skills[name] = owner.skills[name]
+            admissions[owner.admission.publisher] = owner.admission
         return Index(skills, admissions)
 
     def listing(self) -> Index:
@@ -137,7 +139,7 @@ class Registry:
         return self._document("index.json", parse_listing)
 
     def artifact(self, release: Release) -> bytes:
-        """Return the artifact of a release that ``release_index`` gave; usable by many threads at once.
+        """Return the artifact of a release that ``release_index`` gave.
 
         Raises:
             WrongBytes: its size or digest is not the signed one.
@@ -146,10 +148,39 @@ class Registry:
         cap = DOCUMENT_CAP if release.size is None else release.size
         return checked(release, self._fetcher.get(release.url, cap=cap).data)
 
-    def _publisher(self, name: str) -> str:
+    def _owner(self, name: str) -> _Published:
+        if name not in self._owners:
+            if not is_name(name):
+                raise NotFound(f"{quote(name)} is no name of a skill", where=self.url)
+            kept = self._hints().get(name)
+            if isinstance(kept, str) and is_name(kept):
+                # The name may have moved since: then the public listing knows better.
+                with suppress(NameNotOwned, NotFound):
+                    return self._load(name, kept)
+            return self._load(name, self._ask(name))
+        return self._owners[name]
+
+    def _load(self, name: str, publisher: str) -> _Published:
+        """Read what is signed about the publisher who is said to own ``name``, and must."""
+        admission = admission_of(name, publisher, self._document(namespace_path(publisher), parse_namespaces))
+        skills = released_by(admission, *self._document(index_path(publisher), parse_releases))
+        found = _Published(
+            admission,
+            {
+                each: tuple(replace(release, url=f"{self.url}/{release.url}") for release in releases)
+                for each, releases in skills.items()
+            },
+        )
+        hints = self._hints()
+        learned = {**hints, **dict.fromkeys(admission.names, publisher)}
+        if learned != hints:
+            text = json.dumps(learned, sort_keys=True).encode()
+            write_atomic(self._file("publishers.json"), text, mode=0o600, sync=False)
+        self._owners |= dict.fromkeys(admission.names, found)
+        return found
+
+    def _ask(self, name: str) -> str:
         """Ask the public listing who publishes ``name``: a hint, which the signed documents must bear out."""
-        if not is_name(name):
-            raise NotFound(f"{quote(name)} is no name of a skill", where=self.url)
         where = f"{self.url}/{WELL_KNOWN}/{skill_path(name)}"
         try:
             data = self._fetcher.get(where, cap=DOCUMENT_CAP).data
@@ -157,24 +188,40 @@ class Registry:
             raise NotFound(f"there is no skill {quote(name)}", where=self.url) from error
         first = parse_skill(data, where)[0]
         if first.publisher is None or first.name != name:
-            raise FormatError(
-                f"expected the releases of {quote(name)}, found {quote(first.name)}'s", where=where
-            )
+            message = f"expected the releases of {quote(name)}, found {quote(first.name)}'s"
+            raise FormatError(message, where=where)
         return first.publisher
 
+    def _hints(self) -> Mapping[str, object]:
+        """Return who owned which name when it was last seen."""
+        with suppress(FormatError):
+            data = read(self._file("publishers.json"), DOCUMENT_CAP) or b"{}"
+            found = strict_json(data, "publishers.json", DOCUMENT_CAP)
+            if isinstance(found, dict):
+                return found
+        return {}
+
     def _document(self, path: str, parse: Callable[[bytes, str], _Parsed]) -> _Parsed:
+        """Return the signed target ``path``, from the folder if what is kept there is still what is signed."""
         with _ours(self.url):
-            with lock(os.path.join(self._folder, "lock")):
+            with lock(self._file("lock")):
                 target = self._updater.get_targetinfo(path)
             if target is None:
                 raise NotFound(f"the registry has no {quote(path)}", where=self.url)
             where = f"{self.url}/targets/{target.get_prefixed_paths()[0]}"
+            kept = self._file(os.path.join("targets", path.replace("/", "%2F")))
+            with suppress(FormatError, exceptions.LengthOrHashMismatchError):
+                data = read(kept, target.length) or b""
+                target.verify_length_and_hashes(data)
+                return parse(data, where)
             data = self._fetcher.get(where, cap=target.length).data
             target.verify_length_and_hashes(data)
-        return parse(data, where)
+            document = parse(data, where)
+            write_atomic(kept, data, mode=0o600, sync=False)
+            return document
 
-    def _absolute(self, release: Release) -> Release:
-        return replace(release, url=f"{self.url}/{release.url}")
+    def _file(self, name: str) -> str:
+        return os.path.join(self._folder, name)
 
 
 class _Bridge(FetcherInterface):

@@ -60,11 +60,26 @@ def test_release_comes_with_its_publisher_and_its_bytes(hub, tmp_path):
 
 
 def test_cold_and_warm_requests(hub, tmp_path):
-    hub.open(tmp_path / "m").release_index(["hello"])
+    hub.publish("another")
+    registry = hub.open(tmp_path / "m")
+    registry.release_index(["hello"])
+    assert hub.asked.total() == 10
+    registry.release_index(["hello", "another"])
     assert hub.asked.total() == 10
     hub.asked.clear()
-    hub.open(tmp_path / "m")
-    assert set(hub.asked) == {"metadata/2.root.json", TIMESTAMP}
+    hub.open(tmp_path / "m").release_index(["another", "hello"])
+    assert hub.asked == {"metadata/2.root.json": 1, TIMESTAMP: 1}
+
+
+@pytest.mark.parametrize(
+    "junk", [b"", b"[]", HTML, b'{"hello": 7}', b'{"hello": "../x"}', b'{"hello": "rival"}']
+)
+def test_kept_hints_and_documents_are_not_trusted(hub, tmp_path, junk):
+    hub.open(tmp_path / "m").release_index(["hello"])
+    (tmp_path / "m" / "publishers.json").write_bytes(junk)
+    for kept in (tmp_path / "m" / "targets").iterdir():
+        kept.write_bytes(junk)
+    assert len(hub.open(tmp_path / "m").release_index(["hello"]).releases("hello")) == 2
 
 
 @pytest.mark.parametrize("name", ["absent", "../../etc/passwd", "", "A"])
