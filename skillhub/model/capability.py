@@ -70,7 +70,8 @@ def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
     if not all(is_text(file.data) for file in tree.values()):
         found.add("binary")
     hosts = {host for data in (manifest.body.encode("utf-8"), *running) for host in _hosts(data)}
-    hosts |= {need.server.host for need in manifest.requires if need.server and need.server.host}
+    servers = (need.server.host for need in manifest.requires if need.server and need.server.host)
+    hosts |= {host for server in servers for host in _somewhere(server.encode())}
     found |= {f"network:{host}" for host in hosts} if len(hosts) <= HOSTS_MAX else {"network:*"}
     return tuple(sorted(found))
 

@@ -14,6 +14,7 @@ _RUN = (
 )
 _RUNNERS = "sh bash zsh dash ksh python python3 node perl ruby php pwsh"
 _FETCH = rb"\b(?:curl|wget)\b"
+_POWER_WORDS = "iwr irm webrequest restmethod downloadstring"
 _POWER_FETCH = rb"\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring)\b"
 _READERS = "cat cp scp tar zip base64 curl open read readfilesync readfile type less head"
 _HOME = rb"(?:~|\$\{?home\}?|/root)"
@@ -45,8 +46,8 @@ FETCH: Final = (
         "PowerShell runs what it has just downloaded",
         _READ_FIRST,
         (
-            look("iex invoke", rb"\b(?:iex|invoke-expression)\b", _POWER_FETCH),
-            look("iex invoke", _POWER_FETCH, rb"\|\s{0,4}(?:iex|invoke-expression)\b"),
+            look("iex expression / " + _POWER_WORDS, rb"\b(?:iex|invoke-expression)\b", _POWER_FETCH),
+            look("iex expression / " + _POWER_WORDS, _POWER_FETCH, rb"\|\s{0,4}(?:iex|invoke-expression)\b"),
         ),
     ),
     Rule(
@@ -75,7 +76,7 @@ FETCH: Final = (
         _READ_FIRST,
         (
             look(
-                "exec eval / urlopen get fetch",
+                "exec eval / urlopen requests httpx fetch",
                 rb"\b(?:exec|eval)\(",
                 rb"\b(?:urlopen|requests\.get|httpx\.get|fetch)\(",
             ),
@@ -224,7 +225,7 @@ SYSTEM: Final = (
         "the certificate of a server is not checked",
         "leave the check on",
         (
-            look("curl", rb"\bcurl(?=\s)", rb"\s(?:-k|--insecure)(?=\s|$)"),
+            look("curl", rb"\bcurl(?=\s)", rb"\s(?:-[a-z]{0,5}k|--insecure)(?=\s|$)"),
             look("verify / false", rb"\bverify\s{0,2}=\s{0,2}false\b"),
             look("unverified", rb"_create_unverified_context\b"),
             look(

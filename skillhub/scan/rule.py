@@ -31,7 +31,10 @@ class Look:
 
     def is_worth(self, words: Set[bytes]) -> bool:
         """Say whether a file that holds these words, whole and in whatever case, is to be searched."""
-        return not any(group.isdisjoint(words) for group in self.words)
+        for group in self.words:  # noqa: SIM110 - as a generator it took a third of the whole scan
+            if group.isdisjoint(words):
+                return False
+        return True
 
     def places(self, lowered: bytes) -> Iterator[int]:
         """Yield the offset of each place, in order."""

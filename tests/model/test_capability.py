@@ -125,6 +125,11 @@ def test_hosts_that_lead_nowhere_are_none(text):
     assert found(body=text) == ()
 
 
+def test_a_server_on_this_machine_is_no_network():
+    tools = b"dependencies: {tools: [{type: mcp, value: docs, url: 'http://localhost:3000/'}]}\n"
+    assert found({"agents/skillhub.yaml": tools}) == ("mcp:docs",)
+
+
 def test_very_many_hosts_are_every_host():
     body = "".join(f"https://h{n}.io\n" for n in range(201))
     assert found(body=body) == ("network:*",)
