@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Final
 
@@ -216,10 +217,11 @@ class _Reading:
 
     def place(self, key: str) -> str:
         """Return ``SKILL.md:LINE`` of a key of the frontmatter, without the line if it has none."""
-        for number, line in enumerate(self.yaml.split("\n"), 2):
-            if line.startswith(f"{key}:"):
-                return f"{SKILL_MD}:{number}"
-        return SKILL_MD
+        return f"{SKILL_MD}:{self._lines[key]}" if key in self._lines else SKILL_MD
+
+    @cached_property
+    def _lines(self) -> dict[str, int]:
+        return {line.partition(":")[0]: number for number, line in enumerate(self.yaml.split("\n"), 2)}
 
     def _text(self, key: str) -> str:
         value = self.top.get(key, "")

@@ -1,5 +1,7 @@
 """``SKILL.md`` as a manifest: leniently for what is there, strictly for what is to be published."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -210,6 +212,13 @@ def test_a_manifest_cannot_be_changed():
         manifest.name = "other"
     with pytest.raises(TypeError):
         manifest.metadata["a"] = "c"
+
+
+def test_six_thousand_unknown_keys_are_told_in_linear_time():
+    began = time.process_time()
+    _, warnings = problems(skill("".join(f"k{n}: x\n" for n in range(6000))))
+    assert warnings[-2].where == "SKILL.md:6003"
+    assert time.process_time() - began < 2
 
 
 @given(st.binary(max_size=200) | st.text("-\n: ab[]{}&*'\"name").map(str.encode))
