@@ -11,8 +11,9 @@ from skillhub.errors import UnsafeTransfer
 from skillhub.model.text import quote
 
 _PORTS = {"http": 80, "https": 443}
-# Answers with credentials of the machine itself, and is a public address all the same.
-_AZURE_WIRE_SERVER = ipaddress.ip_address("168.63.129.16")
+# What `is_global` lets through in some version of Python: metadata services of Oracle's and of Azure's cloud
+# (the latter on a public address), local NAT64, and site-local addresses.
+_LOCAL = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "168.63.129.16/32", "64:ff9b:1::/48", "fec0::/10")))
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -86,7 +87,9 @@ def is_public(address: str) -> bool:
             inner = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
         if inner:
             return is_public(str(inner))
-    return parsed.is_global and not parsed.is_multicast and parsed != _AZURE_WIRE_SERVER
+    if parsed.is_multicast or any(parsed in network for network in _LOCAL):
+        return False
+    return parsed.is_global
 
 
 def _split(url: str) -> SplitResult:

@@ -33,9 +33,14 @@ def files_of(folder):
     return found
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return Simulator(tmp_path_factory.mktemp("made"))
+
+
 @pytest.fixture
-def hub(tmp_path):
-    return Simulator(tmp_path)
+def hub(made, tmp_path):
+    return made.copy(tmp_path)
 
 
 def test_embedded_registry_is_what_the_sources_build(tmp_path):

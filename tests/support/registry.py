@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -49,14 +50,25 @@ class Simulator:
     """
 
     def __init__(self, folder: object, label: str = "test", when: datetime | None = None) -> None:
-        self.dir = RegistryDir(os.path.join(str(folder), f"registry-{label}"))
         self.when = when or now()
+        self._settle(folder, os.path.join(str(folder), f"registry-{label}"))
         init(self.dir.path, Setup(settings=Settings("acme"), new_key=key_of(label)), self.when)
+        self.pull()
+
+    def copy(self, folder: object) -> Simulator:
+        """Return a twin in ``folder``: many tests can start from what was made once."""
+        twin = object.__new__(Simulator)
+        twin.when = self.when
+        twin._settle(folder, shutil.copytree(self.dir.path, os.path.join(str(folder), "registry")))
+        twin.pull()
+        return twin
+
+    def _settle(self, folder: object, path: str) -> None:
+        self.dir = RegistryDir(path)
         self._sources = str(folder)
         self.files: dict[str, bytes] = {}
         self.asked: Counter[str] = Counter()
         self.before: Callable[[str], None] = lambda path: None
-        self.pull()
 
     def publish(self, name: str = "hello", version: str = "1.0.0", **files: str) -> None:
         add(self.dir.path, [write_skill(self._sources, name, version, **files)], now=self.when)

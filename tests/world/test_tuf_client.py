@@ -28,12 +28,17 @@ HTML = b"<!doctype html><html><body>Please sign in</body></html>"
 TIMESTAMP = "metadata/timestamp.json"
 
 
-@pytest.fixture
-def hub(tmp_path):
-    simulator = Simulator(tmp_path)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    simulator = Simulator(tmp_path_factory.mktemp("made"))
     simulator.publish()
     simulator.publish(version="1.1.0")
     return simulator
+
+
+@pytest.fixture
+def hub(made, tmp_path):
+    return made.copy(tmp_path)
 
 
 def trusted(folder):

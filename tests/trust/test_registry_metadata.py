@@ -1,0 +1,189 @@
+import json
+from datetime import UTC, datetime
+
+import pytest
+from tuf.api.metadata import Metadata, Root, Targets
+
+from skillhub.errors import FormatError, NameNotOwned, Refused, SourceMismatch, WrongBytes
+from skillhub.model.digest import Digest
+from skillhub.model.index import parse_listing, parse_namespaces, parse_releases, parse_skill
+from skillhub.model.release import Admission, Release, Revocation
+from skillhub.trust.keys import PrivateKey
+from skillhub.trust.metadata import Dates, MetadataSet
+from skillhub.trust.registry import admission_of, agrees, checked, publisher_of, released_by
+from skillhub.trust.registry_documents import Shelf
+from skillhub.trust.roles import ROLES, index_path, key_names, namespace_path
+from tests.support.registry import role_keys
+
+KEYS = role_keys("metadata")
+DATES = Dates(datetime(2026, 1, 1, tzinfo=UTC))
+MADE = MetadataSet.create(KEYS, 4, DATES)
+TREE = Digest("sha256:" + "1" * 64)
+
+
+def release(name="hello", version="1.0.0", **fields):
+    data = f"{name} {version}".encode()
+    facts = {"digest": Digest.of(data), "size": len(data), "tree": TREE, "publisher": "acme"}
+    url = f"archives/{name}/{version}/x.zip"
+    return Release(
+        name=name, version=version, published="2026-01-01T00:00:00Z", url=url, **{**facts, **fields}
+    )
+
+
+def test_roles_thresholds_and_lifetimes():
+    root = MADE.signed("root", Root)
+    assert root.consistent_snapshot
+    thresholds = {role: (len(each.keyids), each.threshold) for role, each in root.roles.items()}
+    assert thresholds == {"root": (3, 2), "targets": (3, 2), "snapshot": (1, 1), "timestamp": (1, 1)}
+    delegated = MADE.signed("targets", Targets).delegations.roles
+    assert list(delegated) == ["namespaces", "releases", "listing"]
+    assert all(role.terminating for role in delegated.values())
+    assert delegated["namespaces"].threshold == 2
+    for role, rule in ROLES.items():
+        assert (MADE.read(role).expires - DATES.now).days == rule.days
+        assert len(list(key_names(role))) == rule.keys
+    keys = {key.keyid for role in root.roles for key in map(root.get_key, root.roles[role].keyids)}
+    assert len(keys) == 8
+
+
+@pytest.mark.parametrize(
+    ("path", "role"),
+    [
+        ("ns/00.json", "namespaces"),
+        ("index.json", "listing"),
+        ("skills/a.json", "listing"),
+        ("advisories/1.json", "listing"),
+    ],
+)
+def test_path_is_signed_by_its_role(path, role):
+    assert MADE.role_of(path) == role
+
+
+def test_releases_are_spread_over_bins():
+    roles = {MADE.role_of(index_path(f"publisher-{number}")) for number in range(200)}
+    assert roles == {f"releases-{number:x}" for number in range(16)}
+
+
+@pytest.mark.parametrize("path", ["other.json", "ns/a/b.json", "", "metadata/1.root.json"])
+def test_path_that_no_role_signs(path):
+    with pytest.raises(FormatError):
+        MADE.role_of(path)
+
+
+def test_what_a_role_may_do_with_its_keys_alone():
+    """An online key cannot sign who owns a name; one offline key alone cannot either."""
+    keys = {role: KEYS(role) for role in ROLES}
+    for few in ([], keys["namespaces"][:1]):
+        with pytest.raises(Refused, match="namespaces"):
+            MADE.revise({"ns/00.json": b"{}"}, {**keys, "namespaces": few}.__getitem__, DATES)
+    online = {role: keys[role] if ROLES[role].online else [] for role in ROLES}
+    revised = MADE.revise({"idx/acme.json": b"{}", "index.json": b"{}"}, online.__getitem__, DATES)
+    assert revised.find("idx/acme.json").length == 2
+
+
+def test_revision_raises_what_changed_and_nothing_else():
+    revised = MADE.revise({"idx/acme.json": b"{}"}, KEYS, DATES)
+    changed = {role for role in revised.documents if revised.documents[role] != MADE.documents[role]}
+    assert changed == {MADE.role_of("idx/acme.json"), "snapshot", "timestamp"}
+    assert all(revised.read(role).version == MADE.read(role).version + 1 for role in changed)
+    assert revised.revise({"idx/acme.json": b"{}"}, KEYS, DATES) is revised
+    assert list(revised.files())[-1] == "metadata/timestamp.json"
+    assert list(revised.files())[-2] == "metadata/2.snapshot.json"
+
+
+def test_same_in_same_out_and_every_signature_holds():
+    assert MetadataSet.create(KEYS, 4, DATES).documents == MADE.documents
+    root = MADE.signed("root", Root)
+    for role in ("root", "targets", "snapshot", "timestamp"):
+        document = Metadata.from_bytes(MADE.documents[role])
+        root.verify_delegate(role, document.signed_bytes, document.signatures)
+    targets = MADE.signed("targets", Targets)
+    for role in ("namespaces", "releases", "listing"):
+        document = Metadata.from_bytes(MADE.documents[role])
+        targets.verify_delegate(role, document.signed_bytes, document.signatures)
+
+
+@pytest.mark.parametrize("data", [b"", b"<html>", b"{}"])
+def test_document_that_is_no_metadata(data):
+    with pytest.raises(FormatError):
+        MetadataSet.load({"timestamp": data})
+
+
+def test_documents_are_read_back_as_they_were():
+    key = PrivateKey.generate().public
+    admission = Admission(
+        publisher="acme",
+        keys=(key.pem.decode(),),
+        revoked=(Revocation(TREE, "2026-01-01T00:00:00Z"),),
+        names=frozenset({"hello", "unused"}),
+    )
+    newest = release(version="2.0.0", description="Größe 😀", yanked="broken", requires=("env:TOKEN",))
+    releases = (newest, release(capabilities=("scripts",), description="Größe 😀"))
+    targets = Shelf({"acme": admission}, {"hello": releases}).targets(["acme"], ["hello"])
+    assert parse_namespaces(targets[namespace_path("acme")], "ns") == {"acme": admission}
+    publisher, read = parse_releases(targets[index_path("acme")], "idx")
+    assert publisher == "acme"
+    assert [(each.version, each.digest, each.yanked) for each in read] == [
+        (each.version, each.digest, each.yanked) for each in releases
+    ]
+    listed = parse_skill(targets["skills/hello.json"], "skills")
+    assert [each.description for each in listed] == ["Größe 😀"] * 2
+    (offered,) = parse_listing(targets["index.json"], "index").releases("hello")
+    assert offered.version == "1.0.0", "the newest one is yanked"
+    assert json.loads(targets["index.json"])["skills"][0]["url"] == "../../archives/hello/1.0.0/x.zip"
+
+
+def test_neighbours_in_a_bucket_are_kept():
+    first = "acme"
+    second = next(
+        name
+        for name in (f"p{number}" for number in range(9999))
+        if namespace_path(name) == namespace_path(first)
+    )
+    both = {name: Admission(publisher=name, names=frozenset({f"of-{name}"})) for name in (first, second)}
+    targets = Shelf(both, {}).targets([first], [])
+    assert parse_namespaces(targets[namespace_path(first)], "ns") == both
+
+
+def test_name_must_be_given_to_the_publisher():
+    admission = Admission(publisher="acme", names=frozenset({"hello"}))
+    assert admission_of("hello", "acme", {"acme": admission}) is admission
+    for name, publisher in (("hello", "rival"), ("other", "acme")):
+        with pytest.raises(NameNotOwned):
+            admission_of(name, publisher, {"acme": admission})
+    assert released_by(admission, "acme", (release(),)) == {"hello": (release(),)}
+    for publisher, name in (("acme", "other"), ("rival", "hello")):
+        with pytest.raises(NameNotOwned):
+            released_by(admission, publisher, (release(name),))
+
+
+def test_content_must_be_what_the_registry_says():
+    offered = release()
+    agrees(offered, name="hello", version="1.0.0", tree=TREE)
+    with pytest.raises(WrongBytes):
+        agrees(offered, name="hello", version="1.0.0", tree=Digest.of(b"other"))
+    for name, version in (("other", "1.0.0"), ("hello", "0.9.0"), ("hello", None)):
+        with pytest.raises(SourceMismatch):
+            agrees(offered, name=name, version=version, tree=TREE)
+
+
+def test_artifact_must_be_what_the_registry_says():
+    offered = release()
+    assert checked(offered, b"hello 1.0.0") == b"hello 1.0.0"
+    for data in (b"hello 1.0.1", b"hello", b"", b"hello 1.0.0 "):
+        with pytest.raises(WrongBytes):
+            checked(offered, data)
+
+
+def test_revoked_key_is_kept_as_revoked():
+    good, gone = PrivateKey.generate().public, PrivateKey.generate("ed25519").public
+    admission = Admission(
+        publisher="acme",
+        keys=(good.pem.decode(), gone.pem.decode()),
+        revoked=(Revocation(gone.fingerprint, "2026-01-01T00:00:00Z"),),
+    )
+    publisher = publisher_of(admission)
+    assert publisher.keys == (good,)
+    assert publisher.revoked == (gone,)
+    with pytest.raises(FormatError):
+        publisher_of(Admission(publisher="acme", keys=("-----BEGIN PUBLIC KEY-----\nAAAA\n",)))

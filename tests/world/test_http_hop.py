@@ -1,0 +1,85 @@
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillhub.errors import NotFound, UnsafeTransfer, WrongBytes
+from skillhub.world.embedded import Folder
+from skillhub.world.hop import Hop, is_public
+
+
+@pytest.mark.parametrize(
+    ("url", "origin", "target"),
+    [
+        ("https://example.com", "https://example.com:443", "/"),
+        ("http://Example.com:8080/a?b=c#d", "http://example.com:8080", "/a?b=c"),
+        ("https://[2606:4700::1111]/x", "https://[2606:4700::1111]:443", "/x"),
+    ],
+)
+def test_parts_of_a_url(url, origin, target):
+    hop = Hop.parse(url)
+    assert (hop.origin, hop.target) == (origin, target)
+
+
+def test_redirect_within_the_origin_keeps_its_freedom_and_another_does_not():
+    hop = Hop.parse("http://127.0.0.1:8080/a/b")
+    assert not hop.follow("../c").guarded
+    assert hop.follow("/c").url == "http://127.0.0.1:8080/c"
+    assert hop.follow("https://example.com/").guarded
+    assert hop.follow("https://127.0.0.1:8080/").guarded
+
+
+def test_redirect_from_https_to_http():
+    with pytest.raises(UnsafeTransfer):
+        Hop.parse("https://example.com/a").follow("http://example.com/a")
+
+
+@pytest.mark.parametrize("address", ["1.1.1.1", "2606:4700::1111", "64:ff9b::101:101", "::ffff:1.1.1.1"])
+def test_public_addresses(address):
+    assert is_public(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    """
+    127.0.0.1 10.1.2.3 172.16.0.1 192.168.0.1 169.254.169.254 100.64.0.1 168.63.129.16 0.0.0.0 255.255.255.255
+    224.0.0.1 192.0.0.192 198.18.0.1 240.0.0.1 ::1 :: fe80::1%eth0 fc00::1 fec0::1 ff02::1 ff0e::1
+    ::ffff:10.0.0.1 ::ffff:127.0.0.1 64:ff9b::a00:1 64:ff9b:1::a00:1 2002:a00:1:: 2001:db8::1
+    """.split(),
+)
+def test_addresses_that_are_not_public(address):
+    assert not is_public(address)
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_any_text_at_all(url, location):
+    with contextlib.suppress(UnsafeTransfer):
+        Hop.parse(url)
+    with contextlib.suppress(UnsafeTransfer):
+        Hop.parse("https://example.com/a/b").follow(location)
+
+
+@pytest.mark.parametrize(
+    "path", ["/../secret", "/a/../../secret", "//secret", "/./a", "/..", "", "/", "/a\x00", "/..\\secret"]
+)
+def test_folder_serves_nothing_outside_of_it(tmp_path, path):
+    (tmp_path / "secret").write_bytes(b"secret")
+    (tmp_path / "site" / "a").mkdir(parents=True)
+    folder = Folder(str(tmp_path / "site"), "embedded:")
+    with pytest.raises(UnsafeTransfer):
+        folder.get(f"embedded:{path}", cap=100)
+
+
+def test_folder_answers_as_the_network_would(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b").write_bytes(b"12345")
+    folder = Folder(str(tmp_path), "embedded:")
+    assert folder.get("embedded:/a/b", cap=5).data == b"12345"
+    with pytest.raises(WrongBytes):
+        folder.get("embedded:/a/b", cap=4)
+    for path in ("a", "a/c", "a/b/c"):
+        with pytest.raises(NotFound):
+            folder.get(f"embedded:/{path}", cap=5)
+    with pytest.raises(UnsafeTransfer):
+        folder.get("https://example.com/a/b", cap=5)
