@@ -8,6 +8,12 @@ from skillhub.errors import NotFound, UnsafeTransfer, WrongBytes
 from skillhub.world.embedded import Folder
 from skillhub.world.hop import Hop, is_public
 
+LOCAL = """
+    127.0.0.1 10.1.2.3 172.16.0.1 192.168.0.1 169.254.169.254 100.64.0.1 168.63.129.16 0.0.0.0 255.255.255.255
+    224.0.0.1 192.0.0.192 198.18.0.1 240.0.0.1 ::1 :: fe80::1%eth0 fc00::1 fec0::1 ff02::1 ff0e::1
+    ::ffff:10.0.0.1 ::ffff:127.0.0.1 64:ff9b::a00:1 64:ff9b:1::a00:1 2002:a00:1:: 2001:db8::1
+    """
+
 
 @pytest.mark.parametrize(
     ("url", "origin", "target"),
@@ -40,14 +46,7 @@ def test_public_addresses(address):
     assert is_public(address)
 
 
-@pytest.mark.parametrize(
-    "address",
-    """
-    127.0.0.1 10.1.2.3 172.16.0.1 192.168.0.1 169.254.169.254 100.64.0.1 168.63.129.16 0.0.0.0 255.255.255.255
-    224.0.0.1 192.0.0.192 198.18.0.1 240.0.0.1 ::1 :: fe80::1%eth0 fc00::1 fec0::1 ff02::1 ff0e::1
-    ::ffff:10.0.0.1 ::ffff:127.0.0.1 64:ff9b::a00:1 64:ff9b:1::a00:1 2002:a00:1:: 2001:db8::1
-    """.split(),
-)
+@pytest.mark.parametrize("address", LOCAL.split())
 def test_addresses_that_are_not_public(address):
     assert not is_public(address)
 
