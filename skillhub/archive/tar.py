@@ -89,9 +89,10 @@ def _next_header(stream: Gunzipped) -> _Header | None:
     if _number(checksum, "tar-checksum") != sum(block) - sum(checksum) + 8 * ord(" "):
         raise unsafe("tar-checksum", "a header does not have the checksum that it says")
     name, prefix = _text(name), _text(prefix)
+    if kind == _OLD_FILE and magic != _V7:
+        kind = _FILE
     if magic.startswith(_POSIX):
         name = prefix + b"/" + name if prefix else name
-        kind = _FILE if kind == _OLD_FILE else kind
     elif prefix or magic not in (_GNU, _V7):
         raise unsafe("tar-header", "expected a ustar, GNU or v7 header")
     return _Header(name, _number(mode), _number(size), kind)

@@ -1,0 +1,98 @@
+"""Inflation ends where it was told to, and says why."""
+
+import contextlib
+import gzip
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillhub.archive.inflate import Gunzipped, inflate
+from skillhub.errors import FormatError, SkillhubError, UnsafeArchive
+
+
+def deflate(data):
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(data) + packer.flush()
+
+
+def reason_of(call):
+    with pytest.raises(UnsafeArchive) as caught:
+        call()
+    return caught.value.reason
+
+
+@given(st.binary(max_size=2000))
+def test_inflate_gives_back_what_was_deflated(data):
+    assert inflate(memoryview(deflate(data)), len(data), "a") == data
+
+
+@pytest.mark.parametrize(
+    ("packed", "size", "reason"),
+    [
+        (deflate(b"abc"), 2, "wrong-size"),
+        (deflate(b"abc"), 4, "wrong-size"),
+        (deflate(b"abc"), 0, "wrong-size"),
+        (deflate(bytes(10 << 20)), 5, "wrong-size"),
+        (deflate(b"abc") + b"x", 3, "deflate"),
+        (deflate(b"abc")[:-1], 3, "deflate"),
+        (b"", 0, "deflate"),
+        (b"\xff\xff", 0, "deflate"),
+    ],
+)
+def test_inflate_refuses(packed, size, reason):
+    assert reason_of(lambda: inflate(memoryview(packed), size, "a")) == reason
+
+
+@given(
+    st.lists(st.binary(max_size=3000), min_size=1, max_size=4), st.lists(st.integers(0, 2000), max_size=20)
+)
+def test_reading_by_pieces_is_reading_it_all(members, sizes):
+    whole = b"".join(members)
+    stream = Gunzipped(b"".join(map(gzip.compress, members)), len(whole))
+    pieces = [stream.read(size) for size in sizes]
+    assert b"".join(pieces) == whole[: sum(sizes)]
+    assert stream.read(len(whole) + 1) == whole[sum(sizes) :]
+    assert stream.read(1) == b""
+
+
+def test_large_input_and_output_go_by_steps():
+    data = bytes(3 << 20) + bytes(range(256)) * 4096
+    assert Gunzipped(gzip.compress(data, 0), len(data)).read(len(data) + 1) == data
+    assert Gunzipped(gzip.compress(data, 9), len(data)).read(len(data) + 1) == data
+
+
+ONE = gzip.compress(b"abc")
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (ONE[:-1], "gzip"),
+        (ONE[:5], "gzip"),
+        (ONE + b"x", "gzip"),
+        (ONE + bytes(512), "gzip"),
+        (ONE[:-8] + bytes(4) + ONE[-4:], "gzip"),
+        (ONE[:-4] + bytes(4), "gzip"),
+        (ONE + ONE[:12], "gzip"),
+        (gzip.compress(b"") * 5000, "gzip"),
+        (gzip.compress(bytes(101)), "too-large"),
+        (gzip.compress(bytes(51)) * 2, "too-large"),
+    ],
+)
+def test_gunzip_refuses(data, reason):
+    assert reason_of(lambda: Gunzipped(data, 100).read(1 << 20)) == reason
+
+
+@pytest.mark.parametrize("data", [b"", b"\x1f", b"PK\3\4", zlib.compress(b"abc")])
+def test_no_gzip_is_a_format_error(data):
+    with pytest.raises(FormatError):
+        Gunzipped(data, 100)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_raise_only_our_errors(data):
+    for head in (b"", b"\x1f\x8b\x08", ONE[:10], ONE):
+        with contextlib.suppress(SkillhubError):
+            Gunzipped(head + data, 1000).read(2000)

@@ -1,0 +1,205 @@
+"""Zip structure: what the standard library writes is read alike, what was tampered with is not."""
+
+import io
+import struct
+import warnings
+import zipfile
+
+import pytest
+
+from skillhub.archive import Limits, unpack
+from skillhub.errors import FormatError, UnsafeArchive
+
+SKILL = b"---\nname: demo\n---\n" + b"words and words\n" * 40
+FILES = {"SKILL.md": SKILL, "scripts/run.sh": b"#!/bin/sh\n", "data/empty": b"", "naïve 🎉.md": b"x" * 300}
+LOCAL, CENTRAL, END = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
+
+
+class Pipe(io.RawIOBase):
+    """A sink that cannot seek, so that ``zipfile`` streams."""
+
+    def __init__(self):
+        self.data = b""
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        self.data += bytes(data)
+        return len(data)
+
+
+def zipped(files=FILES, *, method=zipfile.ZIP_DEFLATED, stream=False, zip64=False, modes=None, comment=b""):
+    sink = Pipe() if stream else io.BytesIO()
+    with zipfile.ZipFile(sink, "w", method) as archive:
+        for path, data in files.items():
+            info = zipfile.ZipInfo(path)
+            info.compress_type = method
+            info.external_attr = (modes or {}).get(path, 0o100644) << 16
+            with archive.open(info, "w", force_zip64=zip64) as file:
+                file.write(data)
+        archive.comment = comment
+    return sink.data if stream else sink.getvalue()
+
+
+def reason_of(data, **how):
+    with pytest.raises(UnsafeArchive) as caught:
+        unpack(data, "zip", **how)
+    return caught.value.reason
+
+
+def patched(data, signature, offset, form, value, which=0):
+    """Return ``data`` with a field of the ``which``-th record of this signature set to another value."""
+    at = -1
+    for _ in range(which + 1):
+        at = data.index(signature, at + 1)
+    size = struct.calcsize(form)
+    return data[: at + offset] + struct.pack(form, value) + data[at + offset + size :]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("zip64", [False, True])
+def test_what_the_standard_library_writes(method, zip64):
+    tree = unpack(zipped(method=method, zip64=zip64, comment=b"made by hand"), "zip").tree
+    assert {path: file.data for path, file in tree.items()} == FILES
+
+
+@pytest.mark.parametrize("zip64", [False, True])
+def test_what_the_standard_library_streams(zip64):
+    tree = unpack(zipped(stream=True, zip64=zip64), "zip").tree
+    assert {path: file.data for path, file in tree.items()} == FILES
+
+
+def test_folder_entries_and_execute_bits():
+    modes = {"scripts/": 0o040755, "scripts/run.sh": 0o100755}
+    tree = unpack(zipped({"scripts/": b"", **FILES}, modes=modes), "zip").tree
+    assert [path for path, file in tree.items() if file.executable] == ["scripts/run.sh"]
+
+
+def test_a_mode_counts_only_where_the_header_says_unix():
+    data = zipped({"SKILL.md": SKILL}, modes={"SKILL.md": 0o755})
+    for system, runs in ((3, True), (19, True), (0, False), (10, False)):
+        tree = unpack(patched(data, CENTRAL, 5, "B", system), "zip").tree
+        assert tree["SKILL.md"].executable is runs
+
+
+def test_utf8_without_its_flag_as_info_zip_writes_it():
+    data = zipped({"SKILL.md": SKILL, "é": b"x"})
+    for signature, offset in ((LOCAL, 6), (CENTRAL, 8)):
+        data = patched(data, signature, offset, "<H", 0, which=1)
+    assert list(unpack(data, "zip").tree) == ["SKILL.md", "é"]
+
+
+def test_archives_inside_are_data():
+    inner = zipped({"a": b"x"}, method=zipfile.ZIP_STORED)
+    data = zipped({"SKILL.md": SKILL, "inner.zip": inner}, method=zipfile.ZIP_STORED)
+    assert unpack(data, "zip").tree["inner.zip"].data == inner
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"PK", LOCAL + bytes(40), b"\x1f\x8b\x08", zipped()[:-8], END + bytes(17)]
+)
+def test_no_end_record_is_a_format_error(data):
+    with pytest.raises(FormatError):
+        unpack(data, "zip")
+
+
+def test_empty_archive_has_no_skill():
+    assert reason_of(END + bytes(18)) == "no-skill-md"
+
+
+def test_larger_than_any_skill_is_refused_unread():
+    assert reason_of(bytes(2000), limits=Limits(total=1000, files=0)) == "too-large"
+
+
+PLAIN = zipped({"SKILL.md": SKILL, "a.txt": b"y" * 200})
+STREAMED = zipped({"SKILL.md": SKILL, "a.txt": b"y" * 200}, stream=True)
+STORED = zipped({"SKILL.md": SKILL, "a.txt": b"y" * 200}, method=zipfile.ZIP_STORED)
+
+
+@pytest.mark.parametrize(
+    ("attack", "data", "reason"),
+    [
+        ("data before", b"#!/bin/sh\n" + PLAIN, "zip-not-tiled"),
+        ("data after", PLAIN + b"x", "zip-not-tiled"),
+        ("zeros after", PLAIN + bytes(512), "zip-not-tiled"),
+        ("archive after", PLAIN + STORED, "zip-not-tiled"),
+        ("archive in comment", zipped(comment=END + bytes(18)), "zip-comment"),
+        ("local name differs", patched(PLAIN, LOCAL, 30, "B", ord("T")), "zip-header-mismatch"),
+        ("local method differs", patched(PLAIN, LOCAL, 8, "<H", 0), "zip-header-mismatch"),
+        ("local crc differs", patched(PLAIN, LOCAL, 14, "<I", 1), "zip-header-mismatch"),
+        ("local size differs", patched(PLAIN, LOCAL, 22, "<I", 1), "zip-header-mismatch"),
+        ("local flag differs", patched(PLAIN, LOCAL, 6, "<H", 1 << 11), "name-encoding"),
+        ("encrypted", patched(PLAIN, CENTRAL, 8, "<H", 1), "zip-encrypted"),
+        ("strongly encrypted", patched(PLAIN, CENTRAL, 8, "<H", 1 << 6), "zip-encrypted"),
+        ("masked headers", patched(PLAIN, CENTRAL, 8, "<H", 1 << 13), "zip-encrypted"),
+        ("patch data", patched(PLAIN, CENTRAL, 8, "<H", 1 << 5), "zip-flags"),
+        ("in another part", patched(PLAIN, CENTRAL, 34, "<H", 1), "zip-split"),
+        ("a part of several", patched(PLAIN, END, 4, "<H", 1), "zip-split"),
+        ("entry not counted", patched(patched(PLAIN, END, 8, "<H", 1), END, 10, "<H", 1), "zip-hidden-entry"),
+        ("directory elsewhere", patched(PLAIN, END, 16, "<I", 5), "zip-not-tiled"),
+        ("zip64 that is not there", patched(PLAIN, END, 16, "<I", 0xFFFFFFFF), "zip-zip64"),
+        ("two entries, one body", patched(PLAIN, CENTRAL, 42, "<I", 0, which=1), "zip-not-tiled"),
+        ("descriptor crc", patched(STREAMED, b"PK\7\x08", 4, "<I", 1), "zip-descriptor"),
+        ("descriptor size", patched(STREAMED, b"PK\7\x08", 12, "<I", 1), "zip-descriptor"),
+        ("descriptor signature", patched(STREAMED, b"PK\7\x08", 0, "<I", 1), "zip-descriptor"),
+        ("windows link", patched(PLAIN, CENTRAL, 38, "<I", 0x400), "link"),
+        ("dos folder", patched(PLAIN, CENTRAL, 38, "<I", 0x10), "kind-mismatch"),
+        ("volume label", patched(PLAIN, CENTRAL, 38, "<I", 0x08), "special-file"),
+    ],
+)
+def test_tampering_with_a_record(attack, data, reason):
+    assert reason_of(data) == reason, attack
+
+
+@pytest.mark.parametrize(
+    ("attack", "data", "reason"),
+    [
+        ("crc", ((LOCAL, 14, 1), (CENTRAL, 16, 1)), "wrong-crc"),
+        ("size too small", ((LOCAL, 22, 100), (CENTRAL, 24, 100)), "wrong-size"),
+        ("size too large", ((LOCAL, 22, 1000), (CENTRAL, 24, 1000)), "wrong-size"),
+        ("bomb", ((LOCAL, 22, 1 << 27), (CENTRAL, 24, 1 << 27)), "too-large"),
+    ],
+)
+def test_lies_that_both_headers_tell(attack, data, reason):
+    changed = PLAIN
+    for signature, offset, value in data:
+        changed = patched(changed, signature, offset, "<I", value)
+    assert reason_of(changed) == reason, attack
+
+
+@pytest.mark.parametrize("method", [1, 9, 12, 14, 93, 99])
+def test_only_stored_and_deflated(method):
+    assert (
+        reason_of(patched(patched(PLAIN, LOCAL, 8, "<H", method), CENTRAL, 10, "<H", method)) == "zip-method"
+    )
+
+
+def test_broken_deflate_stream():
+    at = PLAIN.index(b"SKILL.md") + 8
+    assert reason_of(PLAIN[:at] + b"\xff" + PLAIN[at + 1 :]) == "deflate"
+
+
+def test_stored_bytes_are_checked():
+    at = STORED.index(b"words")
+    assert reason_of(STORED[:at] + b"W" + STORED[at + 1 :]) == "wrong-crc"
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        (["../x"], "path-traversal"),
+        (["a\\b"], "path-backslash"),
+        (["a/", "a/"], "collision"),
+        (["a", "A"], "collision"),
+        (["a", "a/b"], "file-as-folder"),
+        (["b.txt", "b.txt"], "collision"),
+    ],
+)
+def test_names_go_through_the_gate(names, reason):
+    sink = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(sink, "w") as archive:
+        warnings.simplefilter("ignore")
+        for name in ("SKILL.md", *names):
+            archive.writestr(name, b"" if name.endswith("/") else b"x")
+    assert reason_of(sink.getvalue()) == reason
