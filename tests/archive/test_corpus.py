@@ -1,0 +1,64 @@
+"""Every archive of ``fixtures/attacks`` is refused for its reason, or unpacks to exactly what it holds."""
+
+import os
+from collections import Counter
+
+import pytest
+
+from fixtures.attacks import CASES, Accepted, Case, Hostile, Malformed
+from skillhub.archive import unpack
+from skillhub.errors import FormatError, UnsafeArchive
+
+
+def _cases(kind):
+    return [pytest.param(case, id=case.name) for case in CASES if isinstance(case.expect, kind)]
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path, monkeypatch):
+    """Run in an empty folder, and find it empty afterwards: unpacking touches no disk."""
+    monkeypatch.chdir(tmp_path)
+    yield
+    assert os.listdir(tmp_path) == []
+    assert not os.path.exists(tmp_path.parent / "outside.txt")
+
+
+@pytest.mark.parametrize("case", _cases(Hostile))
+def test_hostile_archive_is_refused_for_its_reason(case: Case) -> None:
+    with pytest.raises(UnsafeArchive) as caught:
+        unpack(case.make(), case.kind)
+    assert caught.value.reason in case.expect.reasons
+    assert caught.value.exit_code == 5
+
+
+@pytest.mark.parametrize("case", _cases(Malformed))
+def test_bytes_that_are_no_archive_are_a_format_error(case: Case) -> None:
+    with pytest.raises(FormatError) as caught:
+        unpack(case.make(), case.kind)
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize("case", _cases(Accepted))
+def test_honest_archive_unpacks_to_what_it_holds(case: Case) -> None:
+    unpacked = unpack(case.make(), case.kind)
+    tree = unpacked.tree
+    assert set(tree) == set(case.expect.files)
+    assert [path for path, file in tree.items() if file.data != case.expect.files[path]] == []
+    assert {path for path, file in tree.items() if file.executable} == case.expect.executables
+    assert case.expect.warning in (None, bool(unpacked.warnings))
+
+
+def test_names_are_unique() -> None:
+    assert [name for name, count in Counter(case.name for case in CASES).items() if count > 1] == []
+
+
+def test_corpus_is_large_enough() -> None:
+    kinds = Counter((case.kind, type(case.expect)) for case in CASES)
+    for kind in ("zip", "tar.gz"):
+        assert kinds[kind, Hostile] >= 150
+        assert kinds[kind, Accepted] >= 40
+
+
+def test_archives_are_the_same_each_time() -> None:
+    small = [case for case in CASES if "-bomb-" not in case.name and "-size-" not in case.name]
+    assert [case.name for case in small if case.make() != case.make()] == []
