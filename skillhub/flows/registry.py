@@ -109,8 +109,11 @@ def add(folder: str, skills: Sequence[str], *, now: datetime, passphrase: bytes 
         key = registry.key(f"publishers/{settings.publisher}", passphrase)
         publisher = publisher_of(admission)
         submissions = [submit(path, publisher, key, now, settings.compress) for path in skills]
-        fresh = [each for each in submissions if _is_new(each, shelf)]
-        shelf = _with(shelf, settings.publisher, fresh)
+        fresh: list[Submission] = []
+        for each in submissions:
+            if _is_new(each, shelf):
+                fresh.append(each)
+                shelf = _with(shelf, each.release)
         names = sorted({each.release.name for each in submissions})
         targets = shelf.targets([settings.publisher], names)
         revised = metadata.revise(targets, registry.keys(passphrase), Dates(now, settings.days))
@@ -150,12 +153,12 @@ def _is_new(submission: Submission, shelf: Shelf) -> bool:
     return not same
 
 
-def _with(shelf: Shelf, publisher: str, fresh: Sequence[Submission]) -> Shelf:
-    skills, admission = dict(shelf.skills), shelf.admissions[publisher]
-    for release in (each.release for each in fresh):
-        skills[release.name] = newest_first((*skills.get(release.name, ()), release))
-    claimed = admission.names | {each.release.name for each in fresh}
-    return Shelf({**shelf.admissions, publisher: replace(admission, names=claimed)}, skills)
+def _with(shelf: Shelf, release: Release) -> Shelf:
+    publisher, name = release.publisher or "", release.name
+    admission = shelf.admissions[publisher]
+    claimed = replace(admission, names=admission.names | {name})
+    releases = newest_first((*shelf.skills.get(name, ()), release))
+    return Shelf({**shelf.admissions, publisher: claimed}, {**shelf.skills, name: releases})
 
 
 def _site(metadata: MetadataSet, targets: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -136,7 +136,10 @@ class Registry:
         Raises:
             SecurityError, SourceError, FormatError, StateError: as for ``open``.
         """
-        return self._document("index.json", parse_listing)
+        found = self._document("index.json", parse_listing)
+        if found is None:
+            raise NotFound("the registry has no listing", where=self.url)
+        return found
 
     def artifact(self, release: Release) -> bytes:
         """Return the artifact of a release that ``release_index`` gave.
@@ -162,13 +165,15 @@ class Registry:
 
     def _load(self, name: str, publisher: str) -> _Published:
         """Read what is signed about the publisher who is said to own ``name``, and must."""
-        admission = admission_of(name, publisher, self._document(namespace_path(publisher), parse_namespaces))
-        skills = released_by(admission, *self._document(index_path(publisher), parse_releases))
+        known = self._document(namespace_path(publisher), parse_namespaces)
+        admission = admission_of(name, publisher, known or {})
+        releases = self._document(index_path(publisher), parse_releases)
+        skills = released_by(admission, *releases) if releases else {}
         found = _Published(
             admission,
             {
-                each: tuple(replace(release, url=f"{self.url}/{release.url}") for release in releases)
-                for each, releases in skills.items()
+                each: tuple(replace(release, url=f"{self.url}/{release.url}") for release in offered)
+                for each, offered in skills.items()
             },
         )
         hints = self._hints()
@@ -201,13 +206,13 @@ class Registry:
                 return found
         return {}
 
-    def _document(self, path: str, parse: Callable[[bytes, str], _Parsed]) -> _Parsed:
-        """Return the signed target ``path``, from the folder if what is kept there is still what is signed."""
+    def _document(self, path: str, parse: Callable[[bytes, str], _Parsed]) -> _Parsed | None:
+        """Return the target ``path``, if one is signed; from the folder if that still holds what is signed."""
         with _ours(self.url):
             with lock(self._file("lock")):
                 target = self._updater.get_targetinfo(path)
             if target is None:
-                raise NotFound(f"the registry has no {quote(path)}", where=self.url)
+                return None
             where = f"{self.url}/targets/{target.get_prefixed_paths()[0]}"
             kept = self._file(os.path.join("targets", path.replace("/", "%2F")))
             with suppress(FormatError, exceptions.LengthOrHashMismatchError):

@@ -115,6 +115,17 @@ def test_same_again_is_nothing_to_do(hub, tmp_path):
     assert files_of(hub.dir.path) == before
 
 
+def test_same_version_twice_in_one_call(hub, tmp_path):
+    first = write_skill(tmp_path / "1")
+    second = write_skill(tmp_path / "2", **{"extra.md": "more"})
+    before = files_of(hub.dir.path)
+    with pytest.raises(Refused, match="other content"):
+        add(hub.dir.path, [first, second], now=now())
+    assert files_of(hub.dir.path) == before
+    assert len(add(hub.dir.path, [first, first], now=now()).releases) == 1
+    assert check(hub.dir.path, now()) == ()
+
+
 def test_same_version_with_other_bytes(hub, tmp_path):
     hub.publish()
     before = files_of(hub.dir.path)

@@ -234,12 +234,11 @@ def hint(name, publisher):
     return json.dumps({"name": name, "publisher": publisher, "releases": [release]}).encode()
 
 
-def test_hint_to_a_publisher_that_does_not_own_the_name(hub, tmp_path):
-    for publisher in ("evil", "acme"):
-        hub.files[".well-known/agent-skills/skills/other.json"] = hint("other", publisher)
-        with pytest.raises(SkillhubError) as caught:
-            hub.open(tmp_path / "m").release_index(["other"])
-        assert caught.value.exit_code in (3, 5)
+@pytest.mark.parametrize("publisher", ["evil", "acme"])
+def test_hint_to_a_publisher_that_does_not_own_the_name(hub, tmp_path, publisher):
+    hub.files[".well-known/agent-skills/skills/other.json"] = hint("other", publisher)
+    with pytest.raises(NameNotOwned) as caught:
+        hub.open(tmp_path / "m").release_index(["other"])
     assert caught.value.code == "name-not-owned"
 
 
