@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, Self, get_args
+from typing import Literal, Self, cast, get_args
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
@@ -153,9 +153,7 @@ class PrivateKey:
         except (ValueError, UnsupportedAlgorithm) as error:
             hint = _HINT if passphrase is None else "is the passphrase the right one?"
             raise FormatError("expected a private key in PEM", hint=hint) from error
-        if not isinstance(key, _Private):
-            raise FormatError("expected a key that may sign skills, found another kind", hint=_HINT)
-        return cls(key)
+        return cls(cast("_Private", key))  # the constructor refuses every other kind
 
     def pem(self, passphrase: bytes | None = None) -> bytes:
         """Return it as PKCS #8 in PEM, encrypted if there is a passphrase."""

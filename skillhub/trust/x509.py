@@ -226,8 +226,6 @@ def _anchor(
 ) -> tuple[tuple[Certificate, ...], Certificate | None]:
     for length, certificate in enumerate(chain, 1):
         for root in roots:
-            if certificate == root:
-                return chain[:length], root
             if root.issued(certificate):
                 return (*chain[:length], root), root
     top = chain[-1]

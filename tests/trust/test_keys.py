@@ -6,7 +6,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization as s
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, rsa, x25519
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import BadSignature, FormatError, SkillhubError, UsageError
@@ -155,6 +155,7 @@ def test_the_secret_is_in_no_repr():
     assert repr(key.public) == "PublicKey(kind='p256')"
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_at_all_as_a_key(data):
     for load in (PublicKey.load, PrivateKey.load):
@@ -162,6 +163,7 @@ def test_any_bytes_at_all_as_a_key(data):
             load(data)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=80), st.sampled_from(KINDS))
 def test_any_bytes_at_all_as_a_signature(data, kind):
     with contextlib.suppress(BadSignature):

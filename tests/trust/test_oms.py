@@ -19,6 +19,7 @@ from fixtures.attacks_oms.forge import (
     statement,
 )
 from skillhub.errors import BadSignature, UsageError
+from skillhub.model.text import is_hidden
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust import oms, x509
 from skillhub.trust.keys import PrivateKey
@@ -131,6 +132,7 @@ def test_largest_skill_can_be_signed():
     assert oms.read(with_signature(tree, oms.sign(tree, "big", KEY))) is not None
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_at_all_as_a_signature(data):
     with pytest.raises(BadSignature):
@@ -178,16 +180,16 @@ def test_any_value_in_any_place_is_refused_or_changes_nothing(data):
     try:
         envelope = oms.read(tree)
     except BadSignature as error:
-        assert error.message.isprintable()
+        assert not any(map(is_hidden, error.message))
     else:
         assert envelope.tree == tree
 
 
 def test_nesting_just_short_of_the_parsers_limit_is_refused_like_any():
-    for depth in range(700, 1000, 7):
+    for depth in (10, *range(700, 1000, 7)):
         deep = "[" * depth + "]" * depth
         text = json.dumps(bundle()).replace('"application/vnd.in-toto+json"', deep)
-        with pytest.raises(BadSignature):
+        with pytest.raises(BadSignature, match=r"found an array|nesting too deep"):
             oms.read(signed(text.encode()))
 
 
