@@ -35,6 +35,12 @@ class UsageError(SkillhubError):
     exit_code = 2
 
 
+class PassphraseNeeded(UsageError):
+    """A key is encrypted, and no passphrase was given."""
+
+    code = "passphrase-needed"
+
+
 class SourceError(SkillhubError):
     """A source cannot be reached, or has no such thing; a retry may help."""
 

@@ -183,7 +183,10 @@ _NAMES = {
 }
 
 
-def command(run: Callable[..., int]) -> Callable[..., int]:
+Run = Callable[..., int]
+
+
+def command(run: Run) -> Run:
     """Give a command the common flags: it takes a ``Common`` first, Typer sees the flags after its own."""
     import typer
 

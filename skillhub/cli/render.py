@@ -43,7 +43,8 @@ def show_outcome(outcome: Outcome, done: str, terminal: Terminal, *, as_json: bo
         terminal.say(f"warning: {warning}", "yellow")
     for skill in outcome.skills:
         version = f" {skill.version}" if skill.version else ""
-        terminal.out(f"{done} {skill.name}{version}: {skill.state}", "green" if skill.links else "yellow")
+        state = f": {skill.state}" if done != "removed" else ""
+        terminal.out(f"{done} {skill.name}{version}{state}", "green" if skill.links else "yellow")
         for link in skill.links:
             terminal.out(f"  {link}")
     if not outcome.changed:

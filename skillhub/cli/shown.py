@@ -55,10 +55,15 @@ def verify_skills(common: Common, names: Sequence[str]) -> int:
             for problem in each.problems:
                 common.terminal.out(f"{each.name}: {problem.path}: {problem.message} [{problem.code}]", "red")
         if is_ok:
-            common.terminal.out(f"{len(found)} skills are as locked, to the last byte", "green")
+            common.terminal.out(f"{counted(len(found))} as locked, to the last byte", "green")
         else:
             common.terminal.say("skillhub sync puts back what is locked")
     return 0 if is_ok else 1
+
+
+def counted(number: int) -> str:
+    """Return ``1 skill is`` or ``3 skills are``."""
+    return "1 skill is" if number == 1 else f"{number} skills are"
 
 
 def _verified_json(verified: Verified) -> dict[str, Any]:

@@ -48,6 +48,10 @@ class Terminal:
         """Write the one JSON value of a command; ASCII, so that it holds nothing a terminal would obey."""
         sys.stdout.write(json.dumps(value, indent=2) + "\n")
 
+    def flush(self) -> None:
+        """Let whoever reads a pipe see now what was written."""
+        sys.stdout.flush()
+
     def error(self, error: SkillhubError) -> None:
         """Tell of an error: what, where, and what to do."""
         self._write(sys.stderr, f"error: {error.message} [{error.code}]", "red")

@@ -112,14 +112,14 @@ def _within(entry: Locked, ref: Named) -> bool:
 
 
 def _newest(ref: Named, ports: Ports) -> Candidate:
-    alias, index = _look_up(ref, ports)
+    alias, index = look_up(ref, ports)
     release = choose_release(ref, index.releases(ref.name))
     admission = index.admissions[release.publisher or ""]
     candidate = from_registry(ports.sources.get(alias), release, admission, ports)
     return replace(candidate, wanted=Wanted(source=alias, version=ref.range or f"^{release.version}"))
 
 
-def _look_up(ref: Named, ports: Ports) -> tuple[str, Index]:
+def look_up(ref: Named, ports: Ports) -> tuple[str, Index]:
     """Return the one source that has the skill, and what it offers; a bare name is looked for in all of them."""
     if ref.source is not None:
         return ref.source, ports.open(ports.sources.get(ref.source)).release_index([ref.name])

@@ -28,6 +28,10 @@ class Registry(Protocol):
         """Return the releases of these names that the registry's publishers vouch for."""
         ...
 
+    def listing(self) -> Index:
+        """Return the newest release of every skill, to search in and to show; never the authority."""
+        ...
+
     def artifact(self, release: Release) -> bytes:
         """Return the bytes of the release: of its size and digest, or an error."""
         ...

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-from skillhub.errors import FormatError, NotFound, SecurityError, StateError, UsageError
+from skillhub.errors import FormatError, NotFound, PassphraseNeeded, SecurityError, StateError
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.text import is_name, quote
@@ -186,7 +186,7 @@ class RegistryDir:
             return None
         encrypted = b"ENCRYPTED" in data.partition(b"\n")[0]
         if encrypted and passphrase is None:
-            raise UsageError("the key has a passphrase, and none was given", where=path)
+            raise PassphraseNeeded("the key has a passphrase, and none was given", where=path)
         return PrivateKey.load(data, passphrase if encrypted else None)
 
     def fingerprint(self) -> Digest:

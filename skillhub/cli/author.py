@@ -1,0 +1,130 @@
+"""Commands for who writes skills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from skillhub.cli.common import Common, command, now
+from skillhub.cli.passphrase import with_passphrase
+from skillhub.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from skillhub.flows.author import Validated
+    from skillhub.model.finding import Issue
+
+Format = Annotated[Literal["zip", "tar.gz"], typer.Option("--format", help="The form of the archive.")]
+
+
+def validate(
+    common: Common,
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Folders and archives.")],
+) -> int:
+    """Check skills: a folder by the specification, an archive with the very code that install uses.
+
+    Exits 1 if a content is not as it should be or a signature is invalid.
+
+    Example: skillhub validate ./my-skill ./my-skill.zip
+    """
+    from skillhub.flows.author import validate as flow
+
+    found = [flow(path, common.publishers, now()) for path in paths]
+    is_ok = all(each.ok and (each.signature is None or each.signature.status != "invalid") for each in found)
+    if common.json:
+        common.terminal.json({"ok": is_ok, "skills": [_json(each) for each in found]})
+    else:
+        for each in found:
+            _draw(each, common.terminal)
+    return 0 if is_ok else 1
+
+
+def _json(found: Validated) -> dict[str, Any]:
+    signature = found.signature
+    return {
+        "path": found.path,
+        "ok": found.ok,
+        "name": found.name,
+        "tree": found.tree,
+        "errors": [_issue(issue) for issue in found.errors],
+        "warnings": [_issue(issue) for issue in found.warnings],
+        "signature": {
+            "status": signature.status if signature else None,
+            "identity": signature.identity if signature else None,
+            "fingerprint": signature.fingerprint if signature else None,
+            "code": signature.code if signature else None,
+        },
+    }
+
+
+def _issue(issue: Issue) -> dict[str, str]:
+    return {"code": issue.code, "message": issue.message, "where": issue.where}
+
+
+def _draw(found: Validated, terminal: Terminal) -> None:
+    signature = found.signature.status if found.signature else "not looked at"
+    if found.signature and found.signature.code:
+        signature += f" ({found.signature.code})"
+    tone: Literal["green", "red"] = "green" if found.ok else "red"
+    terminal.out(f"{found.path}: {'ok' if found.ok else 'not ok'}, signature {signature}", tone)
+    for issue in found.errors:
+        terminal.out(f"  error: {issue} [{issue.code}]", "red")
+    for issue in found.warnings:
+        terminal.out(f"  warning: {issue} [{issue.code}]", "yellow")
+
+
+def pack(
+    common: Common,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="The skill's folder.")],
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="The file, or a folder for it.")
+    ] = None,
+    form: Format = "zip",
+) -> int:
+    """Pack a skill into an archive: NAME-VERSION.zip here, the same bytes each time.
+
+    Example: skillhub pack ./my-skill -o dist/
+    """
+    from skillhub.flows.author import pack_skill
+
+    packed = pack_skill(path, output, form, now())
+    if common.json:
+        record = {"path": packed.path, "digest": packed.digest, "tree": packed.tree, "size": packed.size}
+        common.terminal.json(record)
+    else:
+        common.terminal.out(f"{packed.path}: {packed.size} bytes, {packed.digest}", "green")
+    return 0
+
+
+def sign(
+    common: Common,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="The skill's folder.")],
+    key: Annotated[
+        str, typer.Option("--key", metavar="NAME|FILE", help="A key of yours, or a PEM file.")
+    ] = "default",
+) -> int:
+    """Sign a skill: write skill.oms.sig into its folder, and nothing else.
+
+    Example: skillhub sign ./my-skill --key default
+    """
+    from skillhub.flows.author import sign_skill
+    from skillhub.world.keys import Keys
+
+    keys = Keys(common.home)
+    private = with_passphrase(f"passphrase of {key}", common, lambda given: keys.load(key, given))
+    signed = sign_skill(path, private)
+    if common.json:
+        record = {"path": signed.path, "tree": signed.tree, "fingerprint": signed.fingerprint}
+        common.terminal.json(record)
+    else:
+        common.terminal.out(f"{signed.path} is signed by the key {signed.fingerprint}", "green")
+    return 0
+
+
+_COMMANDS: dict[str, Callable[..., int]] = {"validate": validate, "pack": pack, "sign": sign}
+
+
+def register(app: typer.Typer, name: str) -> None:
+    """Add the command of that name to the app."""
+    app.command(name)(command(_COMMANDS[name]))

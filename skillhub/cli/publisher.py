@@ -1,0 +1,117 @@
+"""``publisher``: who may sign skills."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from skillhub.cli.common import Common, Run, command
+from skillhub.cli.table import COMMANDS
+from skillhub.errors import NotFound, UsageError
+
+if TYPE_CHECKING:
+    from skillhub.world.publishers import Trusted
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="What you call the publisher.")]
+_PEM_CAP = 1 << 16
+
+
+def list_(common: Common) -> int:
+    """List whom you trust to sign skills.
+
+    Example: skillhub publisher list
+    """
+    rows = [_json(one) for one in common.publishers.all().values()]
+    if common.json:
+        common.terminal.json({"publishers": rows})
+        return 0
+    cells = [
+        (row["name"], each["kind"], each["fingerprint"], ", ".join(row["sources"]) or "every source")
+        for row in rows
+        for each in row["signers"]
+    ]
+    common.terminal.table(("NAME", "KIND", "FINGERPRINT", "FOR"), cells)
+    return 0
+
+
+def trust(
+    common: Common,
+    name: Name,
+    key: Annotated[str | None, typer.Option("--key", metavar="FILE", help="A public key, PEM.")] = None,
+    certificate: Annotated[
+        str | None, typer.Option("--certificate", metavar="FILE", help="A root certificate, PEM.")
+    ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option("--source", metavar="NAME", help="Only for skills of this source (repeatable)."),
+    ] = None,
+) -> int:
+    """Trust a publisher's key or certificate root. A second key of the same name is trusted beside the first.
+
+    Example: skillhub publisher trust acme --key acme.pub.pem
+    """
+    from skillhub.trust import x509
+    from skillhub.trust.keys import PublicKey
+    from skillhub.world.publishers import Trusted
+
+    if (key is None) == (certificate is None):
+        raise UsageError("expected one of --key FILE and --certificate FILE")
+    keys = (PublicKey.load(_read(key)).pem.decode(),) if key else ()
+    roots = tuple(each.pem.decode() for each in x509.load(_read(certificate))) if certificate else ()
+    for alias in source or ():
+        common.sources.get(alias)
+    trusted = common.publishers.trust(Trusted(name, keys, roots, tuple(source or ())))
+    if common.json:
+        common.terminal.json(_json(trusted))
+    else:
+        for each in _json(trusted)["signers"]:
+            common.terminal.out(f"{name} may sign with the {each['kind']} {each['fingerprint']}", "green")
+    return 0
+
+
+def remove(common: Common, name: Name) -> int:
+    """Trust a publisher no longer; what is installed stays, and is not taken again.
+
+    Example: skillhub publisher remove acme
+    """
+    gone = common.publishers.remove(name)
+    if common.json:
+        common.terminal.json(_json(gone))
+    else:
+        common.terminal.out(f"{gone.name} is no longer trusted")
+    return 0
+
+
+def _json(one: Trusted) -> dict[str, Any]:
+    from skillhub.trust import x509
+    from skillhub.trust.keys import PublicKey
+
+    signers = [{"kind": "key", "fingerprint": PublicKey.load(pem.encode()).fingerprint} for pem in one.keys]
+    signers += [
+        {"kind": "certificate", "fingerprint": each.fingerprint}
+        for pem in one.certificates
+        for each in x509.load(pem.encode())
+    ]
+    return {"name": one.name, "signers": signers, "sources": list(one.sources)}
+
+
+def _read(path: str) -> bytes:
+    from skillhub.world import files
+
+    data = files.read(os.path.realpath(path), _PEM_CAP)
+    if data is None:
+        raise NotFound("there is no such file", where=path)
+    return data
+
+
+_COMMANDS: dict[str, Run] = {"list": list_, "trust": trust, "remove": remove}
+
+
+def register(app: typer.Typer, name: str) -> None:
+    """Add the group to the app."""
+    group = typer.Typer(help=COMMANDS[name].help, no_args_is_help=True, rich_markup_mode=None)
+    for verb, run in _COMMANDS.items():
+        group.command(verb)(command(run))
+    app.add_typer(group, name=name)

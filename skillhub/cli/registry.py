@@ -1,0 +1,150 @@
+"""``registry``: for who runs one."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any
+
+import typer
+
+from skillhub.cli.common import Common, Run, command, now
+from skillhub.cli.passphrase import new_passphrase, with_passphrase
+from skillhub.cli.table import COMMANDS
+
+Dir = Annotated[str, typer.Argument(metavar="DIR", help="The registry's folder.")]
+
+
+def init(
+    common: Common,
+    folder: Dir,
+    publisher: Annotated[
+        str,
+        typer.Option(
+            "--publisher", metavar="NAME", help="The name that the registry's own skills are signed by."
+        ),
+    ] = "own",
+) -> int:
+    """Make a registry that offers nothing yet: DIR/site to serve, DIR/keys to guard.
+
+    A passphrase for the keys is asked for on a terminal, or taken from SKILLHUB_PASSPHRASE.
+
+    Example: skillhub registry init ./registry --publisher acme
+    """
+    from skillhub.flows.registry import Setup
+    from skillhub.flows.registry import init as flow
+    from skillhub.world.registry_dir import Settings
+
+    setup = Setup(settings=Settings(publisher), passphrase=new_passphrase("the registry's keys", common))
+    created = flow(folder, setup, now())
+    if common.json:
+        common.terminal.json(
+            {"path": created.path, "site": _site(folder), "fingerprint": created.fingerprint}
+        )
+        return 0
+    common.terminal.out(f"{created.path}: a registry, root {created.fingerprint}", "green")
+    common.terminal.out(f"  serve {_site(folder)} with any web server; it holds nothing secret")
+    common.terminal.out(
+        f"  guard {os.path.join(created.path, 'keys')}; move keys/offline to where no network reaches"
+    )
+    return 0
+
+
+def add(
+    common: Common,
+    folder: Dir,
+    skills: Annotated[list[str], typer.Argument(metavar="SKILL...", help="Folders or archives.")],
+) -> int:
+    """Publish skills, all or none; one that nobody signed is signed by the registry's own publisher.
+
+    Example: skillhub registry add ./registry ./my-skill
+    """
+    from skillhub.flows.registry import add as flow
+
+    added = with_passphrase(
+        "passphrase of the registry's keys",
+        common,
+        lambda given: flow(folder, skills, now=now(), passphrase=given),
+    )
+    if common.json:
+        common.terminal.json(
+            {"added": [_row(r) for r in added.releases], "unchanged": [_row(r) for r in added.unchanged]}
+        )
+        return 0
+    for release in added.releases:
+        common.terminal.out(
+            f"published {release.name} {release.version}, signed by {release.publisher}", "green"
+        )
+    for release in added.unchanged:
+        common.terminal.out(f"{release.name} {release.version} was published before, with the same content")
+    return 0
+
+
+def check(
+    common: Common,
+    place: Annotated[str, typer.Argument(metavar="DIR|URL", help="The registry's folder, or its URL.")],
+) -> int:
+    """Verify a registry as a client would: all metadata, every release of every skill. Exits 1 if something is wrong.
+
+    Example: skillhub registry check ./registry
+    """
+    from skillhub.flows.registry_check import check as flow
+
+    issues = flow(place, now())
+    if common.json:
+        rows = [{"code": issue.code, "message": issue.message, "where": issue.where} for issue in issues]
+        common.terminal.json({"ok": not issues, "problems": rows})
+    else:
+        for issue in issues:
+            common.terminal.out(f"{issue} [{issue.code}]", "red")
+        if not issues:
+            common.terminal.out(f"{place}: sound", "green")
+    return 1 if issues else 0
+
+
+def serve(
+    common: Common,
+    folder: Dir,
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="The port; 0 takes a free one.")] = 8000,
+) -> int:
+    """Serve a registry's site, read-only, for trying out and for small teams; any web server does as well.
+
+    Example: skillhub registry serve ./registry --port 8000
+    """
+    from skillhub.server.site import site_server
+
+    server = site_server(_site(folder), host, port)
+    url = f"http://{host}:{server.server_port}"
+    if common.json:
+        common.terminal.json({"url": url})
+    else:
+        common.terminal.out(f"serving {_site(folder)} at {url} (stop with Ctrl-C)")
+    common.terminal.flush()
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        common.terminal.say("stopped")
+    finally:
+        server.server_close()
+    return 0
+
+
+def _site(folder: str) -> str:
+    from skillhub.world.registry_dir import RegistryDir
+
+    return RegistryDir(folder).site
+
+
+def _row(release: Any) -> dict[str, Any]:  # noqa: ANN401 - a Release, whose module is not loaded for --help
+    return {"name": release.name, "version": release.version, "digest": release.digest, "tree": release.tree}
+
+
+_COMMANDS: dict[str, Run] = {"init": init, "add": add, "check": check, "serve": serve}
+
+
+def register(app: typer.Typer, name: str) -> None:
+    """Add the group to the app."""
+    group = typer.Typer(help=COMMANDS[name].help, no_args_is_help=True, rich_markup_mode=None)
+    for verb, run in _COMMANDS.items():
+        group.command(verb)(command(run))
+    app.add_typer(group, name=name)

@@ -1,0 +1,177 @@
+"""For who writes skills: validate, pack, sign."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import datetime
+
+from skillhub.archive import Kind, pack
+from skillhub.errors import BadSignature, NotFound, Reasoned, SkillhubError, StateError, UsageError
+from skillhub.flows import signers
+from skillhub.model.digest import Digest
+from skillhub.model.finding import Issue
+from skillhub.model.manifest import Manifest, problems
+from skillhub.model.text import quote
+from skillhub.model.tree import SIGNATURE, Tree
+from skillhub.trust import oms
+from skillhub.trust.keys import PrivateKey
+from skillhub.trust.publishers import judge
+from skillhub.world import files
+from skillhub.world.local import read_local
+from skillhub.world.publishers import Publishers
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a skill's signature is worth; ``code`` says what is wrong with an ``invalid`` one."""
+
+    status: str
+    identity: str | None = None
+    fingerprint: Digest | None = None
+    code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """What was found about one path; errors are about the content, the signature stands apart."""
+
+    path: str
+    name: str | None
+    tree: Digest | None
+    errors: tuple[Issue, ...]
+    warnings: tuple[Issue, ...]
+    signature: Signature | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the content is as it should be."""
+        return not self.errors
+
+
+def validate(path: str, publishers: Publishers, now: datetime) -> Validated:
+    """Check the skill at ``path``: a folder by the specification, an archive just as install would.
+
+    Raises:
+        NotFound: nothing is there.
+        UsageError: a file that is no archive.
+        StateError: it cannot be read.
+    """
+    try:
+        unpacked, _ = read_local(path)
+    except (NotFound, UsageError):
+        raise
+    except SkillhubError as error:
+        return Validated(path, None, None, (_issue(error, path),), (), None)
+    warnings = tuple(Issue("archive", text, path) for text in unpacked.warnings)
+    tree, signature = _signature(unpacked.tree, publishers, now)
+    is_folder = os.path.isdir(os.path.expanduser(path))
+    errors, noted = problems(tree, os.path.basename(os.path.abspath(path)) if is_folder else None)
+    name = None
+    if not is_folder:
+        errors, noted = _as_install(tree, path, (*errors, *noted))
+    try:
+        name = Manifest.read(tree).name
+    except SkillhubError as error:
+        errors = errors or (_issue(error, path),)
+    return Validated(path, name, tree.digest, errors, (*warnings, *noted), signature)
+
+
+def _as_install(
+    tree: Tree, path: str, found: tuple[Issue, ...]
+) -> tuple[tuple[Issue, ...], tuple[Issue, ...]]:
+    """Return what install refuses as errors, and all else that was found as warnings."""
+    try:
+        Manifest.read(tree)
+    except SkillhubError as error:
+        return (_issue(error, path),), ()
+    return (), found
+
+
+def _signature(tree: Tree, publishers: Publishers, now: datetime) -> tuple[Tree, Signature]:
+    try:
+        verdict = judge(tree, signers.trusted(publishers), None, now)
+    except BadSignature as error:
+        return tree, Signature("invalid", code=error.reason)
+    signer = verdict.signer
+    if signer is None:
+        return verdict.tree, Signature(verdict.status, fingerprint=verdict.claim)
+    return verdict.tree, Signature(verdict.status, signer.identity, signer.fingerprint)
+
+
+def _issue(error: SkillhubError, path: str) -> Issue:
+    reason = f" ({error.reason})" if isinstance(error, Reasoned) else ""
+    return Issue(error.code, error.message + reason, error.where or path)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """An archive that was written."""
+
+    path: str
+    digest: Digest
+    tree: Digest
+    size: int
+
+
+def pack_skill(path: str, output: str | None, kind: Kind, now: datetime) -> Packed:
+    """Write the skill at ``path`` as an archive, the same bytes each time, and what a signature ignores left out.
+
+    Args:
+        path: The skill's folder, or an archive to be packed anew.
+        output: The file to write, or a folder for it; None is the working folder.
+        kind: The form.
+        now: The time that certificates are judged by.
+
+    Raises:
+        FormatError: it is no skill.
+        SecurityError: it is unsafe, or its signature is broken.
+        StateError: the disk refuses.
+    """
+    unpacked, _ = read_local(path)
+    tree = judge(unpacked.tree, (), None, now).tree
+    manifest = Manifest.read(tree, strict=True)
+    version = f"-{manifest.version}" if manifest.version else ""
+    target = output or "."
+    if os.path.isdir(target):
+        target = os.path.join(target, f"{manifest.name}{version}.{kind}")
+    data = pack(tree, kind)
+    files.write_atomic(os.path.abspath(target), data)
+    return Packed(target, Digest.of(data), tree.digest, len(data))
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A skill that was signed."""
+
+    path: str
+    tree: Digest
+    fingerprint: Digest
+
+
+def sign_skill(path: str, key: PrivateKey) -> Signed:
+    """Write ``skill.oms.sig`` into the skill's folder and touch nothing else.
+
+    Raises:
+        UsageError: it is no folder.
+        FormatError: it is no skill as the specification has it.
+        SecurityError: it holds what no skill may hold.
+        StateError: the disk refuses.
+    """
+    folder = os.path.expanduser(path)
+    if not os.path.isdir(folder):
+        raise UsageError(f"{quote(path)} is no folder", hint="sign the folder, then pack it")
+    unpacked, _ = read_local(path)
+    manifest = Manifest.read(unpacked.tree, strict=True)
+    bundle = oms.sign(unpacked.tree, manifest.name, key)
+    files.write_atomic(os.path.join(os.path.abspath(folder), SIGNATURE), bundle)
+    return Signed(path, _signed_tree(path, key), key.public.fingerprint)
+
+
+def _signed_tree(path: str, key: PrivateKey) -> Digest:
+    """Read back what lies there now, and prove that it is what was signed."""
+    envelope = oms.read(read_local(path)[0].tree)
+    if envelope is None:
+        raise StateError("the signature is gone again", where=path)
+    envelope.prove(key.public)
+    return envelope.tree.digest

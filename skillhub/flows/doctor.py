@@ -1,0 +1,125 @@
+"""Doctor: what is odd about this machine and this project, and what to do about each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from skillhub.errors import SkillhubError
+from skillhub.flows.listing import managed, unmanaged
+from skillhub.flows.ports import Ports
+from skillhub.model.hosts import Host, detect, hosts, skill_folder
+from skillhub.model.skill import Scope
+from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.discover import Root, discover
+from skillhub.world import tracked
+from skillhub.world.links import SHARED
+from skillhub.world.sources import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at; ``hint`` says what to do where it is not well."""
+
+    name: str
+    ok: bool
+    message: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Everything that was looked at."""
+
+    checks: tuple[Check, ...]
+    roots: tuple[Root, ...]
+    agents: tuple[Host, ...]
+    sources: tuple[Source, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether all is well."""
+        return all(check.ok for check in self.checks)
+
+
+def diagnose(ports: Ports) -> Diagnosis:
+    """Look at sources, lock, agents, skills and their needs; change nothing and use no network."""
+    agents = detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
+    roots = tuple(_roots(agents, ports))
+    sources, source_checks = _sources(ports)
+    checks = [*source_checks, *_project(ports), _agents(agents), *_catalog(roots, ports)]
+    return Diagnosis(tuple(checks), roots, agents, sources)
+
+
+def _roots(agents: tuple[Host, ...], ports: Ports) -> Iterator[Root]:
+    """Yield the folders that agents read here, the project's before the user's."""
+    seen = set()
+    bases: tuple[tuple[Scope, str], ...] = (("project", ports.project.base), ("user", ports.user_home))
+    for scope, base in bases:
+        folders = [os.path.join(base, *SHARED.split("/"))]
+        folders += [
+            folder
+            for host in agents
+            if (folder := skill_folder(host, scope, ports.project.base, ports.user_home, ports.environ))
+        ]
+        for folder in folders:
+            if folder not in seen and os.path.isdir(folder):
+                seen.add(folder)
+                yield Root(folder, scope)
+
+
+def _sources(ports: Ports) -> tuple[tuple[Source, ...], list[Check]]:
+    try:
+        sources = tuple(ports.sources.all().values())
+        for source in sources:
+            ports.sources.root(source)
+    except SkillhubError as error:
+        return (), [Check("sources", False, error.message, error.hint)]
+    return sources, [Check("sources", True, f"{len(sources)} configured, each with its trusted root")]
+
+
+def _project(ports: Ports) -> Iterator[Check]:
+    try:
+        skills = managed(ports.project, ports.store, ports.environ)
+    except SkillhubError as error:
+        yield Check("lock", False, f"{error.where or ports.project.lock_path}: {error.message}", error.hint)
+        return
+    yield Check("lock", True, f"{len(skills)} skills locked")
+    for skill in skills:
+        missing = [need.spell() for need in skill.requires if need.open]
+        if missing:
+            yield Check(
+                f"needs of {skill.name}",
+                False,
+                f"missing: {', '.join(missing)}",
+                f"skillhub enable {skill.name}",
+            )
+        elif skill.state == "disabled":
+            yield Check(f"state of {skill.name}", True, "disabled", f"skillhub enable {skill.name}")
+    for path in tracked.copies(ports.project.base, [link for skill in skills for link in skill.links]):
+        hint = f"git rm -r --cached {path}"
+        yield Check("git", False, f"an enabled copy is tracked by git: {path}", hint)
+
+
+def _agents(agents: tuple[Host, ...]) -> Check:
+    names = ", ".join(host.name for host in agents)
+    if names:
+        return Check("agents", True, f"found: {names}")
+    return Check("agents", True, f"none of the {len(hosts())} known agents found; .agents/skills is used")
+
+
+def _catalog(roots: tuple[Root, ...], ports: Ports) -> Iterator[Check]:
+    try:
+        skills = managed(ports.project, ports.store, ports.environ)
+        strangers = set(unmanaged(ports.project, ports.user_home, ports.environ))
+    except SkillhubError:
+        return  # told of as a problem of the lock
+    found = discover(roots)
+    loose = [skill for skill in found.skills if skill.path in strangers or skill.scope != ports.project.scope]
+    catalog = Catalog.of([*(skill for skill in skills if skill.state == "enabled"), *loose], found.problems)
+    for problem in catalog.problems:
+        line = f":{problem.line}" if problem.line else ""
+        yield Check("skill", False, f"{problem.path}{line}: {problem.message}", "mend it, or take it away")
+    for hidden in catalog.shadowed:
+        yield Check("shadowed", True, f"{hidden.skill.path} is hidden by {hidden.by.path}")

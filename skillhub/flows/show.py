@@ -1,0 +1,102 @@
+"""Show: everything about one skill, installed here or offered by a source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from skillhub.errors import NotFound
+from skillhub.flows.gather import look_up
+from skillhub.flows.needs import facts_of, given, needs_of
+from skillhub.flows.obtain import Candidate, from_path, from_registry
+from skillhub.flows.ports import Ports
+from skillhub.flows.resolve import choose_release
+from skillhub.flows.view import view
+from skillhub.model.manifest import Manifest
+from skillhub.model.ref import Local, Named, Ref
+from skillhub.model.release import Release
+from skillhub.model.skill import Skill
+from skillhub.model.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One skill, its manifest and files read off verified bytes, and the releases that its source offers."""
+
+    skill: Skill
+    manifest: Manifest
+    tree: Tree
+    releases: tuple[Release, ...]
+
+
+def show(ref: Ref, ports: Ports) -> Shown:
+    """Return what is known of a skill: the locked one if the name is locked, else what the reference finds.
+
+    Raises:
+        NotFound: neither is there.
+        SecurityError, FormatError, SourceError: as for install.
+    """
+    lock = ports.project.lock()
+    if isinstance(ref, Named) and ref.range is None:
+        entry = lock.skills.get(ref.name)
+        if entry is not None and ref.source in (None, entry.source):
+            tree = ports.store.read(entry.tree)
+            if tree is None:
+                raise NotFound(f"the store does not hold {ref.name}", hint="skillhub sync fetches it again")
+            record = ports.project.records().skills.get(ref.name)
+            is_met = given(ports.environ, lock.skills)
+            skill = view(ref.name, entry, record, is_met, ports.project, ports.store)
+            return Shown(skill, Manifest.read(tree), tree, ())
+    if isinstance(ref, Local):
+        return _offered(from_path(ref.path, ports), (), ports)
+    alias, index = look_up(ref, ports)
+    releases = index.releases(ref.name)
+    release = choose_release(ref, releases)
+    admission = index.admissions[release.publisher or ""]
+    return _offered(from_registry(ports.sources.get(alias), release, admission, ports), releases, ports)
+
+
+def _offered(found: Candidate, releases: tuple[Release, ...], ports: Ports) -> Shown:
+    entry = found.entry
+    needs = needs_of(facts_of(found.manifest), None, given(ports.environ, ports.project.lock().skills))
+    skill = Skill(
+        name=found.name,
+        path=None,
+        scope=ports.project.scope,
+        state="disabled",
+        source=entry.source,
+        version=entry.version,
+        digest=entry.digest,
+        tree=entry.tree,
+        size=entry.size,
+        url=entry.url,
+        invocation="model" if found.manifest.model_invocable else "user",
+        managed=False,
+        signed_by=(found.signer,) if found.signer else (),
+        requires=needs,
+        capabilities=entry.capabilities,
+        description=found.manifest.description,
+    )
+    return Shown(skill, found.manifest, found.tree, releases)
+
+
+def manifest_json(manifest: Manifest) -> Mapping[str, Any]:
+    """Return the manifest as it is shown in JSON."""
+    return {
+        "name": manifest.name,
+        "description": manifest.description,
+        "version": manifest.version,
+        "license": manifest.license,
+        "compatibility": manifest.compatibility,
+        "allowed_tools": list(manifest.allowed_tools),
+        "user_invocable": manifest.user_invocable,
+        "model_invocable": manifest.model_invocable,
+        "hooks": manifest.hooks,
+        "fork": dict(manifest.fork) if manifest.fork else None,
+        "metadata": dict(manifest.metadata),
+        "interface": dict(manifest.interface),
+        "extra": dict(manifest.extra),
+        "permissions": list(manifest.permissions),
+        "warnings": list(manifest.warnings),
+    }

@@ -1,0 +1,93 @@
+"""A person's own signing keys: files for their eyes alone, encrypted if they give a passphrase."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from skillhub.errors import NotFound, PassphraseNeeded, UsageError
+from skillhub.model.digest import Digest
+from skillhub.model.text import is_name, quote
+from skillhub.trust.keys import Kind, PrivateKey, PublicKey
+from skillhub.world import files
+from skillhub.world.home import Home
+
+_CAP = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key: its name, its kind and fingerprint, and the files of its private and its public half."""
+
+    name: str
+    kind: Kind
+    fingerprint: Digest
+    path: str
+    public_path: str
+
+
+class Keys:
+    """The keys below ``<state>/keys``: ``NAME.pem`` is private, ``NAME.pub.pem`` is to be given away."""
+
+    def __init__(self, home: Home) -> None:
+        self._folder = os.path.join(home.state, "keys")
+
+    def new(self, name: str, kind: Kind, passphrase: bytes | None) -> Key:
+        """Make a key; never over another.
+
+        Raises:
+            UsageError: the name is none, or is taken.
+            StateError: the disk refuses.
+        """
+        if not is_name(name):
+            raise UsageError(
+                f"{quote(name)} cannot name a key", hint="lowercase letters, digits, single hyphens"
+            )
+        if os.path.lexists(self._private(name)):
+            raise UsageError(f"there is a key {name} already", where=self._private(name))
+        key = PrivateKey.generate(kind)
+        files.write_atomic(self._public(name), key.public.pem, mode=0o644)
+        files.write_atomic(self._private(name), key.pem(passphrase), mode=0o600)
+        return self._describe(name, key.public)
+
+    def all(self) -> list[Key]:
+        """Return every key by name; nothing private is read."""
+        if not os.path.isdir(self._folder):
+            return []
+        ends = ".pub.pem"
+        names = sorted(file[: -len(ends)] for file in os.listdir(self._folder) if file.endswith(ends))
+        return [self._describe(name, PublicKey.load(_read(self._public(name)))) for name in names]
+
+    def load(self, name_or_file: str, passphrase: bytes | None) -> PrivateKey:
+        """Return the private key of that name, or in that PEM file.
+
+        Raises:
+            NotFound: there is none.
+            FormatError: it is no key that may sign, or has another passphrase.
+            PassphraseNeeded: it is encrypted and there is none.
+        """
+        is_known = is_name(name_or_file) and os.path.lexists(self._private(name_or_file))
+        path = self._private(name_or_file) if is_known else os.path.abspath(os.path.expanduser(name_or_file))
+        data = _read(path)
+        is_encrypted = b"ENCRYPTED" in data
+        if is_encrypted and passphrase is None:
+            raise PassphraseNeeded("the key has a passphrase, and none was given", where=path)
+        return PrivateKey.load(data, passphrase if is_encrypted else None)
+
+    def _describe(self, name: str, key: PublicKey) -> Key:
+        return Key(name, key.kind, key.fingerprint, self._private(name), self._public(name))
+
+    def _private(self, name: str) -> str:
+        return os.path.join(self._folder, f"{name}.pem")
+
+    def _public(self, name: str) -> str:
+        return os.path.join(self._folder, f"{name}.pub.pem")
+
+
+def _read(path: str) -> bytes:
+    data = files.read(path, _CAP)
+    if data is None:
+        raise NotFound(
+            "there is no such key", where=path, hint="skillhub key list shows yours; key new makes one"
+        )
+    return data
