@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -61,6 +61,7 @@ class MetadataSet:
     """All metadata of one state of a registry: for each role the bytes of its newest document."""
 
     documents: Mapping[str, bytes]
+    _parsed: dict[str, Signed] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def create(cls, keys: Keys, bin_bits: int, dates: Dates) -> MetadataSet:
@@ -109,10 +110,12 @@ class MetadataSet:
         """
         changed: dict[str, Targets] = {}
         for path, data in targets.items():
-            if not self.holds(path, data):
-                role = self.role_of(path)
-                document = changed.setdefault(role, self.signed(role, Targets))
-                document.targets[path] = TargetFile.from_data(path, data, ["sha256"])
+            if self.holds(path, data):
+                continue
+            role = self.role_of(path)
+            if role not in changed:
+                changed[role] = self.signed(role, Targets)
+            changed[role].targets[path] = TargetFile.from_data(path, data, ["sha256"])
         if not changed:
             return self
         snapshot, timestamp = self.signed(SNAPSHOT, Snapshot), self.signed(TIMESTAMP, Timestamp)
@@ -160,7 +163,7 @@ class MetadataSet:
 
     def find(self, path: str) -> TargetFile | None:
         """Return what is signed of target ``path``, or None."""
-        return self.signed(self.role_of(path), Targets).targets.get(path)
+        return self._targets(self.role_of(path)).targets.get(path)
 
     def role_of(self, path: str) -> str:
         """Return the role that signs target ``path``.
@@ -169,11 +172,18 @@ class MetadataSet:
             FormatError: none does.
         """
         role = TARGETS
-        while delegations := self.signed(role, Targets).delegations:
+        while delegations := self._targets(role).delegations:
             role = next((name for name, _ in delegations.get_roles_for_target(path)), "")
             if not role:
                 raise FormatError(f"no role of the registry signs {path}")
         return role
+
+    def _targets(self, role: str) -> Targets:
+        """Return the document of ``role``, to look at and not to change: a thousand targets ask for it."""
+        found = self._parsed.get(role)
+        if not isinstance(found, Targets):
+            found = self._parsed[role] = self.signed(role, Targets)
+        return found
 
     def read(self, role: str) -> Signed:
         """Return a copy of what the newest document of ``role`` says.
