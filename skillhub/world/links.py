@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -14,11 +15,12 @@ from skillhub.model.record import LinkKind
 from skillhub.model.skill import Scope
 from skillhub.model.tree import Listing, Tree
 from skillhub.world import files
-from skillhub.world.folders import Problem, compare, remove_tree, write_tree
+from skillhub.world.folders import Problem, clone_tree, compare, remove_tree, write_tree
 from skillhub.world.project import Project
 
 SHARED = ".agents/skills"
 _STAGED = ".skillhub-"
+_LEFT = re.compile(r"\.skillhub-(?:[0-9a-f]{12}(?:-old)?|[0-9a-f]{16}\.tmp)")  # ours, and those of write_atomic
 Found = Literal["absent", "equal", "edited"]
 
 
@@ -101,7 +103,8 @@ def make(path: str, tree: Tree, stored: str, kind: LinkKind) -> None:
         os.makedirs(parent, exist_ok=True)
         if kind == "symlink":
             os.symlink(stored, staged, target_is_directory=True)
-        else:
+        # Sharing the store's blocks, where the file system can, must not share what is wrong with them.
+        elif not clone_tree(stored, staged, tree):
             write_tree(staged, tree.items(), read_only=False)
         if os.path.lexists(path):
             os.rename(path, f"{staged}-old")
@@ -110,6 +113,9 @@ def make(path: str, tree: Tree, stored: str, kind: LinkKind) -> None:
     except OSError as error:
         with suppress(OSError):
             remove_tree(staged)
+        with suppress(OSError):
+            if not os.path.lexists(path):
+                os.rename(f"{staged}-old", path)
         raise files.disk_error(error, path) from error
 
 
@@ -130,16 +136,22 @@ def unmake(path: str) -> None:
 
 
 def sweep(project: Project, links: Iterable[str]) -> None:
-    """Remove what a killed process left half-built beside the folders of these links.
+    """Remove what a killed process left half-built, beside the folders of these links and beside the lock.
 
     The caller holds the project's lock, so that nobody is building there.
+
+    Raises:
+        StateError: the disk refuses.
     """
-    beside = {os.path.dirname(os.path.dirname(place(project, link))) for link in links}
+    beside = {os.path.dirname(os.path.dirname(place(project, link))) for link in links} | {project.root}
     for folder in beside:
-        with suppress(FileNotFoundError), os.scandir(folder) as rows:
-            for row in rows:
-                if row.name.startswith(_STAGED):
-                    remove_tree(row.path)
+        try:
+            with suppress(FileNotFoundError), os.scandir(folder) as rows:
+                for row in rows:
+                    if _LEFT.fullmatch(row.name):
+                        remove_tree(row.path)
+        except OSError as error:
+            raise files.disk_error(error, folder) from error
 
 
 def foreign(path: str) -> StateError:
