@@ -70,6 +70,11 @@ class Hop:
         return type(self).parse(step.url, guarded=True)
 
     @property
+    def authority(self) -> str:
+        """Host and port for the ``Host`` field, the port left out where the scheme implies it."""
+        return self.origin.partition("://")[2].removesuffix(f":{_PORTS[self.scheme]}")
+
+    @property
     def loopback(self) -> bool:
         """Whether the host is this machine by its very name."""
         try:

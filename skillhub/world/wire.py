@@ -13,8 +13,9 @@ import ssl
 import time
 from dataclasses import dataclass
 
-from skillhub.errors import UnsafeTransfer
+from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.world.hop import Hop, is_public
+from skillhub.world.proxy import Proxy, proxy_for
 
 AGENT = "skillhub"
 
@@ -60,9 +61,11 @@ class Clock:
 class Wire(io.RawIOBase):
     """A socket to one origin, kept alive from request to request; used by one thread at a time."""
 
-    def __init__(self, sock: socket.socket, clock: Clock) -> None:
+    def __init__(self, sock: socket.socket, clock: Clock, proxy: Proxy | None = None) -> None:
         self.clock = clock
-        self.public = is_public(str(sock.getpeername()[0]))
+        # Behind a proxy the address of the site is not known, so nothing speaks for its being private.
+        self.public = proxy is not None or is_public(str(sock.getpeername()[0]))
+        self._proxy = proxy
         self._sock = sock
         self._response: http.client.HTTPResponse | None = None
 
@@ -72,20 +75,22 @@ class Wire(io.RawIOBase):
 
         Raises:
             UnsafeTransfer: a guarded hop leads to an address that is not public.
+            SourceError: the proxy refuses.
             OSError: it cannot be made.
         """
-        failed: OSError | None = None
-        for *_, address in socket.getaddrinfo(hop.host, hop.port, type=socket.SOCK_STREAM):
-            # Judged here and connected to by number: a second look-up could give another answer.
-            if hop.guarded and not is_public(str(address[0])):
-                raise UnsafeTransfer(f"leads into a private network, to {address[0]}", where=hop.url)
-            try:
-                sock = socket.create_connection((str(address[0]), hop.port), timeout=clock.left())
-            except OSError as error:
-                failed = error
-                continue
-            return cls(_prepared(sock, hop, tls), clock)
-        raise failed or OSError("the host has no address")
+        proxy = proxy_for(hop)
+        addresses = _judged(hop, proxy)
+        sock = _dial([(proxy.host, proxy.port)] if proxy else addresses, clock)
+        try:
+            wire = cls(sock, clock, proxy)
+            if tls:
+                if proxy:
+                    wire._tunnel(hop, proxy)
+                wire._sock = tls.wrap_socket(sock, server_hostname=hop.host)
+        except BaseException:
+            sock.close()
+            raise
+        return wire
 
     def ask(self, hop: Hop) -> http.client.HTTPResponse:
         """Send a GET and return the answer, its head read and its body not.
@@ -93,16 +98,26 @@ class Wire(io.RawIOBase):
         Raises:
             OSError, http.client.HTTPException: the connection broke, or what came is no HTTP.
         """
-        default = {"http": 80, "https": 443}[hop.scheme]
-        host = hop.origin.partition("://")[2].removesuffix(f":{default}")
-        self._response = None
-        request = (
-            f"GET {hop.target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {AGENT}\r\n"
-            "Accept: */*\r\nAccept-Encoding: identity\r\n\r\n"
+        target, header = hop.target, ""
+        if self._proxy and hop.scheme == "http":
+            target, header = f"http://{hop.authority}{hop.target}", self._proxy.header
+        return self._exchange(
+            f"GET {target} HTTP/1.1\r\nHost: {hop.authority}\r\nUser-Agent: {AGENT}\r\n"
+            f"Accept: */*\r\nAccept-Encoding: identity\r\n{header}\r\n"
         )
+
+    def _tunnel(self, hop: Hop, proxy: Proxy) -> None:
+        place = hop.origin.partition("://")[2]
+        response = self._exchange(f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n{proxy.header}\r\n")
+        if response.status != 200:
+            raise SourceError(f"the proxy {proxy.host} answered {response.status}", where=hop.url)
+
+    def _exchange(self, request: str) -> http.client.HTTPResponse:
+        self._response = None
         self._sock.settimeout(self.clock.left())
         self._sock.sendall(request.encode("ascii"))
-        self._response = http.client.HTTPResponse(self, method="GET")  # type: ignore[arg-type]
+        method = request.partition(" ")[0]
+        self._response = http.client.HTTPResponse(self, method=method)  # type: ignore[arg-type]
         self._response.begin()
         return self._response
 
@@ -146,10 +161,32 @@ class _Reader(io.BufferedReader):
         pass
 
 
-def _prepared(sock: socket.socket, hop: Hop, tls: ssl.SSLContext | None) -> socket.socket:
+def _judged(hop: Hop, proxy: Proxy | None) -> list[tuple[str, int]]:
+    """Return the addresses of ``hop``, none of which a guarded hop may not lead to."""
+    if proxy and not hop.guarded:
+        return []
     try:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return tls.wrap_socket(sock, server_hostname=hop.host) if tls else sock
-    except OSError:
-        sock.close()
+        rows = socket.getaddrinfo(hop.host, hop.port, type=socket.SOCK_STREAM)
+    except socket.gaierror:
+        if proxy:  # It may know names that nobody here does.
+            return []
         raise
+    addresses = [(str(row[4][0]), hop.port) for row in rows]
+    for address, _ in addresses:
+        if hop.guarded and not is_public(address):
+            raise UnsafeTransfer(f"leads into a private network, to {address}", where=hop.url)
+    return addresses
+
+
+def _dial(addresses: list[tuple[str, int]], clock: Clock) -> socket.socket:
+    # What was judged is called by its number: a second look-up could give another answer.
+    failed = OSError("the host has no address")
+    for address in addresses:
+        try:
+            sock = socket.create_connection(address, timeout=clock.left())
+        except OSError as error:
+            failed = error
+            continue
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
+    raise failed
