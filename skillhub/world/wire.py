@@ -11,6 +11,7 @@ import io
 import socket
 import ssl
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from skillhub.errors import SourceError, UnsafeTransfer
@@ -81,15 +82,14 @@ class Wire(io.RawIOBase):
         proxy = proxy_for(hop)
         addresses = _judged(hop, proxy)
         sock = _dial([(proxy.host, proxy.port)] if proxy else addresses, clock)
-        try:
+        with ExitStack() as undo:
+            undo.callback(sock.close)
             wire = cls(sock, clock, proxy)
             if tls:
                 if proxy:
                     wire._tunnel(hop, proxy)
                 wire._sock = tls.wrap_socket(sock, server_hostname=hop.host)
-        except BaseException:
-            sock.close()
-            raise
+            undo.pop_all()
         return wire
 
     def ask(self, hop: Hop) -> http.client.HTTPResponse:
