@@ -1,6 +1,7 @@
 import socket
 import ssl
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
@@ -86,8 +87,9 @@ def relay(port):
     """Answer a CONNECT and pass on every byte to ``port`` and back."""
 
     def copy(source, sink):
-        while data := source.recv(65536):
-            sink.sendall(data)
+        with suppress(OSError):  # either end may hang up first
+            while data := source.recv(65536):
+                sink.sendall(data)
 
     def act(connection):
         connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
