@@ -28,7 +28,13 @@ from skillhub.world.links import link_folders
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """One candidate with all that enabling it would mean; ``gate`` and ``linking`` None: it stays disabled."""
+    """One candidate, and all that enabling it would mean.
+
+    Attributes:
+        gate: Its needs; None where they are not looked at again.
+        linking: The places to make, or to clear if it is ``held``.
+        held: Why it is to stay disabled, as a ``Record`` has it; empty if it is to be enabled.
+    """
 
     candidate: Candidate
     record: Record | None
@@ -76,19 +82,20 @@ def plan(
 ) -> Proposal:
     """Work out what enabling the candidate would mean: its needs, and the places in agents' folders."""
     record = standing.records.skills.get(candidate.name)
-    if record is not None and record.held == "user":
-        return Proposal(candidate, record, None, None, "user")
-    if not wishes.enable:
-        return Proposal(candidate, record, None, None, "asked")
+    linker = Linker(ports.project, ports.store)
+    is_enabled = record is not None and record.enabled and record.tree == candidate.tree.digest
+    held = "user" if record is not None and record.held == "user" else "asked"
+    if held == "user" or not (wishes.enable or is_enabled):
+        cleared = linker.plan_removal(candidate.name, record) if record else None
+        return Proposal(candidate, record, None, cleared, held)
     gate = None
-    if record is None or record.tree != candidate.tree.digest or not record.enabled:
+    if not is_enabled:
         gate = approach(candidate.name, candidate.manifest, wishes, is_met, agents, ports)
     kind = wishes.link or (record.link if record else None) or standing.intent.link or "copy"
     folders = link_folders(ports.project, agents, ports.user_home, ports.environ)
     wanted = dict.fromkeys([f"{folder}/{candidate.name}" for folder in folders])
     # An agent chosen now is added to those that have it already.
     wanted |= dict.fromkeys(record.links if record else ())
-    linker = Linker(ports.project, ports.store)
     linking = linker.plan(candidate.name, wanted, kind, candidate.tree.listing, record)
     return Proposal(candidate, record, gate, linking, "")
 
@@ -128,8 +135,8 @@ def decide(proposal: Proposal, wishes: Wishes, asked: Sequence[Asked], is_met: G
     base = Record(tree=candidate.tree.digest, enabled=False, held=proposal.held, facts=facts)
     if before is not None:
         base = replace(base, mcp=before.mcp, link=before.link)
-    if linking is None:
-        return Change(candidate, base, None, None)
+    if linking is None or proposal.held:
+        return Change(candidate, base, linking, None)
     if gate is None:
         kept = replace(base, enabled=True, met=before.met, waived=before.waived) if before else base
         return Change(candidate, replace(kept, links=linking.links, link=linking.kind), linking, None)
