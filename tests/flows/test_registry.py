@@ -1,6 +1,7 @@
 import json
 import os
 import stat
+import sys
 
 import pytest
 
@@ -220,29 +221,49 @@ def test_no_registry(tmp_path):
         check(str(tmp_path), now())
 
 
+class Killed(BaseException):
+    """Nobody catches it, as nobody catches a signal that ends the process."""
+
+
+class Killer:
+    """Ends the work before its Nth rename: every write of ours becomes visible by one."""
+
+    def __init__(self):
+        self.left = None
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event, arguments):
+        if event == "os.rename" and self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise Killed(arguments[1])
+
+
 def test_killed_before_any_write_the_site_stays_valid_and_the_next_run_heals(hub, tmp_path):
     """`add` cut off at each of its writes: a client gets the old state or the new one, whole."""
     hub.publish()
-    before = dict(hub.files)
-    order = written_in_order(hub, tmp_path)
-    for number in range(len(order)):
-        hub.files = {**before, **dict(order[:number])}
-        registry = hub.open(tmp_path / f"m{number}")
+    before, killer, kills = dict(hub.files), Killer(), 0
+    hub.publish(version="1.1.0")
+    after = dict(hub.files)
+    while True:
+        write_site(hub.dir.site, before)
+        killer.left = kills
+        try:
+            hub.publish(version="1.1.0")
+            break
+        except Killed:
+            kills += 1
+        finally:
+            killer.left = None
+        hub.pull()
+        registry = hub.open(tmp_path / f"m{kills}")
         releases = registry.release_index(["hello"]).releases("hello")
         assert [each.version for each in releases] in (["1.0.0"], ["1.1.0", "1.0.0"])
         assert all(registry.artifact(each) for each in releases)
-        write_site(hub.dir.site, hub.files)
         hub.publish(version="1.1.0")
-        assert hub.files == {**before, **dict(order)}
-
-
-def written_in_order(hub, tmp_path):
-    """Return what `add` of 1.1.0 writes, in its order, by the times of the files."""
-    before = dict(hub.files)
-    hub.publish(version="1.1.0")
-    changed = [path for path, data in hub.files.items() if before.get(path) != data]
-    changed.sort(key=lambda path: os.stat(os.path.join(hub.dir.site, path)).st_mtime_ns)
-    return [(path, hub.files[path]) for path in changed]
+        assert hub.files == after
+    assert hub.files == after
+    assert kills == sum(before.get(path) != data for path, data in after.items())
 
 
 def write_site(site, files):
