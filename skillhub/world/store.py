@@ -10,10 +10,13 @@ import os
 import secrets
 from contextlib import suppress
 
-from skillhub.errors import StateError
+from skillhub.errors import FormatError, StateError
 from skillhub.model.digest import Digest
-from skillhub.model.tree import Listing, Tree
-from skillhub.world.folders import Problem, compare, list_folder, remove_tree, walk, write_tree
+from skillhub.model.tree import File, Listing, Tree
+from skillhub.world import files
+from skillhub.world.folders import Problem, compare, remove_tree, walk, write_tree
+
+_LISTING_CAP = 8 * 1024 * 1024  # 2,000 files whose paths have 1,024 bytes, and as much again
 
 
 class Store:
@@ -31,8 +34,9 @@ class Store:
         return os.path.join(self.root, tree.hex[:2], tree.hex)
 
     def has(self, tree: Digest) -> bool:
-        """Say whether something is at the tree's place; ``check`` says whether it is whole."""
-        return os.path.isdir(self.path(tree))
+        """Say whether a folder of ours, and no link, is at the tree's place; ``check`` says if it is whole."""
+        path = self.path(tree)
+        return os.path.isdir(path) and not os.path.islink(path)
 
     def put(self, tree: Tree) -> str:
         """Store ``tree`` and return its folder; what is there already and whole is left alone.
@@ -45,9 +49,9 @@ class Store:
         """
         path = self.path(tree.digest)
         try:
-            if os.path.isdir(path):
-                if not compare(path, tree.listing):
-                    return path
+            if not self.check(tree.digest):
+                return path
+            if os.path.lexists(path):
                 self.drop(tree.digest)
             self._write(path, tree)
         except OSError as error:
@@ -78,9 +82,10 @@ class Store:
     def listing(self, tree: Digest) -> Listing | None:
         """Return the listing kept beside the tree if it is the one that the digest names, else None."""
         try:
-            with open(f"{self.path(tree)}.listing", "rb", buffering=0) as file:
-                text = file.read()
-        except OSError:
+            text = files.read(f"{self.path(tree)}.listing", _LISTING_CAP)
+        except (FormatError, StateError):
+            return None
+        if text is None:
             return None
         try:
             listing = Listing.parse(text)
@@ -92,32 +97,39 @@ class Store:
     def check(self, tree: Digest) -> list[Problem]:
         """Hash every byte of the stored tree against its digest and return what differs."""
         path = self.path(tree)
-        if not os.path.isdir(path) or os.path.islink(path):
+        if not self.has(tree):
             return [Problem("missing", path, "the store does not hold this tree")]
         listing = self.listing(tree)
         if listing is None:
-            found = list_folder(path)
-            if found is not None and found.digest == tree:
-                return []
-            return [Problem("changed", path, "the stored files and their listing are not this tree")]
+            return [
+                Problem("listing", f"{path}.listing", "the list of the stored files is gone or was changed")
+            ]
         return compare(path, listing)
 
     def read(self, tree: Digest) -> Tree | None:
         """Return the stored tree if it is whole, else None."""
         if not self.has(tree):
             return None
+        whole: dict[str, File] = {}
         try:
-            found = Tree((f.path, f.file) for f in walk(self.path(tree)) if f.file is not None)
+            for found in walk(self.path(tree)):
+                if found.file is None:
+                    return None
+                whole[found.path] = found.file
         except OSError:
             return None
-        return found if found.digest == tree else None
+        read = Tree(whole)
+        return read if read.digest == tree else None
 
     def drop(self, tree: Digest) -> None:
-        """Remove the tree and its listing, whatever state they are in."""
+        """Remove the tree and its listing, whatever state they are in.
+
+        Raises:
+            OSError: something cannot be removed.
+        """
         path = self.path(tree)
         gone = f"{path}.{secrets.token_hex(4)}.tmp"
         with suppress(FileNotFoundError):
             os.rename(path, gone)
         remove_tree(gone)
-        with suppress(FileNotFoundError):
-            os.unlink(f"{path}.listing")
+        remove_tree(f"{path}.listing")
