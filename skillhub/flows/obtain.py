@@ -6,14 +6,17 @@ What comes out is a ``Candidate``: nothing of it is on disk and nobody has agree
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from skillhub.archive import Unpacked, unpack
+from skillhub.archive import unpack
 from skillhub.errors import NotFound, SecurityError, SignerChanged, SourceMismatch, WrongBytes
 from skillhub.flows import signers
 from skillhub.flows.ports import Ports
+from skillhub.flows.resolve import Withdrawn
 from skillhub.model.capability import capabilities
+from skillhub.model.digest import Digest
 from skillhub.model.finding import Finding
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked
@@ -22,7 +25,7 @@ from skillhub.model.release import Admission, Release
 from skillhub.model.signer import Signer
 from skillhub.model.tree import Tree
 from skillhub.scan import scan
-from skillhub.trust.publishers import Verdict, judge
+from skillhub.trust.publishers import Publisher, Verdict, judge
 from skillhub.trust.registry import agrees, publisher_of
 from skillhub.world.local import read_local
 from skillhub.world.sources import Source
@@ -38,6 +41,7 @@ class Candidate:
         entry: What the lock will say of it.
         trust: ``untrusted`` is a sound signature of somebody whom nobody has pinned.
         pem: The key or certificate root behind the signature, to be pinned.
+        kin: The keys and roots that whoever vouches for the signer vouches for as the same publisher's.
         wanted: The line to write into the intent; None leaves what is there.
         warnings: What is odd and harmless.
     """
@@ -49,6 +53,7 @@ class Candidate:
     trust: Literal["signed", "untrusted", "unsigned"]
     signer: Signer | None
     pem: str | None
+    kin: frozenset[Digest]
     findings: tuple[Finding, ...]
     wanted: Wanted | None = None
     warnings: tuple[str, ...] = ()
@@ -90,7 +95,7 @@ def from_registry(source: Source, release: Release, admission: Admission, ports:
         capabilities=capabilities(verdict.tree, manifest),
         requires=spelled(manifest),
     )
-    return _candidate(manifest, entry, verdict, unpacked)
+    return _candidate(manifest, entry, verdict, unpacked.warnings, publishers)
 
 
 def from_path(path: str, ports: Ports, base: str = "") -> Candidate:
@@ -103,7 +108,8 @@ def from_path(path: str, ports: Ports, base: str = "") -> Candidate:
     """
     full = os.path.join(base, os.path.expanduser(path))
     unpacked, digest = read_local(full)
-    verdict = judge(unpacked.tree, signers.trusted(ports.publishers), None, ports.clock())
+    publishers = signers.trusted(ports.publishers)
+    verdict = judge(unpacked.tree, publishers, None, ports.clock())
     manifest = Manifest.read(verdict.tree)
     place = _portable(full, ports.project.base)
     entry = Locked(
@@ -117,7 +123,7 @@ def from_path(path: str, ports: Ports, base: str = "") -> Candidate:
         capabilities=capabilities(verdict.tree, manifest),
         requires=spelled(manifest),
     )
-    candidate = _candidate(manifest, entry, verdict, unpacked)
+    candidate = _candidate(manifest, entry, verdict, unpacked.warnings, publishers)
     if os.path.isabs(place):
         note = f"{place} lies outside of the project: others who share the lock do not have it"
         return replace(candidate, warnings=(*candidate.warnings, note))
@@ -133,17 +139,23 @@ def from_lock(name: str, entry: Locked, ports: Ports) -> Candidate:
         SourceError: it cannot be had.
     """
     tree = ports.store.read(entry.tree)
-    pinned = signers.pinned(entry, ports.publishers)
-    if tree is None or len(pinned) != len(entry.signed_by):
+    pinned = signers.pinned(name, entry, root_of(entry, ports), ports.publishers)
+    is_proven = bool(pinned) or (entry.source == LOCAL and not entry.signed_by)
+    if tree is None or not is_proven:
         return _again(name, entry, ports)
     alias = None if entry.source == LOCAL else entry.source
-    verdict = judge(
-        tree, [*pinned, *signers.trusted(ports.publishers)], alias, ports.clock(), locked=entry.tree
-    )
+    publishers = [*pinned, *signers.trusted(ports.publishers)]
+    verdict = judge(tree, publishers, alias, ports.clock(), locked=entry.tree)
     manifest = Manifest.read(tree)
-    candidate = replace(_candidate(manifest, entry, verdict, Unpacked(tree, ())), entry=entry)
+    candidate = _candidate(manifest, entry, verdict, (), publishers)
     _is_locked(name, entry, candidate)
     return candidate
+
+
+def root_of(entry: Locked, ports: Ports) -> Digest | None:
+    """Return the root of the registry that the entry is from, as this user has it; None if it is from none."""
+    source = ports.sources.all().get(entry.source)
+    return source.root if source else None
 
 
 def _again(name: str, entry: Locked, ports: Ports) -> Candidate:
@@ -162,9 +174,12 @@ def _again(name: str, entry: Locked, ports: Ports) -> Candidate:
                 f"expected {name} {entry.version} to be {entry.digest}, found {offered.digest}",
                 where=source.url,
             )
+        if release.withdrawn is not None:
+            raise Withdrawn(f"{name} {release.version} was withdrawn: {release.withdrawn}", where=source.url)
         candidate = from_registry(source, release, index.admissions[release.publisher or ""], ports)
     _is_locked(name, entry, candidate)
-    return candidate
+    # Word for word: what is said of it now never changes a locked entry.
+    return replace(candidate, entry=entry)
 
 
 def _is_locked(name: str, entry: Locked, found: Candidate) -> None:
@@ -177,17 +192,26 @@ def _is_locked(name: str, entry: Locked, found: Candidate) -> None:
         raise SourceMismatch(
             f"the lock names {name}, its SKILL.md {found.name}", where=entry.path or entry.url
         )
+    if (found.entry.version, found.entry.url) != (entry.version, entry.url):
+        raise SourceMismatch(
+            f"the lock has {name} {entry.version} from {entry.url or entry.path}, "
+            f"found {found.entry.version} from {found.entry.url or found.entry.path}",
+            where=name,
+            hint=f"skillhub remove {name}, then install it anew",
+        )
     same_signer(name, entry, found)
 
 
 def same_signer(name: str, before: Locked, after: Candidate) -> None:
-    """Refuse ``after`` if it is not signed by one of those who signed ``before``.
+    """Refuse ``after`` if it is not signed by the publisher that signed ``before``.
 
     Raises:
         SignerChanged: another signer, or none where there was one; no flag lifts this.
     """
     locked = {(signer.kind, signer.fingerprint) for signer in map(Signer.parse, before.signed_by)}
     signer = after.signer
+    if signer and any(fingerprint in after.kin for _, fingerprint in locked):
+        return  # another key of the same publisher, says whoever vouches for both
     if locked and (signer is None or (signer.kind, signer.fingerprint) not in locked):
         found = signer.spell() if signer else "no signature"
         raise SignerChanged(
@@ -196,7 +220,13 @@ def same_signer(name: str, before: Locked, after: Candidate) -> None:
         )
 
 
-def _candidate(manifest: Manifest, entry: Locked, verdict: Verdict, unpacked: Unpacked) -> Candidate:
+def _candidate(
+    manifest: Manifest,
+    entry: Locked,
+    verdict: Verdict,
+    warnings: tuple[str, ...],
+    publishers: Sequence[Publisher],
+) -> Candidate:
     statuses: dict[str, Literal["signed", "untrusted", "unsigned"]] = {
         "valid": "signed",
         "untrusted": "untrusted",
@@ -210,8 +240,9 @@ def _candidate(manifest: Manifest, entry: Locked, verdict: Verdict, unpacked: Un
         trust=statuses[verdict.status],
         signer=verdict.signer,
         pem=verdict.pem,
+        kin=signers.kin(verdict.signer, publishers),
         findings=scan(verdict.tree),
-        warnings=(*unpacked.warnings, *manifest.warnings),
+        warnings=(*warnings, *manifest.warnings),
     )
 
 

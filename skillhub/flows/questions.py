@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from skillhub.flows.obtain import Candidate
+from skillhub.flows.obtain import Candidate, spelled
+from skillhub.model.capability import capabilities
 from skillhub.model.finding import at_least
 from skillhub.model.lock import LockedSource
 from skillhub.model.question import Question
@@ -23,6 +24,8 @@ def consent(candidate: Candidate, record: Record | None) -> list[Question]:
 
 def _install(candidate: Candidate, record: Record | None) -> Question:
     entry = candidate.entry
+    # Off the bytes, not from the lock, which a repository may have written.
+    can = capabilities(candidate.tree, candidate.manifest)
     version = f" {entry.version}" if entry.version else ""
     signed = (
         f"signed by {candidate.signer.identity} ({candidate.signer.fingerprint})"
@@ -33,8 +36,8 @@ def _install(candidate: Candidate, record: Record | None) -> Question:
         candidate.manifest.description,
         f"from {entry.source}: {entry.url or entry.path}; {signed}",
         f"{len(candidate.tree)} files, {candidate.tree.size} bytes, tree {candidate.tree.digest}",
-        f"it can: {', '.join(entry.capabilities) or 'nothing but give instructions'}",
-        f"it needs: {', '.join(entry.requires) or 'nothing'}",
+        f"it can: {', '.join(can) or 'nothing but give instructions'}",
+        f"it needs: {', '.join(spelled(candidate.manifest)) or 'nothing'}",
         *(f"note: {warning}" for warning in candidate.warnings),
     ]
     verb = "Change" if record else "Install"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from dataclasses import replace
 
+from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.signer import Signer
 from skillhub.trust import x509
@@ -24,15 +27,33 @@ def trusted(publishers: Publishers) -> list[Publisher]:
     ]
 
 
-def pinned(entry: Locked, publishers: Publishers) -> list[Publisher]:
-    """Return those of the entry's signers whose key or root was pinned when it was installed."""
-    found = []
-    for signer in map(Signer.parse, entry.signed_by):
-        pem = publishers.pinned(signer.fingerprint)
-        if pem is not None:
-            keys, roots = ((pem,), ()) if signer.kind == "key" else ((), (pem,))
-            found.append(_parsed(signer.identity, keys, roots))
-    return found
+def proven(name: str, entry: Locked, root: Digest | None) -> Digest:
+    """Return what names a proof: that this very entry was verified, from a registry with this root if from one.
+
+    A key pinned for one skill must not vouch for what a lock claims of another.
+    """
+    facts = [name, entry.source, root, entry.version, entry.url, entry.digest, entry.tree, *entry.signed_by]
+    return Digest.of(json.dumps(facts).encode())
+
+
+def pinned(name: str, entry: Locked, root: Digest | None, publishers: Publishers) -> list[Publisher]:
+    """Return the entry's signer, if this very entry was verified on this machine before."""
+    pem = publishers.pinned(proven(name, entry, root))
+    if pem is None or not entry.signed_by:
+        return []
+    signer = Signer.parse(entry.signed_by[0])
+    keys, roots = ((pem,), ()) if signer.kind == "key" else ((), (pem,))
+    return [_parsed(signer.identity, keys, roots)]
+
+
+def kin(signer: Signer | None, publishers: Iterable[Publisher]) -> frozenset[Digest]:
+    """Return the keys and roots that belong to the same publisher as the signer's, its own among them."""
+    found: set[Digest] = set()
+    for publisher in publishers:
+        each = {*(key.fingerprint for key in publisher.keys), *(root.fingerprint for root in publisher.roots)}
+        if signer is not None and signer.fingerprint in each:
+            found |= each
+    return frozenset(found)
 
 
 def _parsed(name: str, keys: tuple[str, ...], certificates: tuple[str, ...]) -> Publisher:

@@ -12,7 +12,7 @@ from skillhub.model.lock import Locked
 from skillhub.model.record import Record
 from skillhub.model.signer import Signer
 from skillhub.model.tree import SIGNATURE, Tree
-from skillhub.trust.publishers import judge
+from skillhub.trust.publishers import Publisher, judge
 from skillhub.world import links
 from skillhub.world.folders import Problem
 from skillhub.world.project import Project
@@ -52,24 +52,24 @@ def verify(
     found = []
     for name in names or lock.skills:
         entry, record = lock.skills[name], records.skills.get(name)
-        problems = [*_stored(entry, store, publishers, now), *_linked(entry, record, project, store)]
+        source = lock.sources.get(entry.source)
+        known = signers.pinned(name, entry, source.root if source else None, publishers)
+        problems = [*_stored(entry, store, known, now), *_linked(entry, record, project, store)]
         found.append(Verified(name, tuple(problems)))
     return found
 
 
-def _stored(entry: Locked, store: Store, publishers: Publishers, now: datetime) -> Iterator[Problem]:
+def _stored(entry: Locked, store: Store, known: Sequence[Publisher], now: datetime) -> Iterator[Problem]:
+    yield from store.check(entry.tree)
     tree = store.read(entry.tree)
-    if tree is None:
-        yield from store.check(entry.tree)
-    elif problem := _signature(entry, tree, publishers, now):
+    if tree is not None and (problem := _signature(entry, tree, known, now)):
         yield Problem("signature", f"{store.path(entry.tree)}/{SIGNATURE}", problem)
 
 
-def _signature(entry: Locked, tree: Tree, publishers: Publishers, now: datetime) -> str | None:
+def _signature(entry: Locked, tree: Tree, known: Sequence[Publisher], now: datetime) -> str | None:
     """Return what is wrong with the signature of a whole tree, or None."""
     if not entry.signed_by:
         return None
-    known = signers.pinned(entry, publishers)
     if not known:
         return "its signer's key is not known on this machine; skillhub install gets it"
     try:
@@ -90,8 +90,9 @@ def _linked(entry: Locked, record: Record | None, project: Project, store: Store
         yield from (Problem("other-tree", links.place(project, link), message) for link in record.links)
         return
     listing = store.listing(entry.tree)
-    if listing is None:
-        return  # told of already, as a problem of the store
-    for link in record.links:
+    for link in record.links if record.enabled else ():
         path = links.place(project, link)
+        if listing is None:
+            yield Problem("unknown", path, "cannot be compared: the store no longer lists its files")
+            continue
         yield from links.inspect(path, listing, store.path(entry.tree), record.link)[1]

@@ -90,15 +90,20 @@ class Publishers:
         self._write(known)
         return gone
 
-    def pin(self, fingerprint: Digest, pem: str) -> None:
-        """Keep the key or root that signed something installed, so that it can be verified again offline."""
-        path = os.path.join(self._pins, f"{fingerprint.hex}.pem")
+    def pin(self, proven: Digest, pem: str) -> None:
+        """Keep the key or root that signed something installed, so that it can be verified again offline.
+
+        Args:
+            proven: Names what it was proven to have signed, and from where; it vouches for nothing else.
+            pem: The key or root.
+        """
+        path = os.path.join(self._pins, f"{proven.hex}.pem")
         if not os.path.exists(path):
             files.write_atomic(path, pem.encode(), mode=0o600)
 
-    def pinned(self, fingerprint: Digest) -> str | None:
-        """Return the PEM text pinned under the fingerprint; the caller checks that it has it."""
-        data = files.read(os.path.join(self._pins, f"{fingerprint.hex}.pem"), 1 << 16)
+    def pinned(self, proven: Digest) -> str | None:
+        """Return the PEM text that was pinned for ``proven``."""
+        data = files.read(os.path.join(self._pins, f"{proven.hex}.pem"), 1 << 16)
         return None if data is None else data.decode("ascii", "replace")
 
     def _write(self, publishers: Mapping[str, Trusted]) -> None:
