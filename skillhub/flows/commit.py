@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from skillhub.errors import StateError
+from skillhub.flows import signers
 from skillhub.flows.gate import Passage
 from skillhub.flows.linking import Linker, Linking
-from skillhub.flows.obtain import LOCAL, Candidate
+from skillhub.flows.obtain import LOCAL, Candidate, root_of
 from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.wishes import Wishes
@@ -53,22 +54,40 @@ def commit(changes: Sequence[Change], wishes: Wishes, before: Standing, ports: P
     with ports.project.exclusively():
         now = read_standing(ports)
         _unchanged_meanwhile(changes, before, now)
+        links.sweep(ports.project, [link for change in changes for link in change.record.links])
         for done, change in enumerate(changes):
             ports.report("storing", done, len(changes))
-            ports.store.put(change.candidate.tree)
-            if change.candidate.signer is not None and change.candidate.pem is not None:
-                ports.publishers.pin(change.candidate.signer.fingerprint, change.candidate.pem)
-        changed = _write_documents(changes, wishes, now, ports)
+            _store(change.candidate, ports)
+        changed = False
+        for change in changes:
+            # Before the record says that the need is met; an entry that is there already is found to be.
+            if change.passage is not None:
+                change.passage.write(ports.project.config_lock)
+                changed |= bool(change.passage.writes)
+        changed |= _write_documents(changes, wishes, now, ports)
+        records = _records(changes, wishes, now)
+        _write_records(_leaving(records, now.records), ports)
         linker = Linker(ports.project, ports.store)
         for done, change in enumerate(changes):
             ports.report("enabling", done, len(changes))
-            changed |= _enable(change, now.records.skills.get(change.name), linker, ports)
-        return changed
+            changed |= _link(change, now.records.skills.get(change.name), linker, ports)
+        _write_records(records, ports)
+        return changed or records != now.records
+
+
+def _store(candidate: Candidate, ports: Ports) -> None:
+    ports.store.put(candidate.tree)
+    if candidate.signer is not None and candidate.pem is not None:
+        proven = signers.proven(candidate.name, candidate.entry, root_of(candidate.entry, ports))
+        ports.publishers.pin(proven, candidate.pem)
 
 
 def _unchanged_meanwhile(changes: Sequence[Change], before: Standing, now: Standing) -> None:
     for change in changes:
-        if before.lock.skills.get(change.name) != now.lock.skills.get(change.name):
+        if now.lock.skills.get(change.name) not in (
+            before.lock.skills.get(change.name),
+            change.candidate.entry,
+        ):
             raise StateError(
                 f"another process changed {change.name} in the lock meanwhile",
                 where=change.name,
@@ -77,7 +96,9 @@ def _unchanged_meanwhile(changes: Sequence[Change], before: Standing, now: Stand
 
 
 def _write_documents(changes: Sequence[Change], wishes: Wishes, now: Standing, ports: Ports) -> bool:
-    """Write record, intent and lock, in this order: an intent without its lock is finished by ``install``."""
+    """Write intent and lock, in this order: an intent without its lock is finished by ``install``."""
+    if wishes.frozen:
+        return False
     entries = {change.name: change.candidate.entry for change in changes}
     known = ports.sources.all()
     used = {entry.source for entry in entries.values() if entry.source != LOCAL}
@@ -85,31 +106,44 @@ def _write_documents(changes: Sequence[Change], wishes: Wishes, now: Standing, p
         {**now.lock.skills, **entries},
         {**now.lock.sources, **{alias: known[alias].locked() for alias in used}},
     )
+    added = {change.name: change.candidate.wanted for change in changes if change.candidate.wanted}
+    text = ports.project.intent_bytes()
+    edited = edit(text, added, ())
+    if edited != text:
+        ports.project.write_intent(edited)
+    if lock != now.lock:
+        ports.project.write_lock(lock)
+    return lock != now.lock or edited != text
+
+
+def _records(changes: Sequence[Change], wishes: Wishes, now: Standing) -> Records:
     agents = tuple(dict.fromkeys((*now.records.agents, *wishes.agents)))
-    records = Records({**now.records.skills, **{change.name: change.record for change in changes}}, agents)
-    if records != now.records:
+    return Records({**now.records.skills, **{change.name: change.record for change in changes}}, agents)
+
+
+def _leaving(records: Records, before: Records) -> Records:
+    """Return ``records`` with the links that are still to be taken away, so that a crash does not forget them."""
+    skills = dict(records.skills)
+    for name, record in skills.items():
+        old = before.skills.get(name)
+        if old is not None and not set(old.links) <= set(record.links):
+            skills[name] = replace(record, links=tuple(dict.fromkeys((*record.links, *old.links))))
+    return replace(records, skills=skills)
+
+
+def _write_records(records: Records, ports: Ports) -> None:
+    if records != ports.project.records():
         ports.project.write_records(records)
     exclude(ports.project.base, [link for record in records.skills.values() for link in record.links])
-    if not wishes.frozen:
-        added = {change.name: change.candidate.wanted for change in changes if change.candidate.wanted}
-        text = ports.project.intent_bytes()
-        edited = edit(text, added, ())
-        if edited != text:
-            ports.project.write_intent(edited)
-        if lock != now.lock:
-            ports.project.write_lock(lock)
-    return lock != now.lock or records != now.records
 
 
-def _enable(change: Change, before: Record | None, linker: Linker, ports: Ports) -> bool:
-    """Write the MCP entries, make the links, and take away those that are no longer meant."""
-    if change.passage is not None:
-        change.passage.write(ports.project.config_lock)
-    changed = change.passage is not None and bool(change.passage.writes)
+def _link(change: Change, before: Record | None, linker: Linker, ports: Ports) -> bool:
+    """Make the links, and take away those that are no longer meant."""
+    changed = False
     kept: frozenset[str] = frozenset()
     if change.linking is not None and change.record.enabled:
         linker.make(change.linking, change.candidate.tree, before)
-        changed |= not change.linking.done
+        changed = not change.linking.done
         kept = frozenset(change.linking.links)
     elif change.linking is not None:
         linker.save_edits(change.linking, before)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from skillhub.errors import NotFound
 from skillhub.flows.commit import forget
@@ -16,11 +17,14 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.view import view
 from skillhub.flows.wishes import Wishes, chosen_agents
+from skillhub.model.digest import Digest
 from skillhub.model.question import Asked
 from skillhub.model.record import Record, Records
 from skillhub.world import links, mcp
 from skillhub.world.exclude import exclude
 from skillhub.world.intent import edit
+
+_AGREED_TO_NONE = Digest.of(b"")  # the tree without a file, which no skill is
 
 
 def enable(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
@@ -53,9 +57,12 @@ def disable(names: Sequence[str], ports: Ports) -> Outcome:
     cleared, asked = _clear(names, standing, ports)
     with ports.project.exclusively():
         records = ports.project.records()
-        changed = {name: _held(records.skills.get(name), name, standing) for name in names}
+        changed = {name: _held(records.skills.get(name)) for name in names}
+        # Their links are forgotten only when they are gone: until then `sync` would take them away.
         _write(replace(records, skills={**records.skills, **changed}), ports)
         _take_away(cleared, standing, ports)
+        changed = {name: replace(record, links=()) for name, record in changed.items()}
+        _write(replace(records, skills={**records.skills, **changed}), ports)
     is_met = given(ports.environ, standing.lock.skills)
     skills = tuple(
         view(name, standing.lock.skills[name], changed[name], is_met, ports.project, ports.store)
@@ -73,40 +80,61 @@ def remove(names: Sequence[str], ports: Ports) -> Outcome:
         Refused: nobody agreed to what becomes of edits made by hand.
         StateError: the disk is in the way.
     """
-    standing = _known(names, read_standing(ports))
+    standing = read_standing(ports)
+    # What `sync` found gone from the lock may have left MCP entries behind.
+    _known([name for name in names if name not in standing.records.skills], standing)
     is_met = given(ports.environ, standing.lock.skills)
     skills = tuple(
-        view(name, standing.lock.skills[name], None, is_met, ports.project, ports.store) for name in names
+        view(name, standing.lock.skills[name], None, is_met, ports.project, ports.store)
+        for name in names
+        if name in standing.lock.skills
     )
     cleared, asked = _clear(names, standing, ports)
     with ports.project.exclusively():
-        lock, records = forget(names, read_standing(ports))
+        now = read_standing(ports)
+        lock, records = forget(names, now)
         text = ports.project.intent_bytes()
         ports.project.write_intent(edit(text, {}, names))
         ports.project.write_lock(lock)
         _take_away(cleared, standing, ports)
-        take_back_servers((standing.records.skills.get(name) for name in names), records, ports)
-        _write(records, ports)
+        gone = [now.records.skills[name] for name in names if name in now.records.skills]
+        _write(take_back_servers(gone, records, ports), ports)
     return Outcome(skills, True, asked)
 
 
-def take_back_servers(gone: Iterable[Record | None], left: Records, ports: Ports) -> None:
-    """Remove the MCP entries of skills that are gone, unless somebody changed them or another skill uses them.
+def take_back_servers(gone: Iterable[Record], left: Records, ports: Ports) -> Records:
+    """Remove the MCP entries of skills that are gone, unless somebody changed them.
+
+    Entries that another skill needs stay, and are that skill's from now on.
 
     Raises:
         FormatError: an agent's configuration is malformed; it is left as it is.
         StateError: it cannot be written.
     """
-    used = {server for record in left.skills.values() for server in record.mcp}
+    skills = dict(left.skills)
     for record in gone:
-        for server, entries in (record.mcp if record else {}).items():
-            if server in used:
-                continue
-            for agent, entry in entries.items():
-                project = ports.project
-                file = mcp.config_file(agent, project.scope, project.base, ports.user_home, ports.environ)
-                if file is not None:
-                    mcp.remove(file, server, entry, project.config_lock)
+        for server, entries in record.mcp.items():
+            heir = next((name for name, each in skills.items() if _needs(each, server)), None)
+            if heir is None:
+                _take_back(server, entries, ports)
+            else:
+                merged = {**entries, **skills[heir].mcp.get(server, {})}
+                skills[heir] = replace(skills[heir], mcp={**skills[heir].mcp, server: merged})
+    return replace(left, skills=skills)
+
+
+def _needs(record: Record, server: str) -> bool:
+    return server in record.mcp or any(
+        (need["kind"], need["name"]) == ("mcp", server) for need in record.facts.needs
+    )
+
+
+def _take_back(server: str, entries: Mapping[str, Any], ports: Ports) -> None:
+    project = ports.project
+    for agent, entry in entries.items():
+        file = mcp.config_file(agent, project.scope, project.base, ports.user_home, ports.environ)
+        if file is not None:
+            mcp.remove(file, server, entry, project.config_lock)
 
 
 def _known(names: Sequence[str], standing: Standing) -> Standing:
@@ -145,11 +173,9 @@ def _take_away(cleared: Sequence[Linking], standing: Standing, ports: Ports) -> 
             links.unmake(path)
 
 
-def _held(record: Record | None, name: str, standing: Standing) -> Record:
-    entry = standing.lock.skills[name]
-    if record is None or record.tree != entry.tree:
-        return Record(tree=entry.tree, enabled=False, held="user")
-    return replace(record, enabled=False, held="user", links=())
+def _held(record: Record | None) -> Record:
+    """Return the record of a skill that its user disabled; to disable it is not to agree to its tree."""
+    return replace(record or Record(tree=_AGREED_TO_NONE, enabled=False), enabled=False, held="user")
 
 
 def _write(records: Records, ports: Ports) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from skillhub.errors import UsageError
+from skillhub.errors import Refused, UsageError
 from skillhub.flows import proposals
 from skillhub.flows.commit import Change, commit
 from skillhub.flows.gate import Gate, approach, passage
@@ -61,6 +61,9 @@ def install(refs: Sequence[Ref], wishes: Wishes, ports: Ports) -> Outcome:
         )
     standing = read_standing(ports)
     proposed = proposals.proposals(standing, ports)
+    if proposed and wishes.dry_run:
+        unanswered = [(each, UNANSWERED) for each in proposals.questions(proposed)]
+        raise Refused(f"you do not have the source {', '.join(proposed)}", asked=unanswered)
     asked = ask(proposals.questions(proposed), ports)
     proposals.adopt(proposed, asked, ports)
     candidates = gather(refs, wishes, standing, ports)

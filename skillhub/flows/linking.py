@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -12,11 +13,14 @@ from skillhub.model.question import Question
 from skillhub.model.record import LinkKind, Record
 from skillhub.model.tree import File, Listing, Tree
 from skillhub.world import files, links
-from skillhub.world.folders import walk, write_tree
+from skillhub.world.folders import list_folder, walk, write_tree
 from skillhub.world.project import Project
 from skillhub.world.store import Store
 
 EDITS = "skillhub-edits"
+# What a patch spells as it is: no control character, quote, backslash or lone surrogate.
+_NAMEABLE = re.compile(r'[^\x00-\x1f"\\\x7f\ud800-\udfff]+')
+_LARGEST = 1 << 20  # bytes; lines are matched in quadratic time
 Do = Literal["keep", "make", "save"]  # save: keep the edits as a patch, then make
 
 
@@ -94,39 +98,49 @@ class Linker:
             found, _ = links.inspect(path, listing, stored, kind)
             do: Do = "keep" if found == "equal" else "make"
             if found == "edited":
-                do = self._theirs(path, link, record)
+                if record is None or link not in record.links:
+                    raise links.foreign(path)
+                do = "make" if self._is_stored(path) else "save"
             steps.append(Step(link, path, do))
         return Linking(name, kind, tuple(steps))
 
     def plan_removal(self, name: str, record: Record) -> Linking:
-        """Look at the places that a record names and that are to be cleared; edits in them are to be saved."""
-        listing = self._store.listing(record.tree)
-        stored = self._store.path(record.tree)
+        """Look at the places that a record names and that are to be cleared; edits in them are to be saved.
+
+        Raises:
+            StateError: one of them cannot be looked at.
+        """
         steps = []
         for link in record.links:
             path = links.place(self._project, link)
-            found = "edited" if os.path.lexists(path) else "absent"
-            if listing is not None:
-                found, _ = links.inspect(path, listing, stored, record.link)
-            steps.append(Step(link, path, "save" if found == "edited" else "keep"))
+            is_edited = os.path.lexists(path) and not self._is_stored(path)
+            steps.append(Step(link, path, "save" if is_edited else "keep"))
         return Linking(name, record.link, tuple(steps))
 
-    def _theirs(self, path: str, link: str, record: Record | None) -> Do:
-        """Say what to do about a place that differs: an older copy of ours gives way, an edit is saved first."""
-        if record is None or link not in record.links:
-            raise links.foreign(path)
-        before = self._store.listing(record.tree)
-        if before is None:
-            return "save"
-        found, _ = links.inspect(path, before, self._store.path(record.tree), record.link)
-        return "make" if found == "equal" else "save"
+    def _is_stored(self, path: str) -> bool:
+        """Say whether what is at ``path`` is, to the byte, a tree of the store, so that nothing is lost with it.
+
+        Not only the recorded tree counts: a command that was cut off leaves some places at the tree before.
+        """
+        if os.path.islink(path):
+            return os.path.dirname(os.path.dirname(os.readlink(path))) == self._store.root
+        if not os.path.isdir(path):
+            return False
+        try:
+            listing = list_folder(path)
+        except OSError as error:
+            raise files.disk_error(error, path) from error
+        return listing is not None and self._store.listing(listing.digest) is not None
 
     def make(self, linking: Linking, tree: Tree, record: Record | None) -> None:
         """Do what is planned; ``record`` names the tree that edits are compared with.
 
         Raises:
-            StateError: the disk refuses.
+            StateError: the disk refuses, or something came in the way since it was planned.
         """
+        for step in linking.steps:
+            if step.do == "make" and os.path.lexists(step.path) and not self._is_stored(step.path):
+                raise links.foreign(step.path)
         self.save_edits(linking, record)
         for step in linking.steps:
             if step.do != "keep":
@@ -140,25 +154,36 @@ class Linker:
             record: Names the tree that was put there, which the edits are compared with.
         """
         base = self._store.read(record.tree) if record and linking.edited else None
+        saved: list[tuple[str, dict[str, File]]] = []
         for path in linking.edited:
-            self._save(linking.name, path, base or Tree({}))
+            try:
+                edits = difference(base or Tree({}), _edited(path))
+                if edits not in saved and any(edits):
+                    saved.append(edits)
+                    self._save(linking.name, *edits)
+            except OSError as error:
+                raise files.disk_error(error, path) from error
 
-    def _save(self, name: str, path: str, base: Tree) -> None:
-        """Write the edits at ``path`` to ``skillhub-edits/``: a patch, and beside it what no patch can hold."""
-        if not os.path.isdir(path) or os.path.islink(path):
-            return  # a link or a file in place of the folder holds no edit of the skill's content
-        now = {found.path: found.file for found in walk(path) if found.file is not None}
-        patch, whole = difference(base, now)
-        if not patch and not whole:
-            return
+    def _save(self, name: str, patch: str, whole: dict[str, File]) -> None:
+        """Write edits to ``skillhub-edits/``: a patch, and beside it what no patch can hold."""
         folder = files.inside(self._project.root, EDITS)
         os.makedirs(folder, exist_ok=True)
         number = 1
-        while os.path.lexists(os.path.join(folder, f"{name}-{number}.patch")):
+        while any(os.path.lexists(os.path.join(folder, f"{name}-{number}{end}")) for end in ("", ".patch")):
             number += 1
-        files.write_atomic(os.path.join(folder, f"{name}-{number}.patch"), patch.encode("utf-8"))
         if whole:
             write_tree(os.path.join(folder, f"{name}-{number}"), whole.items(), read_only=False)
+        files.write_atomic(os.path.join(folder, f"{name}-{number}.patch"), patch.encode("utf-8"))
+
+
+def _edited(path: str) -> dict[str, File]:
+    """Return the files that a person has in place of a skill; of a link there is nothing to lose but the link."""
+    if os.path.islink(path) or not os.path.lexists(path):
+        return {}
+    if os.path.isdir(path):
+        return {found.path: found.file for found in walk(path) if found.file is not None}
+    with open(path, "rb") as file:
+        return {os.path.basename(path): File(file.read())}
 
 
 def difference(base: Tree, now: dict[str, File]) -> tuple[str, dict[str, File]]:
@@ -169,15 +194,22 @@ def difference(base: Tree, now: dict[str, File]) -> tuple[str, dict[str, File]]:
         old, new = base.get(path), now.get(path)
         if old == new:
             continue
-        try:
-            before = old.data.decode("utf-8") if old else ""
-            after = new.data.decode("utf-8") if new else ""
-        except UnicodeDecodeError:
-            if new:
-                whole[path] = new
-            continue
-        patch += _hunks(path, before, after, old, new)
+        before, after = _text(path, old), _text(path, new)
+        if before is not None and after is not None:
+            patch += _hunks(path, before, after, old, new)
+        elif new:
+            whole[path] = new
     return "".join(patch), whole
+
+
+def _text(path: str, file: File | None) -> str | None:
+    """Return the text of a file that a patch can hold and name, else None."""
+    if not _NAMEABLE.fullmatch(path) or (file and (len(file.data) > _LARGEST or b"\0" in file.data)):
+        return None
+    try:
+        return file.data.decode("utf-8") if file else ""
+    except UnicodeDecodeError:
+        return None
 
 
 def _hunks(path: str, before: str, after: str, old: File | None, new: File | None) -> list[str]:
@@ -189,7 +221,8 @@ def _hunks(path: str, before: str, after: str, old: File | None, new: File | Non
     elif old is not None and old.executable != new.executable:
         head.append(f"old mode {'100755' if old.executable else '100644'}\n")
         head.append(f"new mode {'100755' if new.executable else '100644'}\n")
-    names = (f"a/{path}" if old else "/dev/null", f"b/{path}" if new else "/dev/null")
+    tab = "\t" if " " in path else ""  # else `patch` takes the name to end at the blank
+    names = (f"a/{path}{tab}" if old else "/dev/null", f"b/{path}{tab}" if new else "/dev/null")
     lines = unified_diff(_lines(before), _lines(after), *names)
     return head + [
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines

@@ -100,11 +100,15 @@ def _put_back(linking: Linking, standing: Standing, trees: Mapping[str, Tree], p
 
 
 def _write_records(standing: Standing, ports: Ports) -> bool:
-    """Forget what left the lock; of what the lock changed, remember that its links are gone."""
+    """Forget what left the lock; of what is not to be enabled, remember that its links are gone."""
     kept: dict[str, Record] = {}
     for name, record in standing.records.skills.items():
-        if name in standing.lock.skills:
-            kept[name] = record if standing.agreed(name) else replace(record, enabled=False, links=())
+        agreed = standing.agreed(name)
+        if agreed is not None and agreed.enabled:
+            kept[name] = record
+        # MCP entries outlive the lock's word until `remove` takes them back.
+        elif name in standing.lock.skills or record.mcp:
+            kept[name] = replace(record, enabled=False, links=())
     records = replace(standing.records, skills=kept)
     exclude(ports.project.base, [link for record in kept.values() for link in record.links])
     if records == standing.records:

@@ -20,7 +20,8 @@ from skillhub.world.project import Project
 
 SHARED = ".agents/skills"
 _STAGED = ".skillhub-"
-_LEFT = re.compile(r"\.skillhub-(?:[0-9a-f]{12}(?:-old)?|[0-9a-f]{16}\.tmp)")  # ours, and those of write_atomic
+# What a kill leaves of ours, and of `files.write_atomic`.
+_LEFT = re.compile(r"\.skillhub-(?:[0-9a-f]{12}(?:-old)?|[0-9a-f]{16}\.tmp)")
 Found = Literal["absent", "equal", "edited"]
 
 

@@ -27,7 +27,10 @@ class Project:
         base: The folder that agents' folders hang off: the project's root, or the user's home.
         root: Where lock and intent lie: the same, or ``<state>`` for the user's own.
         config_lock: The lock file for editing agents' configuration, which projects of a user may share.
+        patience: Seconds to wait for another process that is changing the project.
     """
+
+    patience = 60.0
 
     def __init__(self, base: str, scope: Scope, home: Home) -> None:
         self.base = base
@@ -92,7 +95,7 @@ class Project:
 
     def write_records(self, records: Records) -> None:
         """Replace what this machine knows of the project, atomically."""
-        os.makedirs(os.path.dirname(self._state), mode=0o700, exist_ok=True)
+        self._make_state()
         files.write_atomic(self._state, records.dump(self.base), mode=0o600)
 
     def write_lock(self, lock: Lock) -> None:
@@ -105,10 +108,21 @@ class Project:
 
     @contextmanager
     def exclusively(self) -> Iterator[None]:
-        """Keep other skillhub processes from changing this project meanwhile."""
-        os.makedirs(os.path.dirname(self._state), mode=0o700, exist_ok=True)
-        with files.lock(f"{self._state}.lock"):
+        """Keep other skillhub processes from changing this project meanwhile.
+
+        Raises:
+            StateError: another one is at work for longer than ``patience`` seconds, or the disk refuses.
+        """
+        self._make_state()
+        with files.lock(f"{self._state}.lock", timeout=self.patience):
             yield
+
+    def _make_state(self) -> None:
+        folder = os.path.dirname(self._state)
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise files.disk_error(error, folder) from error
 
     def _read(self, name: str) -> bytes | None:
         path = files.inside(self.root, name)
@@ -129,5 +143,4 @@ class Project:
     def _write(self, name: str, data: bytes) -> None:
         if (self._read(name) or b"") == data:
             return
-        os.makedirs(self.root, exist_ok=True)
         files.write_atomic(files.inside(self.root, name), data)
