@@ -1,0 +1,367 @@
+"""Installing: what is asked, what is refused, and that a refusal leaves everything as it was, to the byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tarfile
+import tomllib
+import zipfile
+
+import pytest
+
+from skillhub.archive import pack
+from skillhub.errors import (
+    FormatError,
+    NotFound,
+    Refused,
+    SignerChanged,
+    SkillhubError,
+    SourceMismatch,
+    UnsafeArchive,
+    UsageError,
+    WrongBytes,
+)
+from skillhub.flows.resolve import Withdrawn
+from skillhub.world.local import read_local
+from tests.support.registry import Simulator, key_of
+from tests.support.world import Answers, World, skill, unlocked
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+def refused(world, error, act):
+    """Assert that ``act`` fails so, with project and home the same to the byte; return the error."""
+    before = unlocked(world.snapshot())
+    with pytest.raises(error) as caught:
+        act()
+    assert unlocked(world.snapshot()) == before
+    return caught.value
+
+
+def wanted(world):
+    return tomllib.loads((world.base / "skillhub.toml").read_text())["skills"]
+
+
+def test_from_the_embedded_registry_to_the_folder_of_an_agent(world):
+    outcome = world.install("github:code-review", agents=("claude-code",), mcp="configure")
+    (found,) = outcome.skills
+    assert (found.state, found.version, found.source, outcome.changed) == ("enabled", "1.0.0", "github", True)
+    assert found.links == (str(world.copy("code-review")), str(world.copy("code-review", ".claude/skills")))
+    assert world.problems() == []
+    assert world.lock().skills["code-review"].signed_by[0].endswith(":skillhub-examples")
+    assert wanted(world) == {"code-review": {"source": "github", "version": "^1.0.0"}}
+
+
+def test_nothing_of_a_skill_is_on_any_disk_while_a_person_thinks(world):
+    before = unlocked(world.snapshot())
+    answers = Answers("yes")
+    during = []
+    answers.meanwhile = lambda: during.append(unlocked(world.snapshot()))
+    world.install("github:code-review", answers=answers)
+    assert during == [before]
+    assert world.copy("code-review").is_dir()
+
+
+@pytest.mark.parametrize("said", ["no", "unanswered"])
+def test_a_refusal_changes_nothing_at_all(world, said):
+    world.install("github:code-review")
+    error = refused(
+        world,
+        Refused,
+        lambda: world.install("github:release-notes", "github:gh-fix-ci", answers=Answers(said)),
+    )
+    assert {answer.said for _, answer in error.asked} == {said}
+    assert [question.kind for question, _ in error.asked if question.kind == "install"] == ["install"] * 2
+
+
+def test_of_several_references_all_or_none(world, tmp_path):
+    good, bad = skill(tmp_path / "src", "good"), skill(tmp_path / "src", "bad")
+    os.symlink("/etc/hostname", bad / "link")
+    refused(world, UnsafeArchive, lambda: world.install(str(good), str(bad)))
+    refused(world, NotFound, lambda: world.install(str(good), "github:there-is-none"))
+    refused(world, NotFound, lambda: world.install(str(good), str(tmp_path / "nowhere")))
+    refused(
+        world, UsageError, lambda: world.install(str(good), str(skill(tmp_path / "other", "good", "Else.")))
+    )
+
+
+def test_a_skill_of_the_same_name_from_elsewhere_is_refused(world, tmp_path):
+    world.install("github:code-review")
+    local = skill(tmp_path / "src", "code-review")
+    error = refused(world, SourceMismatch, lambda: world.install(str(local)))
+    assert "remove code-review" in error.hint
+    simulator = Simulator(tmp_path)
+    simulator.publish("code-review", "9.0.0")
+    world.add_source("acme", simulator)
+    refused(world, SourceMismatch, lambda: world.install("acme:code-review"))
+
+
+def test_a_bare_name_in_two_sources_lists_both(world, tmp_path):
+    simulator = Simulator(tmp_path)
+    simulator.publish("code-review", "9.0.0")
+    world.add_source("acme", simulator)
+    error = refused(world, UsageError, lambda: world.install("code-review"))
+    assert "github:code-review" in error.message
+    assert "acme:code-review" in error.message
+
+
+def test_nothing_to_do_changes_nothing_not_even_a_time(world):
+    world.install("github:code-review", "github:systematic-debugging", agents=("claude-code",))
+    before = world.snapshot()
+    for refs in ((), ("github:code-review",), ("code-review",)):
+        silent = Answers()
+        outcome = world.install(*refs, answers=silent)
+        assert (outcome.changed, silent.seen) == (False, [])
+    assert world.opened == ["github"]  # the first time alone: what is stored needs no registry
+    assert {k: v for k, v in world.snapshot().items() if v[1] is not None} == {
+        k: v for k, v in before.items() if v[1] is not None
+    }
+
+
+def test_another_version_is_named_and_asked_about(world):
+    world.install("github:gh-fix-ci@1.1.0", mcp="skip", env={"GITHUB_TOKEN": "x"})
+    answers = Answers("yes")
+    world.install("github:gh-fix-ci@1.2.0", answers=answers)
+    assert world.lock().skills["gh-fix-ci"].version == "1.2.0"
+    assert answers.seen[0].message == "Change gh-fix-ci 1.2.0?"
+    refused(world, NotFound, lambda: world.install("github:gh-fix-ci@7.0.0"))
+
+
+def test_a_dry_run_asks_nobody_and_changes_nothing(world):
+    before = unlocked(world.snapshot())
+    outcome = world.install("github:code-review", dry_run=True)
+    assert unlocked(world.snapshot()) == before
+    assert [answer.said for _, answer in outcome.asked] == ["unanswered"]
+    assert world.answers.seen == []
+    assert not outcome.changed
+
+
+def test_a_dry_run_takes_no_source_that_a_repository_proposes(world, tmp_path):
+    simulator = Simulator(tmp_path)
+    simulator.publish()
+    world.add_source("acme", simulator)
+    root = world.sources.get("acme").root
+    world.sources.remove("acme")
+    (world.base / "skillhub.toml").write_text(
+        f'[sources.acme]\nurl = "https://registry.example/hub"\nroot = "{root}"\n[skills]\nhello = "*"\n'
+    )
+    refused(world, Refused, lambda: world.install(dry_run=True))
+
+
+@pytest.fixture
+def acme(world, tmp_path):
+    simulator = Simulator(tmp_path)
+    simulator.publish()
+    world.add_source("acme", simulator)
+    return simulator
+
+
+def take_back(simulator, what):
+    """Let the registry's own keys say that ``hello`` 1.0.0 is yanked or withdrawn."""
+    kept = [each for each in simulator.files if "idx/" in each and each.endswith("acme.json")]
+    document = max(
+        (json.loads(simulator.files[path]) for path in kept), key=lambda each: len(each["releases"])
+    )
+    document["releases"][0][what] = "it was bad"
+    simulator.revise({"idx/acme.json": json.dumps(document).encode()})
+
+
+@pytest.mark.parametrize("what", ["yanked", "withdrawn"])
+def test_what_was_taken_back_is_not_chosen(world, acme, what):
+    take_back(acme, what)
+    for ref in ("acme:hello", "acme:hello@1.0.0"):
+        error = refused(world, Withdrawn, lambda ref=ref: world.install(ref))
+        assert what in error.message
+        assert "it was bad" in error.message
+
+
+def test_what_was_yanked_still_comes_by_a_lock_and_what_was_withdrawn_does_not(world, acme):
+    world.install("acme:hello")
+    take_back(acme, "yanked")
+    shutil.rmtree(world.store.root)
+    assert world.install(frozen=True).skills[0].state == "enabled"
+    take_back(acme, "withdrawn")
+    shutil.rmtree(world.store.root)
+    refused(world, Withdrawn, lambda: world.install(frozen=True))
+
+
+def test_another_signer_than_the_locked_one_is_refused(world, acme):
+    world.install("acme:hello")
+    path = world.base / "skillhub.lock"
+    text = path.read_text()
+    entry = world.lock().skills["hello"]
+    path.write_text(text.replace(entry.signed_by[0], "key:sha256:" + "0" * 64 + ":acme"))
+    refused(world, SignerChanged, lambda: world.install())
+    acme.publish(version="1.1.0")
+    refused(world, SignerChanged, lambda: world.install("acme:hello@1.1.0"))
+
+
+def signed(parent, key, name="plain", body="Do it.\n"):
+    from skillhub.trust import oms
+
+    folder = skill(parent, name, body)
+    tree = read_local(str(folder))[0].tree
+    (folder / "skill.oms.sig").write_bytes(oms.sign(tree, name, key))
+    return folder
+
+
+def test_a_local_skill_signed_by_another_or_no_longer_is_refused(world, tmp_path):
+    from skillhub.world.publishers import Trusted
+
+    one, two = (key_of(label)("publisher", "p256") for label in ("one", "two"))
+    for name, key in (("ann", one), ("bob", two)):
+        world.publishers.trust(Trusted(name, (key.public.pem.decode(),)))
+    folder = signed(tmp_path / "src", one)
+    world.install(str(folder))
+    assert world.lock().skills["plain"].signed_by == (f"key:{one.public.fingerprint}:ann",)
+    assert world.problems() == []
+    signed(tmp_path / "src", two, body="Another.\n")
+    refused(world, SignerChanged, lambda: world.install(str(folder)))
+    (folder / "skill.oms.sig").unlink()
+    refused(world, SignerChanged, lambda: world.install(str(folder)))
+    world.publishers.trust(Trusted("ann", (two.public.pem.decode(),)))
+    world.publishers.remove("bob")
+    signed(tmp_path / "src", two, body="Another.\n")
+    world.install(str(folder))  # a second key of the same publisher
+    assert world.lock().skills["plain"].signed_by == (f"key:{two.public.fingerprint}:ann",)
+
+
+def zipped(folder, path):
+    with zipfile.ZipFile(path, "w") as archive:
+        for each in sorted(folder.rglob("*")):
+            if each.is_file():
+                archive.write(each, each.relative_to(folder))
+    return path
+
+
+def tarred(folder, path):
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for each in sorted(folder.rglob("*")):
+            archive.add(each, str(each.relative_to(folder)), recursive=False)
+    return path
+
+
+def test_a_folder_and_archives_of_it_are_one_tree(world, tmp_path):
+    folder = skill(tmp_path / "src", scripts__run_sh="echo\n")
+    trees = set()
+    for path in (folder, zipped(folder, tmp_path / "a.zip"), tarred(folder, tmp_path / "a.tar.gz")):
+        outcome = world.install(str(path))
+        entry = world.lock().skills["plain"]
+        trees.add(entry.tree)
+        assert (entry.digest is None) == (path == folder)
+        assert entry.path == str(path)
+        assert any("outside of the project" in note for note in outcome.warnings)
+        world.remove("plain")
+    assert len(trees) == 1
+
+
+def test_a_local_skill_in_the_project_is_locked_by_its_relative_path(world):
+    skill(world.base / "skills")
+    outcome = world.install(str(world.base / "skills/plain"))
+    assert world.lock().skills["plain"].path == "skills/plain"
+    assert not outcome.warnings
+    assert wanted(world) == {"plain": {"path": "skills/plain"}}
+
+
+def test_what_is_not_there_or_no_skill(world, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "a.txt").write_text("x")
+    os.mkfifo(tmp_path / "pipe.zip")
+    (tmp_path / "no.zip").write_bytes(b"no")
+    for name, error in (
+        ("no", NotFound),
+        ("empty", NotFound),
+        ("a.txt", UsageError),
+        ("no.zip", FormatError),
+    ):
+        refused(world, error, lambda name=name: world.install(str(tmp_path / name)))
+    refused(world, SkillhubError, lambda: world.install(str(tmp_path / "pipe.zip")))
+
+
+def test_neither_reference_nor_lock_nor_intent(world):
+    assert refused(world, UsageError, lambda: world.install()).hint
+
+
+def local(world, **files):
+    folder = skill(world.base / "skills", **files)
+    world.install(str(folder))
+    return folder
+
+
+def test_frozen_is_the_lock_or_nothing(world):
+    world.install("github:code-review")
+    intent = world.base / "skillhub.toml"
+    text = intent.read_text()
+    intent.write_text(text.replace("^1.0.0", "^2"))
+    refused(world, FormatError, lambda: world.install(frozen=True))
+    intent.write_text(text + 'release-notes = "*"\n')
+    refused(world, FormatError, lambda: world.install(frozen=True))
+    intent.write_text(text)
+    refused(world, UsageError, lambda: world.install("github:code-review", frozen=True))
+    shutil.rmtree(world.base / ".agents")
+    before = (world.base / "skillhub.lock").stat().st_mtime_ns
+    assert world.install(frozen=True).skills[0].links
+    assert (world.base / "skillhub.lock").stat().st_mtime_ns == before
+
+
+def test_frozen_bytes_that_differ(world):
+    folder = local(world)
+    other = world.on_another_machine()
+    (folder / "SKILL.md").write_text((folder / "SKILL.md").read_text() + "More.\n")
+    refused(other, WrongBytes, lambda: other.install(frozen=True))
+    shutil.rmtree(world.copy("plain"))
+    world.install(frozen=True)  # the store has what was locked
+    assert not world.copy("plain").joinpath("SKILL.md").read_text().endswith("More.\n")
+
+
+def test_frozen_without_the_path(world):
+    folder = local(world)
+    other = world.on_another_machine()
+    shutil.rmtree(folder)
+    shutil.rmtree(world.copy("plain"))
+    refused(other, NotFound, lambda: other.install(frozen=True))
+    assert world.install(frozen=True).skills[0].state == "enabled"
+
+
+def test_no_enable_stores_and_locks_and_leaves_enabled_what_is(world):
+    assert world.install("github:code-review", enable=False).skills[0].state == "disabled"
+    assert not world.copy("code-review").exists()
+    assert not (world.base / ".agents").exists()
+    answers = Answers()
+    assert world.install(answers=answers).skills[0].state == "enabled"
+    assert answers.seen == []
+    assert world.install("github:code-review", enable=False).skills[0].state == "enabled"
+    assert world.copy("code-review").is_dir()
+
+
+def test_no_enable_of_another_version_asks_before_edits_go(world):
+    world.install("github:systematic-debugging@1.0.0")
+    (world.copy("systematic-debugging") / "SKILL.md").write_text("mine\n")
+    shy = Answers("yes", local_edit="no")
+    refused(
+        world, Refused, lambda: world.install("github:systematic-debugging@1.1.0", enable=False, answers=shy)
+    )
+    world.install("github:systematic-debugging@1.1.0", enable=False)
+    assert not world.copy("systematic-debugging").exists()
+    assert "+mine" in (world.base / "skillhub-edits/systematic-debugging-1.patch").read_text()
+
+
+def test_a_lock_that_names_another_name_than_the_skill_has(world):
+    local(world)
+    path = world.base / "skillhub.lock"
+    path.write_text(path.read_text().replace('"plain":', '"other":'))
+    (world.base / "skillhub.toml").unlink()
+    refused(world, SourceMismatch, lambda: world.install())
+
+
+def test_packed_by_us_installs_as_the_folder_does(world, tmp_path):
+    folder = skill(tmp_path / "src", scripts__run_sh="echo\n")
+    tree = read_local(str(folder))[0].tree
+    (tmp_path / "plain.skill").write_bytes(pack(tree))
+    world.install(str(tmp_path / "plain.skill"))
+    assert world.lock().skills["plain"].tree == tree.digest

@@ -1,0 +1,207 @@
+"""A user's machine in a folder: home, project, sources, somebody who answers, and what it all looks like."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from skillhub.flows.enable import disable, enable, remove
+from skillhub.flows.install import install
+from skillhub.flows.obtain import from_lock
+from skillhub.flows.ports import Ports
+from skillhub.flows.sync import sync
+from skillhub.flows.verify import verify
+from skillhub.flows.wishes import Wishes
+from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
+from skillhub.model.ref import parse_ref
+from skillhub.world.embedded import embedded
+from skillhub.world.home import Home
+from skillhub.world.project import Project
+from skillhub.world.publishers import Publishers
+from skillhub.world.sources import Source, Sources
+from skillhub.world.store import Store
+from skillhub.world.tuf_client import Registry
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+SAID = {"yes": YES, "no": NO, "unanswered": UNANSWERED}
+
+
+class Answers:
+    """Somebody who says the same to everything, but to the kinds that are named; remembers what was asked.
+
+    ``meanwhile`` is called while they think, and may look at the world or change it.
+    """
+
+    def __init__(self, default: str = "unanswered", **kinds: str) -> None:
+        self.default, self.kinds = default, {kind.replace("_", "-"): said for kind, said in kinds.items()}
+        self.values: dict[str, str] = {}
+        self.seen: list[Question] = []
+        self.meanwhile = lambda: None
+
+    def answer(self, questions: Sequence[Question]) -> list[Answer]:
+        self.seen += questions
+        self.meanwhile()
+        return [self._one(question) for question in questions]
+
+    def _one(self, question: Question) -> Answer:
+        if question.kind == "env" and question.subject in self.values:
+            return Answer("yes", self.values[question.subject])
+        return SAID[self.kinds.get(question.kind, self.default)]
+
+    @property
+    def kinds_seen(self) -> list[str]:
+        return [question.kind for question in self.seen]
+
+
+YES_MAN = {"default": "yes", "env": "unanswered"}
+
+
+class World:
+    """One user, one project; registries by alias are simulators, ``github`` is the one in the package."""
+
+    def __init__(self, folder: Path, home: str = "home", **environ: str) -> None:
+        self.folder = folder
+        self.top = folder / home
+        self.user_home = self.top / "user"
+        self.base = folder / "project"
+        for path in (self.user_home, self.base):
+            path.mkdir(parents=True, exist_ok=True)
+        self.home = Home.of({"SKILLHUB_HOME": str(self.top / "skillhub")})
+        self.environ = {"PATH": os.environ["PATH"], **environ}
+        self.registries: dict[str, object] = {}
+        self.store = Store(self.home.data)
+        self.sources = Sources(self.home)
+        self.publishers = Publishers(self.home)
+        self.opened: list[str] = []
+        self._opened: dict[str, Registry] = {}
+        self.answers = Answers(**YES_MAN)
+
+    @property
+    def project(self) -> Project:
+        return Project(str(self.base), "project", self.home)
+
+    def on_another_machine(self) -> World:
+        """Return the same project as another user with a home of their own sees it."""
+        other = World(self.folder, home=f"{self.top.name}-other", **self.environ)
+        other.registries = self.registries
+        return other
+
+    def ports(self, answers: Answers | None = None) -> Ports:
+        self.answers = answers or Answers(**YES_MAN)
+        self._opened = {}
+        return Ports(
+            project=self.project,
+            store=self.store,
+            sources=self.sources,
+            publishers=self.publishers,
+            open=self._open,
+            fetch_root=lambda url: self._simulator(url).root,
+            approver=self.answers,
+            environ=self.environ,
+            user_home=str(self.user_home),
+            clock=lambda: NOW,
+            report=lambda what, done, of: None,
+        )
+
+    def add_source(self, alias: str, simulator: object) -> None:
+        from tests.support.registry import URL
+
+        self.registries[alias] = simulator
+        self.sources.add(alias, URL, simulator.root)
+
+    def _simulator(self, url: str) -> object:
+        return next(iter(self.registries.values()))
+
+    def _open(self, source: Source) -> Registry:
+        if source.alias not in self._opened:
+            self.opened.append(source.alias)
+            fetcher = embedded() if source.embedded else self.registries[source.alias]
+            metadata = self.folder / "metadata" / f"{source.alias}-{len(self.opened)}"
+            root = self.sources.root(source)
+            self._opened[source.alias] = Registry.open(source.url, root, fetcher, str(metadata))
+        return self._opened[source.alias]
+
+    def install(self, *refs: str, answers: Answers | None = None, **wishes: object):
+        return install([parse_ref(ref) for ref in refs], Wishes(**wishes), self.ports(answers))
+
+    def enable(self, *names: str, answers: Answers | None = None, **wishes: object):
+        return enable(names, Wishes(**wishes), self.ports(answers))
+
+    def disable(self, *names: str, answers: Answers | None = None):
+        return disable(names, self.ports(answers))
+
+    def remove(self, *names: str, answers: Answers | None = None):
+        return remove(names, self.ports(answers))
+
+    def sync(self, answers: Answers | None = None):
+        ports = self.ports(answers or Answers())
+        return sync(lambda name, entry: from_lock(name, entry, ports).tree, ports)
+
+    def problems(self, *names: str) -> list[str]:
+        """Return the codes of what ``verify`` finds."""
+        found = verify(names, self.project, self.store, self.publishers, NOW)
+        return [problem.code for each in found for problem in each.problems]
+
+    def lock(self):
+        return self.project.lock()
+
+    def record(self, name: str):
+        return self.project.records().skills[name]
+
+    def copy(self, name: str, folder: str = ".agents/skills") -> Path:
+        return self.base / folder / name
+
+    def snapshot(self) -> dict[str, object]:
+        """Return all of project and home: kinds, modes, bytes, times."""
+        return {**snapshot(self.base), **snapshot(self.top)}
+
+
+def snapshot(folder: Path) -> dict[str, object]:
+    """Return everything below ``folder`` by path: what kind, its mode, its bytes, and when it was changed."""
+    found: dict[str, object] = {}
+    for path in sorted([folder, *folder.rglob("*")]):
+        status = path.lstat()
+        content: object = None
+        if stat.S_ISREG(status.st_mode):
+            content = path.read_bytes()
+        elif stat.S_ISLNK(status.st_mode):
+            content = os.readlink(path)
+        found[str(path)] = (oct(status.st_mode), content, status.st_mtime_ns)
+    return found
+
+
+def unlocked(seen: dict[str, object]) -> dict[str, object]:
+    """Return a snapshot less the empty lock files, the folders that only hold state, and folders' times."""
+    return {
+        path: (mode, content, time if content is not None else 0)
+        for path, (mode, content, time) in seen.items()
+        if (content is not None and not path.endswith(".lock")) or path.endswith("skillhub.lock")
+    }
+
+
+def skill(
+    parent: Path, name: str = "plain", body: str = "Do it.\n", head: str = "", **files: str | bytes
+) -> Path:
+    """Write a skill and return its folder; ``scripts__run_sh`` in ``files`` is ``scripts/run.sh``, executable."""
+    folder = parent / name
+    text = f"---\nname: {name}\ndescription: Does it.\n{head}---\n\n{body}"
+    for key, content in {"SKILL_md": text, **files}.items():
+        path = folder.joinpath(*key.replace("_", ".").replace("..", "/").split("/"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        if path.suffix == ".sh":
+            path.chmod(0o755)
+    return folder
+
+
+def needs(*tools: str) -> str:
+    """Return an ``openai.yaml`` with these tools, each in YAML's flow style."""
+    return "dependencies:\n  tools:\n" + "".join(f"    - {{{tool}}}\n" for tool in tools)
+
+
+STDIO = 'type: mcp, value: tracker, transport: stdio, command: "python3 -m tracker"'
+SHELL = "type: mcp, value: tracker, transport: stdio, command: \"sh -c 'curl x | sh'\""
+TOKEN = "type: env_var, value: TRACKER_TOKEN"
