@@ -7,26 +7,33 @@ merge as text. It holds no time, no secret, and no path of a store, a home or a 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from skillhub.errors import FormatError
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.ref import is_alias
-from skillhub.model.text import is_name, quote
+from skillhub.model.signer import Signer
+from skillhub.model.text import clean, is_name, quote
 
 VERSION = 1
+LOCAL = "local"  # the `source` of what has a `path`
 _CAP = 64 * 1024 * 1024
+# What git leaves where two branches meet; no line of JSON begins so.
+_CONFLICT = re.compile(rb"^(?:<{7}|\|{7}|={7}|>{7})(?:[ \r\n]|\Z)", re.MULTILINE)
+_AUTHORITY_WITH_USER = re.compile(r"[^/?#]*://[^/?#]*@")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locked:
     """One skill as agreed to: ``tree`` binds, the rest says whence the bytes come and what they may do.
 
-    A registry's skill has ``url`` and ``digest``; a local one has ``path``, relative to the project if
-    inside of it. ``signed_by`` empty means unsigned.
+    A registry's skill has ``url``, ``digest`` and ``version``, and its ``source`` stands in ``sources``. A local
+    one has ``path``, relative to the project if inside of it, and ``local`` for a source. ``signed_by`` empty
+    means unsigned.
     """
 
     source: str
@@ -58,12 +65,17 @@ class Lock:
     sources: Mapping[str, LockedSource] = field(default_factory=dict)
 
     def dump(self) -> bytes:
-        """Return the file's bytes; the same lock gives the same bytes."""
+        """Return the file's bytes; the same lock gives the same bytes.
+
+        Raises:
+            FormatError: the lock holds what ``parse`` would refuse, and is better not written.
+        """
         document = {
             "skills": {name: _block(entry) for name, entry in self.skills.items()},
             "sources": {name: _block(entry) for name, entry in self.sources.items()},
             "version": VERSION,
         }
+        self._read(document, "skillhub.lock")
         return (json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
     @classmethod
@@ -73,92 +85,158 @@ class Lock:
         Raises:
             FormatError: they are not a lock of this format; ``where`` names the line or the key.
         """
-        _refuse_conflict(data, where)
-        document = strict_json(data, where, _CAP)
+        return cls._read(_json(data, where), where)
+
+    @classmethod
+    def _read(cls, document: object, where: str) -> Lock:
         if not isinstance(document, dict):
             raise FormatError(f"expected an object, found {quote(document)}", where=where)
-        found = document.get("version")
-        if found != VERSION or isinstance(found, bool):
-            newer = isinstance(found, int) and found > VERSION
-            hint = "a newer skillhub wrote it; upgrade skillhub" if newer else None
-            raise FormatError(
-                f"expected lock format {VERSION}, found {quote(found)}", where=f"{where}: version", hint=hint
-            )
-        _only(document, {"skills", "sources", "version"}, where)
-        skills = {
-            name: _decode(Locked, block, f"{where}: skills.{name}")
-            for name, block in _named(document, "skills", is_name, where)
-        }
+        _check_version(document, where)
+        _only(document, {"skills", "sources", "version"}, where, ": ")
         sources = {
             name: _decode(LockedSource, block, f"{where}: sources.{name}")
             for name, block in _named(document, "sources", is_alias, where)
         }
+        skills = {
+            name: _decode(Locked, block, f"{where}: skills.{name}")
+            for name, block in _named(document, "skills", is_name, where)
+        }
+        for name, entry in skills.items():
+            _check_origin(entry, sources, f"{where}: skills.{name}")
         return cls(skills, sources)
 
 
 _T = TypeVar("_T", Locked, LockedSource)
 
 
-def _refuse_conflict(data: bytes, where: str) -> None:
-    for number, line in enumerate(data.split(b"\n"), 1) if b"<<<<<<<" in data else ():
-        if line.startswith((b"<<<<<<<", b">>>>>>>")):
+def _json(data: bytes, where: str) -> object:
+    hint = "take it back out of version control, or delete it and install anew"
+    if not data.strip():
+        raise FormatError("the lock is empty", where=where, hint=hint)
+    try:
+        return strict_json(data, where, _CAP)
+    except FormatError as error:
+        if marker := _CONFLICT.search(data):
+            line = data.count(b"\n", 0, marker.start()) + 1
+            hint = "resolve the conflict in git, then run skillhub install"
             raise FormatError(
-                "the lock holds a merge conflict",
-                where=f"{where}:{number}",
-                hint="resolve the conflict in git, then run skillhub install",
-            )
+                "the lock holds a merge conflict", where=f"{where}:{line}", hint=hint
+            ) from error
+        raise
+
+
+def _check_version(document: Mapping[str, Any], where: str) -> None:
+    found = document.get("version")
+    if type(found) is not int or found != VERSION:  # JSON's true and 1.0 equal 1 in Python
+        is_newer = type(found) is int and found > VERSION
+        hint = "a newer skillhub wrote it; upgrade skillhub" if is_newer else None
+        message = f"expected lock format {VERSION}, found {quote(found) if 'version' in document else 'none'}"
+        raise FormatError(message, where=f"{where}: version", hint=hint)
+
+
+def _check_origin(entry: Locked, sources: Mapping[str, LockedSource], where: str) -> None:
+    """Refuse an entry that does not say in one way where its bytes come from."""
+    if entry.path is not None:
+        if entry.url is not None or entry.source != LOCAL:
+            message = f"expected what has a path to have the source {LOCAL!r} and no url"
+            raise FormatError(message, where=f"{where}.path")
+        return
+    for key in ("digest", "url", "version"):
+        if getattr(entry, key) is None:
+            message = "expected a path, or digest, url and version of a release"
+            raise FormatError(message, where=f"{where}.{key}")
+    if entry.source not in sources:
+        raise FormatError(f"{quote(entry.source)} is not in sources", where=f"{where}.source")
 
 
 def _block(entry: Locked | LockedSource) -> dict[str, Any]:
     values = ((f.name, getattr(entry, f.name)) for f in fields(entry))
-    return {name: value for name, value in values if value is not None and (name, value) != ("signed_by", ())}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in values
+        if value is not None and (name, value) != ("signed_by", ())
+    }
 
 
-def _only(block: Mapping[str, Any], known: set[str], where: str) -> None:
-    for key in block.keys() - known:
+def _only(block: Mapping[str, Any], known: set[str], where: str, joint: str = ".") -> None:
+    for key in sorted(block.keys() - known):
         raise FormatError(
-            f"unknown key {quote(key)}", where=where, hint="a newer skillhub may have written it"
+            f"unknown key {quote(key)}",
+            where=f"{where}{joint}{clean(key[:64])}",
+            hint="a newer skillhub may have written it",
         )
 
 
 def _named(
     document: Mapping[str, Any], key: str, is_good: Callable[[str], bool], where: str
 ) -> list[tuple[str, dict[str, Any]]]:
-    blocks = document.get(key)
+    """Return the blocks below ``key``, by name."""
+    if key not in document:
+        raise FormatError(f"the key {key!r} is missing", where=f"{where}: {key}")
+    blocks = document[key]
     if not isinstance(blocks, dict):
         raise FormatError(f"expected an object, found {quote(blocks)}", where=f"{where}: {key}")
     for name, block in blocks.items():
         if not is_good(name):
-            raise FormatError(f"{quote(name)} is no name", where=f"{where}: {key}")
+            raise FormatError(f"{quote(name)} is no name", where=f"{where}: {key}.{clean(name[:64])}")
         if not isinstance(block, dict):
             raise FormatError(f"expected an object, found {quote(block)}", where=f"{where}: {key}.{name}")
-    return list(blocks.items())
+    return sorted(blocks.items())
+
+
+def _wrong(expected: str, value: object) -> NoReturn:
+    raise FormatError(f"expected {expected}, found {quote(value)}")
 
 
 def _text(value: object) -> str:
-    if not isinstance(value, str) or not value or any(ord(char) < 32 for char in value):
-        raise ValueError(f"expected text, found {quote(value)}")
+    if not isinstance(value, str) or not value or clean(value) != value:
+        _wrong("text without hidden characters", value)
     return value
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise ValueError(f"expected a list of texts, found {quote(value)}")
-    return tuple(map(_text, value))
+    return tuple(map(_text, value)) if isinstance(value, list) else _wrong("a list of texts", value)
+
+
+def _signers(value: object) -> tuple[str, ...]:
+    # An empty list would be a second way to say unsigned.
+    return tuple(Signer.parse(text).spell() for text in _texts(value)) or _wrong("a signer", value)
 
 
 def _size(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"expected a number of bytes, found {quote(value)}")
-    return value
+    # Not isinstance: true is an int to Python.
+    return value if type(value) is int and value >= 0 else _wrong("a number of bytes", value)
+
+
+def _url(value: object) -> str:
+    text = _text(value)
+    # The lock is committed: no secret may get into it.
+    return _wrong("a URL without user and password", value) if _AUTHORITY_WITH_USER.match(text) else text
+
+
+def _path(value: object) -> str:
+    text = _text(value)
+    if text.startswith("~") or ".." in re.split(r"[/\\]", text):
+        _wrong("a path below the project, or an absolute one", value)
+    return text
+
+
+def _kind(value: object) -> str:
+    return "registry" if value == "registry" else _wrong("registry", value)
 
 
 _FIELDS: dict[str, Any] = {
-    **dict.fromkeys(("source", "version", "url", "path", "kind"), _text),
-    **dict.fromkeys(("capabilities", "requires", "signed_by"), _texts),
+    **dict.fromkeys(("source", "version"), _text),
+    **dict.fromkeys(("capabilities", "requires"), _texts),
     **dict.fromkeys(("tree", "digest", "root"), Digest.parse),
+    "kind": _kind,
+    "path": _path,
+    "signed_by": _signers,
     "size": _size,
+    "url": _url,
 }
+# What a file must have beyond what the values cannot do without; null is never written for an absent key.
+_NEEDED = {Locked: {"capabilities", "requires"}, LockedSource: {"root"}}
 
 
 def _decode(kind: type[_T], block: Mapping[str, Any], where: str) -> _T:
@@ -167,11 +245,11 @@ def _decode(kind: type[_T], block: Mapping[str, Any], where: str) -> _T:
     values = {}
     for f in known:
         if f.name not in block:
-            if f.default is MISSING:
-                raise FormatError(f"the key {f.name!r} is missing", where=where)
+            if f.default is MISSING or f.name in _NEEDED[kind]:
+                raise FormatError(f"the key {f.name!r} is missing", where=f"{where}.{f.name}")
             continue
         try:
             values[f.name] = _FIELDS[f.name](block[f.name])
-        except (ValueError, FormatError) as error:
-            raise FormatError(str(error), where=f"{where}.{f.name}") from error
+        except FormatError as error:
+            raise FormatError(error.message, where=f"{where}.{f.name}") from error
     return kind(**values)

@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 
 from skillhub.errors import FormatError
 from skillhub.model.digest import Digest
-from skillhub.model.text import quote
+from skillhub.model.text import clean, quote
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,11 +32,16 @@ class Signer:
         """Return the signer that ``text`` spells.
 
         Raises:
-            FormatError: it is not of the form.
+            FormatError: it is not of the form, or its identity holds what nobody can see.
         """
         kind, _, rest = text.partition(":")
         fingerprint, identity = rest[:71], rest[72:]
-        if kind not in ("key", "certificate") or rest[71:72] != ":" or not identity:
+        if (
+            kind not in ("key", "certificate")
+            or rest[71:72] != ":"
+            or not identity
+            or clean(identity) != identity
+        ):
             raise FormatError(f"expected <kind>:<fingerprint>:<identity>, found {quote(text)}")
         return cls(cast("Literal['key', 'certificate']", kind), Digest.parse(fingerprint), identity)
 

@@ -11,7 +11,9 @@ NAME_MAX = 64
 # Zl and Zp line separators: none of them may reach a terminal or a path.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 # Characters of visible categories that nonetheless draw nothing: fillers, variation selectors.
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+_BLANK = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U00016fe4\U0001d159"
+)
 
 
 def is_name(text: str) -> bool:
@@ -34,10 +36,18 @@ def clean(text: str) -> str:
 
 def quote(value: object, limit: int = 120) -> str:
     """Return ``value`` in quotes for an error message: hidden characters as escapes, cut at ``limit``."""
-    text = value if isinstance(value, str) else repr(value)
+    text = value if isinstance(value, str) else _spell(value)
     cut = text[:limit]
     shown = "".join(_escape(char) if is_hidden(char) or char in "'\\" else char for char in cut)
     return f"'{shown}{'…' if len(text) > limit else ''}'"
+
+
+def _spell(value: object) -> str:
+    try:
+        return repr(value)
+    except (RecursionError, ValueError):
+        # Lists nested as deep as a parser goes; an integer too long to be written out.
+        return f"<{type(value).__name__}>"
 
 
 def _escape(char: str) -> str:

@@ -1,0 +1,220 @@
+"""The lock beyond the files of ``lockfiles/``: properties, real merges, and what is never written."""
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillhub.errors import FormatError, SkillhubError
+from skillhub.model.digest import Digest
+from skillhub.model.lock import LOCAL, Lock, Locked, LockedSource
+from skillhub.model.ref import RESERVED_ALIASES
+from skillhub.model.text import clean
+
+TREE = Digest.of(b"tree")
+SOURCE = LockedSource(kind="registry", url="https://skills.example", root=Digest.of(b"root"))
+RELEASED = Locked(
+    source="github",
+    tree=TREE,
+    size=5,
+    version="1.0.0",
+    url="https://skills.example/a.zip",
+    digest=Digest.of(b"artifact"),
+)
+ON_DISK = Locked(source=LOCAL, tree=TREE, size=5, path="skills/deploy")
+
+names = st.from_regex(r"[a-z0-9]{1,6}(-[a-z0-9]{1,4}){0,2}", fullmatch=True)
+texts = st.text(min_size=1, max_size=12).map(clean).filter(bool)
+digests = st.binary(max_size=4).map(Digest.of)
+signers = st.builds("{}:{}:{}".format, st.sampled_from(["key", "certificate"]), digests, texts)
+common = {
+    "tree": digests,
+    "size": st.integers(0, 1 << 40),
+    "capabilities": st.lists(texts, max_size=3).map(tuple),
+    "requires": st.lists(texts, max_size=3).map(tuple),
+    "signed_by": st.lists(signers, max_size=2).map(tuple),
+}
+paths = texts.filter(lambda text: not text.startswith("~") and ".." not in text)
+local_entries = st.builds(
+    Locked, source=st.just(LOCAL), path=paths, version=st.none() | texts, digest=st.none() | digests, **common
+)
+
+
+@st.composite
+def locks(draw):
+    aliases = names.filter(lambda name: name not in RESERVED_ALIASES)
+    urls = texts.filter(lambda text: "@" not in text)
+    source = st.builds(LockedSource, kind=st.just("registry"), url=urls, root=digests)
+    sources = draw(st.dictionaries(aliases, source, min_size=1, max_size=3))
+    released = st.builds(
+        Locked, source=st.sampled_from(sorted(sources)), url=urls, digest=digests, version=texts, **common
+    )
+    return Lock(draw(st.dictionaries(names, released | local_entries, max_size=4)), sources)
+
+
+@given(locks())
+def test_what_is_written_is_read_back(lock):
+    data = lock.dump()
+    assert Lock.parse(data) == lock
+    assert Lock.parse(data).dump() == data
+
+
+@given(locks(), st.randoms(use_true_random=False))
+def test_written_the_same_whatever_the_order(lock, random):
+    def shuffled(mapping):
+        items = list(mapping.items())
+        random.shuffle(items)
+        return dict(items)
+
+    again = Lock(shuffled(lock.skills), shuffled(lock.sources))
+    assert again.dump() == lock.dump()
+    by_hand = json.dumps(shuffled(json.loads(lock.dump())), indent="\t").replace("\n", "\r\n").encode()
+    assert Lock.parse(by_hand).dump() == lock.dump()
+    assert list(Lock.parse(by_hand).skills) == sorted(lock.skills)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_at_all(data):
+    with contextlib.suppress(SkillhubError):
+        Lock.parse(data)
+
+
+GOOD = Lock({"gh-fix-ci": RELEASED, "deploy": ON_DISK}, {"github": SOURCE}).dump()
+
+
+@given(st.integers(0, len(GOOD) - 1), st.binary(max_size=3), st.integers(0, 3))
+def test_any_damage_at_all(at, put, cut):
+    with contextlib.suppress(SkillhubError):
+        lock = Lock.parse(GOOD[:at] + put + GOOD[at + cut :])
+        assert Lock.parse(lock.dump()) == lock
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+_PLACES = [
+    (*above, key)
+    for above, block in [
+        ((), json.loads(GOOD)),
+        (("skills", "gh-fix-ci"), json.loads(GOOD)["skills"]["gh-fix-ci"]),
+        (("skills", "deploy"), json.loads(GOOD)["skills"]["deploy"]),
+        (("sources", "github"), json.loads(GOOD)["sources"]["github"]),
+    ]
+    for key in (*block, "new")
+]
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(_PLACES), values)
+def test_any_value_at_any_key(place, value):
+    document = json.loads(GOOD)
+    block = document
+    for key in place[:-1]:
+        block = block[key]
+    block[place[-1]] = value
+    try:
+        Lock.parse(json.dumps(document).encode())
+    except FormatError as error:
+        assert error.where.startswith("skillhub.lock: ")
+        assert error.where.isprintable()
+
+
+def test_attack_lists_as_deep_as_the_parser_goes():
+    """Somewhere near the limit the value is parsed and is then too deep to be shown."""
+    for depth in range(900, 1001):
+        data = GOOD.replace(b'"size": 5', b'"size": ' + b"[" * depth + b"]" * depth, 1)
+        with pytest.raises(FormatError):
+            Lock.parse(data)
+
+
+def test_attack_larger_than_any_lock():
+    with pytest.raises(FormatError, match="expected at most"):
+        Lock.parse(b" " + b"[" * (64 * 1024 * 1024))
+
+
+@pytest.mark.parametrize(
+    ("entry", "place"),
+    [
+        (replace(ON_DISK, path="skills/\x1b[2J"), "skills.deploy.path"),
+        (replace(ON_DISK, path="caf\udce9"), "skills.deploy.path"),
+        (replace(ON_DISK, path="../deploy"), "skills.deploy.path"),
+        (replace(ON_DISK, signed_by=("somebody",)), "skills.deploy.signed_by"),
+        (replace(ON_DISK, version="1\n2"), "skills.deploy.version"),
+        (replace(ON_DISK, size=-1), "skills.deploy.size"),
+        (replace(ON_DISK, path=None), "skills.deploy.digest"),
+        (replace(RELEASED, url="https://me:secret@skills.example/a"), "skills.deploy.url"),
+        (replace(RELEASED, source="acme"), "skills.deploy.source"),
+    ],
+)
+def test_what_could_not_be_read_back_is_not_written(entry, place):
+    with pytest.raises(FormatError) as caught:
+        Lock({"deploy": entry}, {"github": SOURCE}).dump()
+    assert caught.value.where == f"skillhub.lock: {place}"
+
+
+def test_a_password_in_a_source_is_not_written():
+    with pytest.raises(FormatError) as caught:
+        Lock({}, {"github": replace(SOURCE, url="https://me:secret@skills.example")}).dump()
+    assert caught.value.where == "skillhub.lock: sources.github.url"
+
+
+def merge(tmp_path, ours, base, theirs):
+    files = []
+    for name, lock in (("ours", ours), ("base", base), ("theirs", theirs)):
+        file = tmp_path / name
+        file.write_bytes(lock.dump())
+        files.append(str(file))
+    done = subprocess.run(["git", "merge-file", "-p", *files], capture_output=True, check=False)
+    return done.returncode, done.stdout
+
+
+def with_skills(*added):
+    entries = {name: replace(RELEASED, tree=Digest.of(name.encode())) for name in added}
+    return Lock(entries, {"github": SOURCE})
+
+
+def test_two_branches_that_add_a_skill_each_merge_as_text(tmp_path):
+    conflicts, merged = merge(
+        tmp_path,
+        with_skills("alpha", "golf", "mike", "tango"),
+        with_skills("golf", "mike", "tango"),
+        with_skills("golf", "mike", "papa", "tango"),
+    )
+    assert conflicts == 0
+    assert merged == with_skills("alpha", "golf", "mike", "papa", "tango").dump()
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [(("aa", "golf"), ("golf", "zz")), (("golf", "yy"), ("golf", "zz")), (("ff", "golf"), ("fg", "golf"))],
+)
+def test_a_merge_gives_the_sum_or_a_conflict_that_is_refused(tmp_path, ours, theirs):
+    conflicts, merged = merge(tmp_path, with_skills(*ours), with_skills("golf"), with_skills(*theirs))
+    if conflicts:
+        with pytest.raises(FormatError, match="merge conflict"):
+            Lock.parse(merged)
+    else:
+        assert set(Lock.parse(merged).skills) == {*ours, *theirs}
+
+
+def test_a_thousand_skills_are_read_in_milliseconds():
+    data = with_skills(*(f"skill-{number}" for number in range(1000))).dump()
+    start = time.process_time()
+    Lock.parse(data)
+    assert (
+        time.process_time() - start < 1.0
+    )  # some 20 ms; a machine may be busy, a square law is 50 times that
+
+
+def test_reading_a_lock_loads_nothing_heavy():
+    code = "import sys, skillhub.model.lock; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not {"pydantic", "yaml", "semantic_version", "cryptography", "httpx"} & set(loaded.split())

@@ -1,0 +1,68 @@
+"""The files in ``lockfiles/``: what a reader of another language can hold its own decoder against."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from skillhub.errors import FormatError
+from skillhub.model.lock import Lock
+
+HERE = Path(__file__).parents[1] / "lockfiles"
+VALID = sorted((HERE / "valid").glob("*.lock"))
+REFUSED = json.loads((HERE / "refused.json").read_bytes())
+SCHEMA = json.loads((HERE / "skillhub.lock.schema.json").read_bytes())
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+def test_the_schema_is_one():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("file", VALID, ids=lambda file: file.stem)
+def test_valid_is_read_and_written_byte_for_byte(file):
+    data = file.read_bytes()
+    lock = Lock.parse(data)
+    assert lock.dump() == data
+    assert Lock.parse(lock.dump()) == lock
+    VALIDATOR.validate(json.loads(data))
+
+
+@pytest.mark.parametrize("row", REFUSED, ids=lambda row: row["file"])
+def test_refused_says_where(row):
+    data = (HERE / "refused" / row["file"]).read_bytes()
+    with pytest.raises(FormatError) as caught:
+        Lock.parse(data)
+    error = caught.value
+    assert (error.code, error.exit_code, error.where) == (row["code"], row["exit"], row["where"])
+    assert "Error(" not in error.message
+    assert error.message.isprintable(), "what was found is shown escaped"
+    assert error.where.isprintable()
+
+
+@pytest.mark.parametrize("row", [r for r in REFUSED if r["schema"]], ids=lambda row: row["file"])
+def test_what_a_schema_can_refuse_it_does(row):
+    document = json.loads((HERE / "refused" / row["file"]).read_bytes())
+    assert not VALIDATOR.is_valid(document)
+
+
+def test_every_file_is_in_the_tables():
+    table = {row["file"] for row in REFUSED}
+    assert table == {file.name for file in (HERE / "refused").iterdir()}
+    readme = (HERE / "README.md").read_text(encoding="utf-8")
+    for file in (*VALID, *(HERE / "refused").iterdir()):
+        assert f"| `{file.parent.name}/{file.name}` |" in readme
+    assert readme.count("| `") == len(VALID) + len(REFUSED)
+
+
+def test_a_newer_format_is_refused_by_name():
+    with pytest.raises(FormatError, match="expected lock format 1, found '2'") as caught:
+        Lock.parse((HERE / "refused" / "version-newer.lock").read_bytes())
+    assert caught.value.hint == "a newer skillhub wrote it; upgrade skillhub"
+
+
+@pytest.mark.parametrize("file", sorted((HERE / "refused").glob("conflict*")), ids=lambda file: file.stem)
+def test_a_merge_conflict_is_called_one(file):
+    with pytest.raises(FormatError, match="merge conflict"):
+        Lock.parse(file.read_bytes())
