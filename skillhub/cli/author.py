@@ -88,12 +88,13 @@ def pack(
     """
     from skillhub.flows.author import pack_skill
 
-    packed = pack_skill(path, output, form, now())
+    packed = pack_skill(path, output, form, now(), dry_run=common.dry_run)
     if common.json:
         record = {"path": packed.path, "digest": packed.digest, "tree": packed.tree, "size": packed.size}
         common.terminal.json(record)
     else:
-        common.terminal.out(f"{packed.path}: {packed.size} bytes, {packed.digest}", "green")
+        done = "would write " if common.dry_run else ""
+        common.terminal.out(f"{done}{packed.path}: {packed.size} bytes, {packed.digest}", "green")
     return 0
 
 
@@ -103,22 +104,30 @@ def sign(
     key: Annotated[
         str, typer.Option("--key", metavar="NAME|FILE", help="A key of yours, or a PEM file.")
     ] = "default",
+    chain: Annotated[
+        str | None,
+        typer.Option("--chain", metavar="FILE", help="The key's certificate, then its issuers, PEM."),
+    ] = None,
 ) -> int:
     """Sign a skill: write skill.oms.sig into its folder, and nothing else.
 
     Example: skillhub sign ./my-skill --key default
     """
+    from skillhub.cli.pem import read_pem
     from skillhub.flows.author import sign_skill
+    from skillhub.trust import x509
     from skillhub.world.keys import Keys
 
-    keys = Keys(common.home)
+    keys, certificates = Keys(common.home), x509.load(read_pem(chain)) if chain else ()
     private = with_passphrase(f"passphrase of {key}", common, lambda given: keys.load(key, given))
-    signed = sign_skill(path, private)
+    signed = sign_skill(path, private, certificates, now(), dry_run=common.dry_run)
     if common.json:
         record = {"path": signed.path, "tree": signed.tree, "fingerprint": signed.fingerprint}
-        common.terminal.json(record)
+        common.terminal.json({**record, "identity": signed.identity})
     else:
-        common.terminal.out(f"{signed.path} is signed by the key {signed.fingerprint}", "green")
+        done = "would be" if common.dry_run else "is"
+        who = f" of {signed.identity}" if signed.identity else ""
+        common.terminal.out(f"{signed.path} {done} signed by the key {signed.fingerprint}{who}", "green")
     return 0
 
 

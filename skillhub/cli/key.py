@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from skillhub.cli.common import Common, command
-from skillhub.cli.passphrase import new_passphrase
+from skillhub.cli.passphrase import new_passphrase, with_passphrase
 from skillhub.cli.table import COMMANDS
 
 if TYPE_CHECKING:
@@ -32,13 +32,19 @@ def new(
     """
     from skillhub.world.keys import Keys
 
-    key = Keys(common.home).new(name, kind, new_passphrase(f"key {name}", common))
+    keys = Keys(common.home)
+    if common.dry_run:
+        keys.free(name)
+        if common.json:
+            common.terminal.json({"name": name, "kind": kind, "fingerprint": None})
+        else:
+            common.terminal.out(f"would make the key {name}: {kind}")
+        return 0
+    key = keys.new(name, kind, new_passphrase(f"key {name}", common))
     if common.json:
         common.terminal.json(_json(key))
     else:
-        common.terminal.out(f"{key.name}: {key.kind} {key.fingerprint}", "green")
-        common.terminal.out(f"  private, for you alone: {key.path}")
-        common.terminal.out(f"  public, to give away:   {key.public_path}")
+        _draw(key, common)
     return 0
 
 
@@ -53,9 +59,68 @@ def list_(common: Common) -> int:
     if common.json:
         common.terminal.json({"keys": [_json(key) for key in keys]})
     else:
-        rows = [(key.name, key.kind, key.fingerprint, key.public_path) for key in keys]
-        common.terminal.table(("NAME", "KIND", "FINGERPRINT", "PUBLIC KEY"), rows)
+        for key in keys:
+            common.terminal.out(f"{key.name}: {key.kind}", "bold")
+            common.terminal.out(f"  {key.fingerprint}")
+            common.terminal.out(f"  public, to give away: {key.public_path}")
+        if not keys:
+            common.terminal.say("no keys yet; to make one: skillhub key new")
     return 0
+
+
+def show(
+    common: Common,
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Which of your keys.")] = "default",
+) -> int:
+    """Show a key: its fingerprint, its files, and its public half to give away.
+
+    Example: skillhub key show default
+    """
+    from skillhub.cli.pem import read_pem
+    from skillhub.world.keys import Keys
+
+    key = Keys(common.home).get(name)
+    pem = read_pem(key.public_path).decode("ascii", "replace")
+    if common.json:
+        common.terminal.json({**_json(key), "public_key": pem})
+    else:
+        _draw(key, common)
+        for line in pem.splitlines():
+            common.terminal.out(line)
+    return 0
+
+
+def import_(
+    common: Common,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A private key, PEM, encrypted or not.")],
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What you will call it.")] = "default",
+) -> int:
+    """Take over a private key from elsewhere; the file is left as it is.
+
+    It is kept under the passphrase that is given for it, as with key new.
+
+    Example: skillhub key import ./release.pem --name release
+    """
+    from skillhub.world.keys import Keys, read_key
+
+    keys = Keys(common.home)
+    keys.free(name)
+    private = with_passphrase(f"passphrase of {file}", common, lambda given: read_key(file, given))
+    if common.dry_run:
+        common.terminal.json(None) if common.json else common.terminal.out(f"would make the key {name}")
+        return 0
+    key = keys.add(name, private, new_passphrase(f"key {name}", common))
+    if common.json:
+        common.terminal.json(_json(key))
+    else:
+        _draw(key, common)
+    return 0
+
+
+def _draw(key: Key, common: Common) -> None:
+    common.terminal.out(f"{key.name}: {key.kind} {key.fingerprint}", "green")
+    common.terminal.out(f"  private, for you alone: {key.path}")
+    common.terminal.out(f"  public, to give away:   {key.public_path}")
 
 
 def _json(key: Key) -> dict[str, str]:
@@ -73,4 +138,6 @@ def register(app: typer.Typer, name: str) -> None:
     group = typer.Typer(help=COMMANDS[name].help, no_args_is_help=True, rich_markup_mode=None)
     group.command("new")(command(new))
     group.command("list")(command(list_))
+    group.command("show")(command(show))
+    group.command("import")(command(import_))
     app.add_typer(group, name=name)

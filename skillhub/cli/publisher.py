@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from skillhub.cli.common import Common, Run, command
 from skillhub.cli.table import COMMANDS
-from skillhub.errors import NotFound, UsageError
+from skillhub.errors import UsageError
 
 if TYPE_CHECKING:
     from skillhub.world.publishers import Trusted
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What you call the publisher.")]
-_PEM_CAP = 1 << 16
 
 
 def list_(common: Common) -> int:
@@ -27,12 +25,12 @@ def list_(common: Common) -> int:
     if common.json:
         common.terminal.json({"publishers": rows})
         return 0
-    cells = [
-        (row["name"], each["kind"], each["fingerprint"], ", ".join(row["sources"]) or "every source")
-        for row in rows
-        for each in row["signers"]
-    ]
-    common.terminal.table(("NAME", "KIND", "FINGERPRINT", "FOR"), cells)
+    for row in rows:
+        common.terminal.out(f"{row['name']}: for {', '.join(row['sources']) or 'every source'}", "bold")
+        for each in row["signers"]:
+            common.terminal.out(f"  {each['kind']} {each['fingerprint']}")
+    if not rows:
+        common.terminal.say("nobody yet; to trust somebody: skillhub publisher trust NAME --key FILE")
     return 0
 
 
@@ -52,22 +50,25 @@ def trust(
 
     Example: skillhub publisher trust acme --key acme.pub.pem
     """
+    from skillhub.cli.pem import read_pem
     from skillhub.trust import x509
     from skillhub.trust.keys import PublicKey
     from skillhub.world.publishers import Trusted
 
     if (key is None) == (certificate is None):
         raise UsageError("expected one of --key FILE and --certificate FILE")
-    keys = (PublicKey.load(_read(key)).pem.decode(),) if key else ()
-    roots = tuple(each.pem.decode() for each in x509.load(_read(certificate))) if certificate else ()
+    keys = (PublicKey.load(read_pem(key)).pem.decode(),) if key else ()
+    roots = tuple(each.pem.decode() for each in x509.load(read_pem(certificate))) if certificate else ()
     for alias in source or ():
         common.sources.get(alias)
-    trusted = common.publishers.trust(Trusted(name, keys, roots, tuple(source or ())))
+    added = Trusted(name, keys, roots, tuple(source or ()))
+    trusted = added if common.dry_run else common.publishers.trust(added)
     if common.json:
         common.terminal.json(_json(trusted))
     else:
         for each in _json(trusted)["signers"]:
-            common.terminal.out(f"{name} may sign with the {each['kind']} {each['fingerprint']}", "green")
+            may = "might" if common.dry_run else "may"
+            common.terminal.out(f"{name} {may} sign with the {each['kind']} {each['fingerprint']}", "green")
     return 0
 
 
@@ -76,11 +77,14 @@ def remove(common: Common, name: Name) -> int:
 
     Example: skillhub publisher remove acme
     """
-    gone = common.publishers.remove(name)
+    if common.dry_run and name in common.publishers.all():
+        gone = common.publishers.all()[name]
+    else:
+        gone = common.publishers.remove(name)
     if common.json:
         common.terminal.json(_json(gone))
     else:
-        common.terminal.out(f"{gone.name} is no longer trusted")
+        common.terminal.out(f"{gone.name} {'would be' if common.dry_run else 'is'} no longer trusted")
     return 0
 
 
@@ -95,15 +99,6 @@ def _json(one: Trusted) -> dict[str, Any]:
         for each in x509.load(pem.encode())
     ]
     return {"name": one.name, "signers": signers, "sources": list(one.sources)}
-
-
-def _read(path: str) -> bytes:
-    from skillhub.world import files
-
-    data = files.read(os.path.realpath(path), _PEM_CAP)
-    if data is None:
-        raise NotFound("there is no such file", where=path)
-    return data
 
 
 _COMMANDS: dict[str, Run] = {"list": list_, "trust": trust, "remove": remove}

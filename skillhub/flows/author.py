@@ -13,10 +13,11 @@ from skillhub.model.digest import Digest
 from skillhub.model.finding import Issue
 from skillhub.model.manifest import Manifest, problems
 from skillhub.model.text import quote
-from skillhub.model.tree import SIGNATURE, Tree
+from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust import oms
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.publishers import judge
+from skillhub.trust.publishers import Publisher, judge
+from skillhub.trust.x509 import Certificate
 from skillhub.world import files
 from skillhub.world.local import read_local
 from skillhub.world.publishers import Publishers
@@ -114,7 +115,7 @@ class Packed:
     size: int
 
 
-def pack_skill(path: str, output: str | None, kind: Kind, now: datetime) -> Packed:
+def pack_skill(path: str, output: str | None, kind: Kind, now: datetime, *, dry_run: bool = False) -> Packed:
     """Write the skill at ``path`` as an archive, the same bytes each time, and what a signature ignores left out.
 
     Args:
@@ -122,6 +123,7 @@ def pack_skill(path: str, output: str | None, kind: Kind, now: datetime) -> Pack
         output: The file to write, or a folder for it; None is the working folder.
         kind: The form.
         now: The time that certificates are judged by.
+        dry_run: Write nothing.
 
     Raises:
         FormatError: it is no skill.
@@ -136,26 +138,39 @@ def pack_skill(path: str, output: str | None, kind: Kind, now: datetime) -> Pack
     if os.path.isdir(target):
         target = os.path.join(target, f"{manifest.name}{version}.{kind}")
     data = pack(tree, kind)
-    files.write_atomic(os.path.abspath(target), data)
+    if not dry_run:
+        files.write_atomic(os.path.abspath(target), data)
     return Packed(target, Digest.of(data), tree.digest, len(data))
 
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A skill that was signed."""
+    """A skill that was signed; ``identity`` is the subject of the certificate, if one goes with the key."""
 
     path: str
     tree: Digest
     fingerprint: Digest
+    identity: str | None = None
 
 
-def sign_skill(path: str, key: PrivateKey) -> Signed:
-    """Write ``skill.oms.sig`` into the skill's folder and touch nothing else.
+def sign_skill(
+    path: str, key: PrivateKey, chain: tuple[Certificate, ...], now: datetime, *, dry_run: bool = False
+) -> Signed:
+    """Write ``skill.oms.sig`` into the skill's folder and touch nothing else, nothing at all in a dry run.
+
+    No signature is written that this program would not accept.
+
+    Args:
+        path: The skill's folder.
+        key: What signs.
+        chain: The certificate of ``key``, then its issuers; empty to sign with the bare key.
+        now: The time that the certificates must be valid at.
+        dry_run: Write nothing.
 
     Raises:
-        UsageError: it is no folder.
+        UsageError: it is no folder, or the first certificate is another key's.
         FormatError: it is no skill as the specification has it.
-        SecurityError: it holds what no skill may hold.
+        SecurityError: it holds what no skill may hold, or the chain is unsound or past its time.
         StateError: the disk refuses.
     """
     folder = os.path.expanduser(path)
@@ -163,15 +178,18 @@ def sign_skill(path: str, key: PrivateKey) -> Signed:
         raise UsageError(f"{quote(path)} is no folder", hint="sign the folder, then pack it")
     unpacked, _ = read_local(path)
     manifest = Manifest.read(unpacked.tree, strict=True)
-    bundle = oms.sign(unpacked.tree, manifest.name, key)
-    files.write_atomic(os.path.join(os.path.abspath(folder), SIGNATURE), bundle)
-    return Signed(path, _signed_tree(path, key), key.public.fingerprint)
+    bundle = oms.sign(unpacked.tree, manifest.name, key, chain)
+    signed = Tree({**unpacked.tree, SIGNATURE: File(bundle)})
+    tree = judge(signed, [Publisher(manifest.name, keys=(key.public,))], None, now).tree
+    if not dry_run:
+        files.write_atomic(os.path.join(os.path.abspath(folder), SIGNATURE), bundle)
+        _read_back(path, key, tree.digest)
+    return Signed(path, tree.digest, key.public.fingerprint, chain[0].subject if chain else None)
 
 
-def _signed_tree(path: str, key: PrivateKey) -> Digest:
-    """Read back what lies there now, and prove that it is what was signed."""
+def _read_back(path: str, key: PrivateKey, tree: Digest) -> None:
+    """Prove that what lies there now is what was signed."""
     envelope = oms.read(read_local(path)[0].tree)
-    if envelope is None:
-        raise StateError("the signature is gone again", where=path)
+    if envelope is None or envelope.tree.digest != tree:
+        raise StateError("the skill was changed while it was signed; sign it again", where=path)
     envelope.prove(key.public)
-    return envelope.tree.digest

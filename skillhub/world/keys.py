@@ -13,6 +13,7 @@ from skillhub.world import files
 from skillhub.world.home import Home
 
 _CAP = 1 << 16
+_HINT = "skillhub key list shows yours; key new makes one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +40,33 @@ class Keys:
             UsageError: the name is none, or is taken.
             StateError: the disk refuses.
         """
+        return self.add(name, PrivateKey.generate(kind), passphrase)
+
+    def add(self, name: str, key: PrivateKey, passphrase: bytes | None) -> Key:
+        """Keep a key from elsewhere, its public half beside it; never over another.
+
+        Raises:
+            UsageError: the name is none, or is taken.
+            StateError: the disk refuses.
+        """
+        self.free(name)
+        files.write_atomic(self._public(name), key.public.pem, mode=0o644)
+        files.write_atomic(self._private(name), key.pem(passphrase), mode=0o600)
+        return self._describe(name, key.public)
+
+    def free(self, name: str) -> None:
+        """Check that a key could be made under this name.
+
+        Raises:
+            UsageError: the name is none, or is taken.
+        """
         if not is_name(name):
             raise UsageError(
                 f"{quote(name)} cannot name a key", hint="lowercase letters, digits, single hyphens"
             )
-        if os.path.lexists(self._private(name)):
-            raise UsageError(f"there is a key {name} already", where=self._private(name))
-        key = PrivateKey.generate(kind)
-        files.write_atomic(self._public(name), key.public.pem, mode=0o644)
-        files.write_atomic(self._private(name), key.pem(passphrase), mode=0o600)
-        return self._describe(name, key.public)
+        for path in (self._private(name), self._public(name)):
+            if os.path.lexists(path):
+                raise UsageError(f"there is a key {name} already", where=path)
 
     def all(self) -> list[Key]:
         """Return every key by name; nothing private is read."""
@@ -56,7 +74,18 @@ class Keys:
             return []
         ends = ".pub.pem"
         names = sorted(file[: -len(ends)] for file in os.listdir(self._folder) if file.endswith(ends))
-        return [self._describe(name, PublicKey.load(_read(self._public(name)))) for name in names]
+        return [self.get(name) for name in names]
+
+    def get(self, name: str) -> Key:
+        """Return the key of that name; nothing private is read.
+
+        Raises:
+            NotFound: there is none.
+            FormatError: its public half is no key.
+        """
+        if not is_name(name):
+            raise NotFound(f"{quote(name)} names no key", hint=_HINT)
+        return self._describe(name, PublicKey.load(_read(self._public(name))))
 
     def load(self, name_or_file: str, passphrase: bytes | None) -> PrivateKey:
         """Return the private key of that name, or in that PEM file.
@@ -67,12 +96,7 @@ class Keys:
             PassphraseNeeded: it is encrypted and there is none.
         """
         is_known = is_name(name_or_file) and os.path.lexists(self._private(name_or_file))
-        path = self._private(name_or_file) if is_known else os.path.abspath(os.path.expanduser(name_or_file))
-        data = _read(path)
-        is_encrypted = b"ENCRYPTED" in data
-        if is_encrypted and passphrase is None:
-            raise PassphraseNeeded("the key has a passphrase, and none was given", where=path)
-        return PrivateKey.load(data, passphrase if is_encrypted else None)
+        return read_key(self._private(name_or_file) if is_known else name_or_file, passphrase)
 
     def _describe(self, name: str, key: PublicKey) -> Key:
         return Key(name, key.kind, key.fingerprint, self._private(name), self._public(name))
@@ -84,10 +108,24 @@ class Keys:
         return os.path.join(self._folder, f"{name}.pub.pem")
 
 
+def read_key(path: str, passphrase: bytes | None) -> PrivateKey:
+    """Return the private key in a PEM file: PKCS #8 or an older form, encrypted or not.
+
+    Raises:
+        NotFound: there is no such file.
+        FormatError: it is no key that may sign, or has another passphrase.
+        PassphraseNeeded: it is encrypted and there is none.
+    """
+    path = os.path.abspath(os.path.expanduser(path))
+    data = _read(path)
+    is_encrypted = b"ENCRYPTED" in data
+    if is_encrypted and passphrase is None:
+        raise PassphraseNeeded("the key has a passphrase, and none was given", where=path)
+    return PrivateKey.load(data, passphrase if is_encrypted else None)
+
+
 def _read(path: str) -> bytes:
     data = files.read(path, _CAP)
     if data is None:
-        raise NotFound(
-            "there is no such key", where=path, hint="skillhub key list shows yours; key new makes one"
-        )
+        raise NotFound("there is no such key", where=path, hint=_HINT)
     return data

@@ -19,6 +19,7 @@ from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust import oms, x509
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.publishers import Publisher, judge
+from tests.support.cli import Shell
 
 pytestmark = pytest.mark.interop
 NOW = datetime.now(UTC)
@@ -106,6 +107,17 @@ def test_reference_verifies_what_we_sign_with_a_certificate(reference, tmp_path)
     write_keys(tmp_path)
     made = tuple(x509.parse(der) for der in CHAIN)
     write(tmp_path, with_signature(SKILL, oms.sign(SKILL, "skill", leaf_key(), made)))
+    assert reference("verify", *BY_CERTIFICATE)
+
+
+def test_reference_verifies_what_the_program_signs_with_an_imported_key_and_its_chain(reference, tmp_path):
+    write_keys(tmp_path, leaf_key())
+    write(tmp_path, SKILL)
+    (tmp_path / "chain.pem").write_bytes(b"".join(x509.parse(der).pem for der in CHAIN[:2]))
+    shell = Shell(tmp_path)
+    assert shell.run("key", "import", tmp_path / "key.pem", "--name", "release").status == 0
+    done = shell.run("sign", tmp_path / "skill", "--key", "release", "--chain", tmp_path / "chain.pem")
+    assert done.status == 0, done.err
     assert reference("verify", *BY_CERTIFICATE)
 
 
