@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from skillhub.cli.terminal import Terminal
-from skillhub.model.question import NO, NOT_BY_YES, UNANSWERED, YES, Answer, Question
+from skillhub.model.question import NEEDS, NO, NOT_BY_YES, UNANSWERED, YES, Answer, Question
+from skillhub.model.text import clean
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,10 @@ class Person:
     flags: Flags
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
-        """Show every question with its facts, and ask one by one; ``a`` is a yes to all of that kind."""
+        """Show every question with its facts, and ask one by one; ``a`` is a yes to all of that kind.
+
+        A no that refuses the whole command is the last: what else was to be asked stays unanswered.
+        """
         to_all: set[str] = set()
         answers: list[Answer] = []
         for question in questions:
@@ -46,23 +50,24 @@ class Person:
                 continue
             self._show(question)
             if question.kind in to_all:
-                self.terminal.say("  yes, as said before", "dim")
+                self.terminal.prose("yes, as said before", sys.stderr, 2, "dim")
                 answers.append(YES)
                 continue
             answers.append(self._ask(question, to_all))
-        return answers
+            if answers[-1] == NO and question.kind not in NEEDS:
+                break
+        return answers + [UNANSWERED] * (len(questions) - len(answers))
 
     def _show(self, question: Question) -> None:
-        self.terminal.say("")
-        self.terminal.say(question.message, "bold")
+        self.terminal.prose("", sys.stderr)
+        self.terminal.prose(question.message, sys.stderr, tone="bold")
         for line in question.details:
-            self.terminal.say(f"  {line}")
+            self.terminal.prose(line, sys.stderr, 2)
 
     def _ask(self, question: Question, to_all: set[str]) -> Answer:
         if question.kind == "env":
-            value = getpass.getpass(
-                f"  value of {question.subject} (not shown, empty for none): ", sys.stderr
-            )
+            prompt = f"  value of {clean(question.subject)} (not shown, empty for none): "
+            value = getpass.getpass(prompt, sys.stderr)
             return Answer("yes", value) if value else UNANSWERED
         sys.stderr.write("  [y]es, [a]ll of this kind, [N]o: ")
         sys.stderr.flush()
@@ -70,8 +75,3 @@ class Person:
         if said in ("a", "all"):
             to_all.add(question.kind)
         return YES if said in ("y", "yes", "a", "all") else NO
-
-
-def is_interactive() -> bool:
-    """Say whether a person can be asked: their keyboard and their screen are both there."""
-    return sys.stdin.isatty() and sys.stderr.isatty()

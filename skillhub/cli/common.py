@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from skillhub.cli.approver import Flags, Person, is_interactive
+from skillhub.cli.approver import Flags, Person
+from skillhub.cli.streams import is_interactive
 from skillhub.cli.terminal import Terminal
 from skillhub.errors import SourceError
 from skillhub.world.embedded import EMBEDDED_URL, embedded

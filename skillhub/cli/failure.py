@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import traceback
+from collections.abc import Iterator
 from typing import Any
 
 from skillhub.cli.terminal import Terminal
-from skillhub.errors import SkillhubError
+from skillhub.errors import SkillhubError, UsageError
 from skillhub.model.question import Answer, Question
 
 
 def fail(error: Exception, args: list[str], report: str) -> int:
     """Tell of ``error`` on stderr, and with ``--json`` on stdout, and return the exit status."""
-    if status := _usage_of_typer(error, args):
-        return status
-    wants_json = "--json" in args[: args.index("--")] if "--" in args else "--json" in args
+    terminal = Terminal()
     if not isinstance(error, SkillhubError):
-        error = _bug(error, report)
-    if wants_json:
-        sys.stdout.write(json.dumps(error_json(error), indent=2) + "\n")
-    Terminal().error(error)
+        error = _usage_of_typer(error) or _bug(error, report)
+    if "--json" in (args[: args.index("--")] if "--" in args else args):
+        terminal.json(error_json(error))
+    terminal.error(error)
     return error.exit_code
 
 
@@ -46,25 +44,33 @@ def question_json(question: Question, answer: Answer) -> dict[str, Any]:
     }
 
 
-def _usage_of_typer(error: Exception, args: list[str]) -> int | None:
-    """Show a usage error of the parser as it would itself, and as JSON where that is wanted."""
-    show, status = getattr(error, "show", None), getattr(error, "exit_code", None)
-    if not callable(show) or not isinstance(status, int):
+def _usage_of_typer(error: Exception) -> SkillhubError | None:
+    """Return an error of the command line's parser as one of ours; it quotes what was typed, which we clean."""
+    if not callable(getattr(error, "format_message", None)):
         return None
-    if "--json" in args:
-        message = getattr(error, "message", str(error))
-        body = {"code": "usage", "message": message, "where": None, "hint": "see --help"}
-        sys.stdout.write(json.dumps({"error": body, "questions": []}, indent=2) + "\n")
-    show()
-    return status
+    context = getattr(error, "ctx", None)
+    program = getattr(context, "command_path", "skillhub")
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return UsageError(f"expected a command after {program}", hint=f"{program} --help lists them")
+    message = str(error.format_message()).strip().rstrip(".")  # type: ignore[attr-defined]
+    return UsageError(message[:1].lower() + message[1:], hint=f"{program} --help shows how it is used")
 
 
 def _bug(error: Exception, report: str) -> SkillhubError:
+    # The type alone, and where: a message may hold anything, a secret among it.
     if os.environ.get("SKILLHUB_TRACEBACK"):
-        traceback.print_exception(error, file=sys.stderr)
-    # The type alone: a message may hold anything, a secret among it.
+        for cause in _chain(error):
+            sys.stderr.write(f"{type(cause).__name__} at\n")
+            traceback.print_tb(cause.__traceback__, file=sys.stderr)
     found = SkillhubError(
         f"unexpected {type(error).__name__}; {report}", hint="SKILLHUB_TRACEBACK=1 shows where it happened"
     )
     found.__cause__ = error
     return found
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and what led to it, the first cause first."""
+    if error is not None:
+        yield from _chain(error.__cause__ or error.__context__)
+        yield error

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -11,6 +12,8 @@ from skillhub.cli import shown
 from skillhub.cli.common import Common, command
 from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, wishes_of
 from skillhub.cli.render import ended, show_outcome
+from skillhub.errors import NotFound
+from skillhub.model.text import quote
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of installed skills.")]
 
@@ -42,7 +45,7 @@ def sync(common: Common) -> int:
 
     Example: skillhub sync
     """
-    return shown.sync_skills(common)
+    return _would(common, "sync") if common.dry_run else shown.sync_skills(common)
 
 
 def enable(
@@ -60,6 +63,8 @@ def enable(
     """
     from skillhub.flows.enable import enable as flow
 
+    if common.dry_run:
+        return _would(common, "check", names)
     outcome = flow(names, wishes_of(agent, env, env_file, mcp, link), common.ports())
     show_outcome(outcome, "checked", common.terminal, as_json=common.json)
     return ended(outcome, common.terminal)
@@ -72,6 +77,8 @@ def disable(common: Common, names: Names) -> int:
     """
     from skillhub.flows.enable import disable as flow
 
+    if common.dry_run:
+        return _would(common, "disable", names)
     show_outcome(flow(names, common.ports()), "disabled", common.terminal, as_json=common.json)
     return 0
 
@@ -83,7 +90,25 @@ def remove(common: Common, names: Names) -> int:
     """
     from skillhub.flows.enable import remove as flow
 
+    if common.dry_run:
+        return _would(common, "remove", names)
     show_outcome(flow(names, common.ports()), "removed", common.terminal, as_json=common.json)
+    return 0
+
+
+def _would(common: Common, do: str, names: Sequence[str] = ()) -> int:
+    """Show the locked skills that a command would be about, as they are; none named means all."""
+    from skillhub.flows.listing import managed
+    from skillhub.flows.outcome import Outcome
+
+    skills = {skill.name: skill for skill in managed(common.open_project(), common.store, os.environ)}
+    for name in names:
+        if name not in skills:
+            raise NotFound(
+                f"no skill named {quote(name)} is installed here", hint="skillhub list shows what is"
+            )
+    chosen = tuple(skills[name] for name in names or skills)
+    show_outcome(Outcome(chosen, changed=False), f"would {do}", common.terminal, as_json=common.json)
     return 0
 
 

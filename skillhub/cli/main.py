@@ -6,40 +6,69 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from skillhub.cli import streams
 from skillhub.cli.table import COMMANDS, top_help
+from skillhub.errors import StateError, UsageError
+from skillhub.model.text import quote
 
 if TYPE_CHECKING:
     import typer
 
 BUG = 70
+_COMPLETE = "_SKILLHUB_COMPLETE"
+_SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 _REPORT = "this is a bug in skillhub; please report it at https://github.com/skillhub/skillhub/issues"
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command line and return its exit status; the only place that renders errors."""
-    args = sys.argv[1:] if argv is None else argv
+    streams.ready()
+    try:
+        status = _rendered(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        return _stopped("stopped", 130)
+    except BrokenPipeError:
+        streams.drop_output()  # whoever read it has seen enough
+        return 141
+    except OSError as error:
+        streams.drop_output()
+        return _stopped(f"cannot write the output: {error.strerror}", StateError.exit_code)
+
+
+def _rendered(args: list[str]) -> int:
+    """Run a command line and tell of its errors."""
+    try:
+        return _answer(args)
+    except (KeyboardInterrupt, BrokenPipeError):
+        raise
+    except RecursionError:
+        return _stopped(f"nesting too deep; {_REPORT}", BUG)
+    except Exception as error:  # the one broad except: nobody is shown a traceback
+        if streams.is_full(error):
+            raise
+        from skillhub.cli.failure import fail
+
+        return fail(error, args, _REPORT)
+
+
+def _answer(args: list[str]) -> int:
     if args == ["--version"]:
         from skillhub import __version__
 
         sys.stdout.write(f"skillhub {__version__}\n")
         return 0
-    if args in (["--help"], ["-h"], ["help"], []) and "_SKILLHUB_COMPLETE" not in os.environ:
+    if args in (["--help"], ["-h"], ["help"], []) and _COMPLETE not in os.environ:
         sys.stdout.write(top_help())
         return 0 if args else 2
-    try:
-        return _run(args)
-    except KeyboardInterrupt:
-        return _stopped("stopped", 130)
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; the interpreter must not complain when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except RecursionError:
-        return _stopped(f"nesting too deep; {_REPORT}", BUG)
-    except Exception as error:  # noqa: BLE001 - the one broad except: nobody is shown a traceback
-        from skillhub.cli.failure import fail
-
-        return fail(error, args, _REPORT)
+    if args[:1] == ["--show-completion"] and args[1:]:
+        # Typer would guess the shell from the process that started this one; here it was named.
+        if args[1] not in _SHELLS:
+            raise UsageError(f"there is no completion for {quote(args[1])}", hint=f"for {', '.join(_SHELLS)}")
+        os.environ[_COMPLETE] = f"source_{args[1]}"
+        args = []
+    return _run(args)
 
 
 def _stopped(message: str, status: int) -> int:
@@ -71,7 +100,7 @@ def build(args: list[str]) -> typer.Typer:
 
     import typer
 
-    one = args[:1] if args and args[0] in COMMANDS and "_SKILLHUB_COMPLETE" not in os.environ else []
+    one = args[:1] if args and args[0] in COMMANDS and _COMPLETE not in os.environ else []
     # Rich stays out: its markup would read text from outside as its own, and it costs 50 ms.
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
-from skillhub.cli.approver import is_interactive
 from skillhub.cli.common import Common
+from skillhub.cli.streams import is_interactive
 from skillhub.errors import PassphraseNeeded, UsageError
 
 VARIABLE = "SKILLHUB_PASSPHRASE"

@@ -10,6 +10,7 @@ import typer
 from skillhub.cli.common import Common, Run, command, now
 from skillhub.cli.passphrase import new_passphrase, with_passphrase
 from skillhub.cli.table import COMMANDS
+from skillhub.errors import UsageError
 
 Dir = Annotated[str, typer.Argument(metavar="DIR", help="The registry's folder.")]
 
@@ -32,8 +33,17 @@ def init(
     """
     from skillhub.flows.registry import Setup
     from skillhub.flows.registry import init as flow
-    from skillhub.world.registry_dir import Settings
+    from skillhub.world.registry_dir import RegistryDir, Settings
 
+    if common.dry_run:
+        if RegistryDir(folder).exists:
+            raise UsageError("there is a registry already", where=folder)
+        planned = {"path": os.path.abspath(folder), "site": _site(folder), "fingerprint": None}
+        if common.json:
+            common.terminal.json(planned)
+        else:
+            common.terminal.out(f"{planned['path']}: would be a registry")
+        return 0
     setup = Setup(settings=Settings(publisher), passphrase=new_passphrase("the registry's keys", common))
     created = flow(folder, setup, now())
     if common.json:
@@ -63,17 +73,17 @@ def add(
     added = with_passphrase(
         "passphrase of the registry's keys",
         common,
-        lambda given: flow(folder, skills, now=now(), passphrase=given),
+        lambda given: flow(folder, skills, now=now(), passphrase=given, dry_run=common.dry_run),
     )
     if common.json:
         common.terminal.json(
             {"added": [_row(r) for r in added.releases], "unchanged": [_row(r) for r in added.unchanged]}
         )
         return 0
+    done = "would publish" if common.dry_run else "published"
     for release in added.releases:
-        common.terminal.out(
-            f"published {release.name} {release.version}, signed by {release.publisher}", "green"
-        )
+        text = f"{done} {release.name} {release.version}, signed by {release.publisher}"
+        common.terminal.out(text, "green")
     for release in added.unchanged:
         common.terminal.out(f"{release.name} {release.version} was published before, with the same content")
     return 0

@@ -43,11 +43,11 @@ def show_outcome(outcome: Outcome, done: str, terminal: Terminal, *, as_json: bo
         terminal.say(f"warning: {warning}", "yellow")
     for skill in outcome.skills:
         version = f" {skill.version}" if skill.version else ""
-        state = f": {skill.state}" if done != "removed" else ""
+        state = "" if done in ("removed", "would remove") else f": {skill.state}"
         terminal.out(f"{done} {skill.name}{version}{state}", "green" if skill.links else "yellow")
         for link in skill.links:
             terminal.out(f"  {link}")
-    if not outcome.changed:
+    if not outcome.changed and not done.startswith("would "):
         terminal.say("nothing had to be done", "dim")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -51,7 +52,7 @@ def _release(version: str | None, published: str | None, yanked: str | None) -> 
 def _draw(shown: Shown, terminal: Terminal) -> None:
     skill = shown.skill
     terminal.out(f"{skill.name} {skill.version or ''}", "bold")
-    terminal.out(skill.description)
+    terminal.prose(skill.description, sys.stdout)
     signed = ", ".join(f"{one.identity} ({one.kind} {one.fingerprint})" for one in skill.signed_by)
     state = skill.state if skill.managed else "not installed"
     rows = [

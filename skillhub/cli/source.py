@@ -41,11 +41,12 @@ def add(
     if root and data is None:
         raise NotFound("there is no such file", where=root)
     pinned = Digest.parse(fingerprint, "--fingerprint") if fingerprint else None
-    source = add_source(name, url, data, pinned, common.ports())
+    source = add_source(name, url, data, pinned, common.ports(), dry_run=common.dry_run)
     if common.json:
         common.terminal.json(_json(source))
     else:
-        common.terminal.out(f"added {source.alias}: {source.url}, root {source.root}", "green")
+        done = "would add" if common.dry_run else "added"
+        common.terminal.out(f"{done} {source.alias}: {source.url}, root {source.root}", "green")
     return 0
 
 
@@ -58,8 +59,9 @@ def list_(common: Common) -> int:
     if common.json:
         common.terminal.json({"sources": [_json(source) for source in sources]})
     else:
-        rows = [(source.alias, source.url, source.root) for source in sources]
-        common.terminal.table(("NAME", "URL", "ROOT"), rows)
+        for source in sources:
+            common.terminal.out(f"{source.alias}: {source.url}", "bold")
+            common.terminal.out(f"  root {source.root}")
     return 0
 
 
@@ -98,11 +100,11 @@ def remove(common: Common, name: Name) -> int:
 
     Example: skillhub source remove acme
     """
-    gone = common.sources.remove(name)
+    gone = common.sources.get(name) if common.dry_run else common.sources.remove(name)
     if common.json:
         common.terminal.json(_json(gone))
     else:
-        common.terminal.out(f"removed {gone.alias}: {gone.url}")
+        common.terminal.out(f"{'would remove' if common.dry_run else 'removed'} {gone.alias}: {gone.url}")
     return 0
 
 

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Literal, TextIO
 
+from skillhub.cli.streams import is_ci
 from skillhub.errors import SkillhubError
 from skillhub.model.text import clean
 
@@ -24,6 +25,7 @@ _CODES: Mapping[Tone, str] = {
     "plain": "",
 }
 _PROGRESS_AFTER = 1.0
+_NARROW = 8
 
 
 class Terminal:
@@ -45,8 +47,19 @@ class Terminal:
             self._write(sys.stderr, text, tone)
 
     def json(self, value: object) -> None:
-        """Write the one JSON value of a command; ASCII, so that it holds nothing a terminal would obey."""
-        sys.stdout.write(json.dumps(value, indent=2) + "\n")
+        """Write the one JSON value of a command; printable ASCII, so that it holds nothing a terminal would obey."""
+        sys.stdout.write(json.dumps(value, indent=2).replace("\x7f", "\\u007f") + "\n")
+
+    def prose(self, text: str, stream: TextIO, indent: int = 0, tone: Tone = "plain") -> None:
+        """Write sentences, wrapped between words to the width of a terminal; whatever is long and whole stays so."""
+        lines = [clean(text)]
+        if stream.isatty():
+            from textwrap import wrap
+
+            room = max(_NARROW, _columns() - indent)
+            lines = wrap(lines[0], room, break_long_words=False, break_on_hyphens=False) or [""]
+        for line in lines:
+            self._write(stream, " " * indent + line, tone)
 
     def flush(self) -> None:
         """Let whoever reads a pipe see now what was written."""
@@ -54,25 +67,33 @@ class Terminal:
 
     def error(self, error: SkillhubError) -> None:
         """Tell of an error: what, where, and what to do."""
-        self._write(sys.stderr, f"error: {error.message} [{error.code}]", "red")
+        self.prose(f"error: {error.message} [{error.code}]", sys.stderr, tone="red")
         reason = getattr(error, "reason", None)
         for label, text in (("reason", reason), ("where", error.where), ("hint", error.hint)):
             if text:
                 self._write(sys.stderr, f"  {label}: {text}", "plain")
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Write rows in columns that fit the terminal; the last column is cut where it must."""
+        """Write rows in columns that fit the terminal; all but the first, which is typed, are cut if they must.
+
+        Off a terminal nothing is cut.
+        """
         cells = [[clean(cell) for cell in row] for row in (head, *rows)]
         widths = [max(_width(row[column]) for row in cells) for column in range(len(head))]
-        room = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
-        widths[-1] = max(12, min(widths[-1], room - sum(widths[:-1]) - 2 * (len(widths) - 1)))
+        if sys.stdout.isatty():
+            _narrow(widths, _columns() - 2 * (len(widths) - 1))
         for number, row in enumerate(cells):
             padded = [_fit(cell, width) for cell, width in zip(row, widths, strict=True)]
             self._write(sys.stdout, "  ".join(padded).rstrip(), "plain" if number else "bold")
 
     def progress(self, doing: str, done: int, of: int) -> None:
         """Draw how far a command is, on a terminal and once it has taken a second."""
-        if self.quiet or not sys.stderr.isatty() or time.monotonic() - self._started < _PROGRESS_AFTER:
+        if (
+            self.quiet
+            or is_ci()
+            or not _steers(sys.stderr)
+            or time.monotonic() - self._started < _PROGRESS_AFTER
+        ):
             return
         self._drawn = True
         sys.stderr.write(f"\r\x1b[K{clean(doing)} {done}/{of}")
@@ -82,13 +103,31 @@ class Terminal:
         if self._drawn:
             self._drawn = False
             sys.stderr.write("\r\x1b[K")
-        line = clean(text).encode(stream.encoding or "utf-8", "replace").decode(stream.encoding or "utf-8")
+        line = clean(text)
         code = _CODES[tone] if _wants_colour(stream) else ""
         stream.write(f"\x1b[{code}m{line}\x1b[0m\n" if code else f"{line}\n")
 
 
+def _steers(stream: TextIO) -> bool:
+    """Say whether the stream is a terminal that obeys escape sequences."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
 def _wants_colour(stream: TextIO) -> bool:
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return _steers(stream) and not os.environ.get("NO_COLOR")
+
+
+def _columns() -> int:
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def _narrow(widths: list[int], room: int) -> None:
+    """Take from the widest columns, never from the first, until all of them fit."""
+    while sum(widths) > room:
+        widest = max(range(1, len(widths)), key=lambda column: widths[column])
+        if widths[widest] <= _NARROW:
+            return
+        widths[widest] -= 1
 
 
 def _width(text: str) -> int:

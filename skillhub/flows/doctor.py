@@ -85,7 +85,7 @@ def _project(ports: Ports) -> Iterator[Check]:
     except SkillhubError as error:
         yield Check("lock", False, f"{error.where or ports.project.lock_path}: {error.message}", error.hint)
         return
-    yield Check("lock", True, f"{len(skills)} skills locked")
+    yield Check("lock", True, f"{len(skills)} locked")
     for skill in skills:
         missing = [need.spell() for need in skill.requires if need.open]
         if missing:

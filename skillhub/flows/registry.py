@@ -86,7 +86,14 @@ def init(folder: str, setup: Setup, now: datetime) -> Created:
     return Created(registry.path, registry.fingerprint())
 
 
-def add(folder: str, skills: Sequence[str], *, now: datetime, passphrase: bytes | None = None) -> Added:
+def add(
+    folder: str,
+    skills: Sequence[str],
+    *,
+    now: datetime,
+    passphrase: bytes | None = None,
+    dry_run: bool = False,
+) -> Added:
     """Publish skills, folders or archives, all or none; signed by the registry's own publisher if unsigned.
 
     Files that are never changed are written first and the timestamp last: whoever kills this leaves the site
@@ -118,7 +125,8 @@ def add(folder: str, skills: Sequence[str], *, now: datetime, passphrase: bytes 
         targets = shelf.targets([settings.publisher], names)
         revised = metadata.revise(targets, registry.keys(passphrase), Dates(now, settings.days))
         archives = {each.release.url: each.artifact for each in submissions if each in fresh}
-        registry.publish({**archives, **_site(revised, targets), **shelf.public(targets, names)})
+        if not dry_run:
+            registry.publish({**archives, **_site(revised, targets), **shelf.public(targets, names)})
     old = tuple(each.release for each in submissions if each not in fresh)
     return Added(tuple(each.release for each in fresh), old)
 

@@ -1,0 +1,45 @@
+"""Machines to run the program on; what takes long is made once and never changed, or copied."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.support.cli import Shell
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """A machine with nothing on it."""
+    return Shell(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory):
+    """A machine with a skill enabled, one waiting for a need, and one that nobody locked; for looking only."""
+    shell = Shell(tmp_path_factory.mktemp("installed"))
+    assert shell.run("install", "github:release-notes", "--yes").status == 0
+    assert shell.run("install", "github:gh-fix-ci", "--yes", "--mcp", "skip").status == 6
+    shell.skill("project/.agents/skills/loose")
+    return shell
+
+
+@pytest.fixture(scope="session")
+def offered(tmp_path_factory):
+    """A machine with a registry at ``folder/registry`` that offers one skill; to be copied, or for looking only."""
+    shell = Shell(tmp_path_factory.mktemp("offered"))
+    shell.skill("src/greeting", head='metadata:\n  version: "1.0.0"\n')
+    assert shell.run("registry", "init", shell.folder / "registry", "--publisher", "acme").status == 0
+    assert shell.run("registry", "add", shell.folder / "registry", shell.folder / "src/greeting").status == 0
+    return shell
+
+
+@pytest.fixture
+def served(offered):
+    """Serve the registry; return its URL."""
+    process = offered.start("registry", "serve", offered.folder / "registry", "--json", "--port", "0")
+    lines = [process.stdout.readline().decode() for _ in range(3)]
+    yield re.search(r"http://127\.0\.0\.1:\d+", "".join(lines))[0]
+    process.terminate()
+    process.communicate()

@@ -1,0 +1,155 @@
+"""Help, usage errors, versions and completion."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from skillhub.cli.table import COMMANDS, top_help
+
+GROUPS = {
+    "source": ("add", "list", "show", "remove"),
+    "publisher": ("list", "trust", "remove"),
+    "key": ("new", "list"),
+    "registry": ("init", "add", "check", "serve"),
+}
+PLAIN = tuple(name for name in COMMANDS if name not in GROUPS)
+LEAVES = [(name,) for name in PLAIN] + [(name, verb) for name, verbs in GROUPS.items() for verb in verbs]
+
+
+@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
+def test_every_command_tells_of_itself_with_an_example(shell, words):
+    done = shell.run(*words, "--help")
+    assert (done.status, done.err) == (0, "")
+    assert f"Example: skillhub {' '.join(words)}" in done.out
+    for flag in (
+        "--json",
+        "--global",
+        "--project",
+        "--yes",
+        "--dry-run",
+        "--offline",
+        "--quiet",
+        "--verbose",
+    ):
+        assert flag in done.out
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_lists_its_commands(shell, group):
+    done = shell.run(group, "--help")
+    assert done.status == 0
+    assert all(verb in done.out for verb in GROUPS[group])
+
+
+@pytest.mark.parametrize("words", [("--help",), ("-h",), ("help",)])
+def test_the_program_lists_every_command(shell, words):
+    done = shell.run(*words)
+    assert (done.status, done.out) == (0, top_help())
+    assert all(f"\n  {name} " in done.out for name in COMMANDS)
+
+
+def test_nothing_asked_for_shows_the_help_and_is_an_error(shell):
+    assert (shell.run().status, shell.run().out) == (2, top_help())
+
+
+def test_the_version(shell):
+    done = shell.run("--version")
+    assert done.status == 0
+    assert done.out.startswith("skillhub ")
+
+
+USAGE = [
+    ("instal",),
+    ("--nope",),
+    ("list", "--nope"),
+    ("list", "extra"),
+    ("verify", "--", "--json"),
+    ("show",),
+    ("validate",),
+    ("source",),
+    ("source", "nope"),
+    ("source", "add", "one"),
+    ("install", "--mcp", "perhaps"),
+    ("install", "--project"),
+    ("registry", "serve", "x", "--port", "many"),
+]
+
+
+@pytest.mark.parametrize("words", USAGE, ids=" ".join)
+def test_a_wrong_command_line_is_told_in_two_lines_and_as_json(shell, words):
+    done = shell.run(*words)
+    if words != ("verify", "--", "--json"):  # after -- it is the name of a skill
+        assert done.status == 2
+        assert done.out == ""
+        assert done.err.startswith("error: ")
+        assert "hint: skillhub" in done.err
+    else:
+        assert (done.status, done.out) == (3, "")
+    assert "Traceback" not in done.err
+    if "--" not in words:
+        found = shell.run(*words, "--json")
+        if words != ("install", "--project"):  # --json is its value then
+            assert (found.status, found.error["code"], found.json["questions"]) == (2, "usage", [])
+
+
+def test_a_near_miss_is_named(shell):
+    assert "install" in shell.run("instal").err
+
+
+def test_what_follows_two_dashes_is_no_flag(shell):
+    done = shell.run("install", "--", "--all")
+    assert (done.status, done.out) == (2, "")
+    assert "--all" in done.err
+
+
+COMPLETIONS = [
+    ("skillhub in", "1", "install"),
+    ("skillhub source a", "2", "add"),
+    ("skillhub install --fro", "2", "--frozen"),
+]
+
+
+@pytest.mark.parametrize(("words", "at", "found"), COMPLETIONS)
+def test_bash_completes_names(shell, words, at, found):
+    done = shell.run(_SKILLHUB_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=at)
+    assert (done.status, done.out.split(), done.err) == (0, [found], "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "environ"), [("zsh", {}), ("fish", {"_TYPER_COMPLETE_FISH_ACTION": "get-args"})]
+)
+def test_other_shells_complete_names(shell, kind, environ):
+    done = shell.run(_SKILLHUB_COMPLETE=f"complete_{kind}", _TYPER_COMPLETE_ARGS="skillhub in", **environ)
+    assert done.status == 0
+    assert "install" in done.out
+    assert "publisher" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("kind", "sign"), [("bash", "complete -o"), ("zsh", "#compdef"), ("fish", "--condition")]
+)
+def test_the_completion_of_a_named_shell(shell, kind, sign):
+    done = shell.run("--show-completion", kind)
+    assert done.status == 0
+    assert sign in done.out
+    assert f"complete_{kind}" in done.out
+
+
+def test_there_is_no_completion_for_a_shell_nobody_knows(shell):
+    done = shell.run("--show-completion", "tcsh")
+    assert (done.status, done.out) == (2, "")
+    assert "bash, zsh, fish" in done.err
+
+
+def test_bash_itself_completes_with_what_is_shown(shell):
+    script = shell.run("--show-completion", "bash").out
+    shell.write("bin/skillhub", f'#!/bin/sh\nexec {sys.executable} -m skillhub "$@"\n').chmod(0o755)
+    ask = "COMP_WORDS=(skillhub ver); COMP_CWORD=1; _skillhub_completion skillhub; echo ${COMPREPLY[*]}"
+    environ = shell.having({"PATH": f"{shell.folder}/bin:{shell.environ['PATH']}"})
+    done = subprocess.run(
+        ["bash", "-c", script + ask], env=environ, capture_output=True, text=True, timeout=30
+    )
+    assert (done.stdout.strip(), done.stderr) == ("verify", "")

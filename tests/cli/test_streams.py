@@ -1,0 +1,182 @@
+"""Whatever the program's streams are, and however it is stopped, it says so and leaves nothing half done."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+import urllib.request
+
+import pytest
+
+
+def bash(shell, line, **environ):
+    """Run a line of bash in which ``$S`` is the program."""
+    words = " ".join(shell.words())
+    return subprocess.run(
+        ["bash", "-c", f"set -o pipefail; S='{words}'; {line}"],
+        cwd=shell.project,
+        env=shell.having(environ),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.parametrize(
+    "words", ["list", "list --json", "--help", "install --help", "doctor", "show release-notes"]
+)
+def test_a_full_disk_under_the_output_is_told(installed, words):
+    done = bash(installed, f"$S {words} >/dev/full")
+    assert done.returncode == 7
+    assert "cannot write the output: No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
+def test_a_full_disk_under_much_output_is_told(shell):
+    for number in range(60):
+        shell.skill(f"project/.agents/skills/skill-{number}")
+    done = bash(shell, "$S list --json >/dev/full")
+    assert done.returncode == 7
+    assert "cannot write the output" in done.stderr
+
+
+@pytest.mark.parametrize("words", ["list --json", "--help", "show release-notes --json"])
+def test_a_reader_that_has_seen_enough_is_no_error(installed, words):
+    done = bash(installed, f"$S {words} | head -1")
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
+
+
+def test_a_reader_that_is_gone_is_no_error(installed):
+    done = bash(installed, "(sleep 0.01; exec $S show release-notes --json) | true; exit ${PIPESTATUS[0]}")
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    ("words", "status"), [("list", 0), ("--help", 0), ("show nope", 3), ("install ./x --json", 3)]
+)
+def test_closed_streams_change_nothing(installed, closed, words, status):
+    done = bash(installed, f"$S {words} {closed}")
+    assert done.returncode == status
+    assert "Traceback" not in done.stderr + done.stdout
+
+
+def test_a_file_never_takes_the_place_of_a_closed_stream(shell):
+    done = bash(shell, "$S install github:release-notes --yes <&- >&- 2>&-")
+    assert done.returncode == 0
+    assert shell.run("verify").status == 0
+
+
+@pytest.mark.parametrize(
+    "environ", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}, {"LC_ALL": "POSIX", "PYTHONUTF8": "0"}]
+)
+def test_a_locale_that_knows_few_characters_is_no_error(shell, environ):
+    shell.skill("project/.agents/skills/umlaut", head='license: "Größe 日本 😀"\n')
+    text = "---\nname: umlaut\ndescription: Größe 日本 😀.\n---\n"
+    shell.write("project/.agents/skills/umlaut/SKILL.md", text)
+    for words in (("list",), ("list", "--json"), ("source", "add", "--help"), ("verify",), ("show", "Größe")):
+        done = shell.run(*words, LANG=None, **environ)
+        assert done.status == (2 if words[0] == "show" else 0), done.err
+        assert "Traceback" not in done.err
+    assert (
+        shell.run("list", "--json", LANG=None, **environ).json["skills"][0]["description"] == "Größe 日本 😀."
+    )
+
+
+def test_a_very_narrow_terminal(installed):
+    for words in (("list",), ("doctor",), ("show", "release-notes"), ("install", "./nope")):
+        done = installed.at_terminal(*words, columns=20)
+        assert "Traceback" not in done.out
+        assert done.status in (0, 1, 3)
+
+
+def test_a_table_fits_the_terminal(installed):
+    done = installed.at_terminal("list", columns=80, NO_COLOR="1")
+    assert all(len(line) <= 80 for line in done.out.splitlines())
+    assert "gh-fix-ci" in done.out
+
+
+COLOURLESS = [{"NO_COLOR": "1"}, {"TERM": "dumb"}]
+
+
+@pytest.mark.parametrize("environ", COLOURLESS, ids=str)
+def test_no_colours_where_none_are_wanted(installed, environ):
+    assert "\x1b[" in installed.at_terminal("doctor").out
+    assert "\x1b" not in installed.at_terminal("doctor", **environ).out
+
+
+def test_no_colours_off_a_terminal(installed):
+    done = installed.run("doctor", TERM="xterm")
+    assert "\x1b" not in done.out + done.err
+
+
+def test_nobody_is_asked_in_ci_even_on_a_terminal(shell):
+    before = shell.files()
+    done = shell.at_terminal("install", "github:release-notes", CI="true")
+    assert done.status == 6
+    assert "nobody was there" in done.out
+    assert shell.files() == before
+
+
+def test_quiet_silences_talk_and_not_the_result(installed, shell):
+    assert shell.run("list", "--quiet").err == ""
+    assert installed.run("list", "--quiet").out == installed.run("list").out
+    assert "not-found" in shell.run("show", "nope", "--quiet").err
+
+
+BROKEN = "import os\n\n\ndef broken():\n    raise RuntimeError('sesame\\x1b[31m')\n\n\nos.getcwd = broken\n"
+
+
+def test_a_bug_says_where_to_report_it(shell):
+    shell.write("bug/sitecustomize.py", BROKEN)
+    path = f"{shell.folder}/bug{os.pathsep}{shell.environ['PYTHONPATH']}"
+    done = shell.run("list", "--json", PYTHONPATH=path)
+    assert done.status == 70
+    assert "https://github.com/skillhub/skillhub/issues" in done.error["message"]
+    assert "issues" in done.err
+    assert "Traceback" not in done.err
+    told = shell.run("list", PYTHONPATH=path, SKILLHUB_TRACEBACK="1")
+    assert (told.status, told.out) == (70, "")
+    assert "in broken" in told.err
+    # What an error says may be a secret, and may steer the terminal.
+    assert "\x1b" not in told.err
+    assert "RuntimeError: sesame" not in told.err
+
+
+def test_ctrl_c_at_a_question_changes_nothing(shell):
+    before = shell.files()
+    done = shell.at_terminal("install", "github:release-notes", say=[("[N]o: ", "\x03")])
+    assert done.status == 130
+    assert "Traceback" not in done.out
+    assert shell.files() == before
+
+
+def test_an_interrupt_leaves_a_project_that_is_whole(shell):
+    for wait in (0.25, 0.35, 0.45):
+        process = shell.start("install", "github:release-notes", "--yes")
+        time.sleep(wait)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        assert process.returncode in (0, 130, -signal.SIGINT)
+        if process.returncode == 130:
+            assert b"Traceback" not in err
+        assert shell.run("sync").status == 0
+        assert shell.run("verify").status == 0
+
+
+def test_ctrl_c_stops_a_server(offered):
+    process = offered.start("registry", "serve", offered.folder / "registry", "--json", "--port", "0")
+    url = json.loads(b"".join(process.stdout.readline() for _ in range(3)))["url"]
+    with urllib.request.urlopen(f"{url}/metadata/1.root.json", timeout=20) as answer:
+        assert answer.status == 200
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert b"Traceback" not in err

@@ -1,0 +1,214 @@
+"""The real program in a process of its own, with a home, a project and, where it is asked for, a terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[2]
+SKILLS = REPO / "fixtures" / "skills"
+SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command line came to."""
+
+    status: int
+    raw: bytes
+    raw_err: bytes
+
+    @property
+    def out(self) -> str:
+        return self.raw.decode("utf-8", "replace")
+
+    @property
+    def err(self) -> str:
+        return self.raw_err.decode("utf-8", "replace")
+
+    @property
+    def json(self):
+        """The one JSON value on stdout; anything beside it fails."""
+        return json.loads(self.out)
+
+    @property
+    def error(self):
+        assert set(self.json) == {"error", "questions"}, self.json
+        assert set(self.json["error"]) - {"reason"} == {"code", "message", "where", "hint"}
+        assert all(value is None or isinstance(value, str) for value in self.json["error"].values())
+        return self.json["error"]
+
+
+class Shell:
+    """A user's machine in a folder: ``home``, skillhub's own folder, and a project to work in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home, self.hub, self.project = folder / "home", folder / "hub", folder / "project"
+        for each in (self.home, self.hub, self.project):
+            each.mkdir(parents=True, exist_ok=True)
+        # Only what a program needs to start, so that nothing of the machine that runs the tests gets in.
+        self.environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "SKILLHUB_HOME": str(self.hub),
+            "PYTHONPATH": str(REPO),
+            "LANG": "C.UTF-8",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CEILING_DIRECTORIES": str(folder),
+        }
+
+    def copy(self, folder: Path) -> Shell:
+        """Return a twin of this machine in another folder."""
+        shutil.copytree(self.folder, folder, symlinks=True, dirs_exist_ok=True)
+        return Shell(folder)
+
+    def words(self, *args: object) -> list[str]:
+        return [sys.executable, "-m", "skillhub", *map(str, args)]
+
+    def run(
+        self, *args: object, cwd: object = None, stdin: bytes | int | None = None, **environ: str
+    ) -> Done:
+        """Run the program without a terminal; a value of None in ``environ`` takes the variable away."""
+        given = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
+        done = subprocess.run(
+            self.words(*args),
+            cwd=cwd or self.project,
+            env=self.having(environ),
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+            **given,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def start(self, *args: object, cwd: object = None, **environ: str) -> subprocess.Popen[bytes]:
+        """Start the program and leave it running."""
+        return subprocess.Popen(
+            self.words(*args),
+            cwd=cwd or self.project,
+            env=self.having(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def at_terminal(
+        self, *args: object, say: Sequence[tuple[str, str]] = (), columns: int = 80, **environ: str
+    ) -> Done:
+        """Run the program on a terminal and answer it as a person would.
+
+        Args:
+            args: Its words.
+            say: What to wait for on the screen, and what to type then; ``\\x03`` is Ctrl-C.
+            columns: The width of the terminal.
+            environ: More variables.
+        """
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen(
+            self.words(*args),
+            cwd=self.project,
+            env=self.having({"TERM": "xterm", **environ}),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(theirs)
+        try:
+            screen = _converse(ours, list(say))
+            return Done(process.wait(SECONDS), screen, b"")
+        finally:
+            os.close(ours)
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+
+    def having(self, environ: dict[str, str]) -> dict[str, str]:
+        merged = {**self.environ, **environ}
+        return {name: value for name, value in merged.items() if value is not None}
+
+    def files(self) -> dict[str, bytes]:
+        """Return everything on this machine, so that two moments can be compared."""
+        found = {}
+        for top, folders, names in os.walk(self.folder):
+            for name in (*folders, *names):
+                path = os.path.join(top, name)
+                if os.path.islink(path):
+                    found[path] = os.fsencode(os.readlink(path))
+                elif os.path.isdir(path):
+                    found[path] = b"folder"
+                else:
+                    found[path] = Path(path).read_bytes()
+        return found
+
+    def lock(self):
+        return json.loads((self.project / "skillhub.lock").read_bytes())
+
+    def write(self, path: str, text: str | bytes) -> Path:
+        """Write a file below this machine's folder."""
+        full = self.folder / path
+        full.parent.mkdir(parents=True, exist_ok=True)
+        full.write_bytes(text.encode() if isinstance(text, str) else text)
+        return full
+
+    def skill(self, path: str, name: str | None = None, head: str = "", **files: str) -> Path:
+        """Write a skill below this machine's folder; ``head`` is more of its frontmatter."""
+        name = name or path.rsplit("/", 1)[-1]
+        text = f"---\nname: {name}\ndescription: Does what {name} does.\n{head}---\n\n# {name}\n"
+        for file, content in {"SKILL.md": text, **files}.items():
+            self.write(f"{path}/{file}", content)
+        return self.folder / path
+
+
+def _converse(terminal: int, say: list[tuple[str, str]]) -> bytes:
+    """Read the screen to its end, typing each answer once its prompt stands there."""
+    screen, seen, until = b"", 0, time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        if not select.select([terminal], [], [], 0.2)[0]:
+            continue
+        try:
+            data = os.read(terminal, 65536)
+        except OSError:  # Linux says so when the last process has closed the other side
+            break
+        if not data:
+            break
+        screen += data
+        while say and (at := screen.find(say[0][0].encode(), seen)) >= 0:
+            seen = at + len(say[0][0].encode())
+            os.write(terminal, say.pop(0)[1].encode())
+    else:
+        raise AssertionError(f"it never ended: {screen.decode('utf-8', 'replace')}")
+    assert not say, f"never asked {say[0][0]!r}: {screen.decode('utf-8', 'replace')}"
+    return screen
+
+
+COLOURS = tuple(f"\x1b[{code}m" for code in ("0", "1", "2", "31", "32", "33"))
+
+
+def hidden_in(raw: bytes, *, on_terminal: bool = False) -> list[str]:
+    """Return what of an output would steer a terminal or hide from an eye."""
+    text = raw.decode("utf-8", "surrogateescape")
+    if on_terminal:
+        for code in COLOURS:
+            text = text.replace(code, "")
+        text = text.replace("\r\n", "\n")
+    return [
+        hex(ord(c)) for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    ]
