@@ -1,0 +1,141 @@
+import contextlib
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from skillhub.errors import SkillhubError, UsageError
+from skillhub.model.ref import RESERVED_ALIASES, Local, Named, is_alias, is_range, parse_ref
+
+ROWS = [
+    ("github:gh-fix-ci", Named("gh-fix-ci", "github")),
+    ("gh-fix-ci", Named("gh-fix-ci")),
+    ("github:gh-fix-ci@1.2.0", Named("gh-fix-ci", "github", "1.2.0")),
+    ("gh-fix-ci@^1.2", Named("gh-fix-ci", None, "^1.2")),
+    ("gh-fix-ci@>=1.1,<2", Named("gh-fix-ci", None, ">=1.1,<2")),
+    ("gh-fix-ci@ >= 1.1, < 2 ", Named("gh-fix-ci", None, ">= 1.1, < 2")),
+    ("gh-fix-ci@1.2.0-rc.1+build.5", Named("gh-fix-ci", None, "1.2.0-rc.1+build.5")),
+    ("a" * 64, Named("a" * 64)),
+    ("local:deploy", Named("deploy", "local")),
+    ("./folder", Local("./folder")),
+    ("/folder", Local("/folder")),
+    ("./skill.zip", Local("./skill.zip")),
+    ("./skill.tar.gz", Local("./skill.tar.gz")),
+    ("./skill.skill", Local("./skill.skill")),
+    ("../skill@1.0", Local("../skill@1.0")),
+    (".", Local(".")),
+    ("..", Local("..")),
+    ("~/skill", Local("~/skill")),
+    ("./a b/ünïcode", Local("./a b/ünïcode")),
+    (".\\folder", Local(".\\folder")),
+    ("C:\\skills\\deploy", Local("C:\\skills\\deploy")),
+    ("c:/skills/deploy", Local("c:/skills/deploy")),
+    ("\\\\server\\share", Local("\\\\server\\share")),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), ROWS)
+def test_row(text, expected):
+    assert parse_ref(text) == expected
+
+
+@pytest.mark.parametrize("ref", [ref for _, ref in ROWS], ids=str)
+def test_shown_as_it_is_read(ref):
+    assert parse_ref(str(ref)) == ref
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "github:owner/repo",
+        "github:owner/repo/path@rev",
+        "owner/repo",
+        "owner/repo@v1",
+        "git+https://host/repo.git@v1#path",
+        "git+ssh://git@host/repo.git",
+        "git+file:///srv/repo",
+        "https://host",
+        "https://host/path/index.json",
+        "http://localhost:8000",
+        "oci://registry/repository:tag",
+        "oci://registry/repository@sha256:" + "a" * 64,
+        "file:///srv/skill",
+        "https:deploy",
+        "embedded:deploy",
+    ],
+)
+def test_elsewhere_is_refused_with_the_hint_of_a_folder(text):
+    with pytest.raises(UsageError, match="this version cannot install from") as caught:
+        parse_ref(text)
+    assert "./" in caught.value.hint
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        " gh-fix-ci",
+        "gh-fix-ci ",
+        "Gh-Fix-Ci",
+        "GitHub:gh-fix-ci",
+        "gh_fix_ci",
+        "gh--fix",
+        "-gh",
+        "gh-",
+        "--yes",
+        "a" * 65,
+        "a" * 65 + ":b",
+        ":gh",
+        "github:",
+        "a:b:c",
+        "@1.2.0",
+        "gh@",
+        "gh@ ",
+        "gh@1@2",
+        "gh@v1;rm",
+        "gh@" + "1" * 257,
+        "skill.zip",
+        ".hidden",
+        "...",
+        "gh-fix-ci#path",
+        "дерloy",
+        "ｇｈ",
+        "gh²",
+        "C:deploy",
+        "gh:..",
+        "gh@１.2",
+    ],
+)
+def test_no_reference(text):
+    with pytest.raises(UsageError, match="expected a reference") as caught:
+        parse_ref(text)
+    assert "./" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "text", ["gh\n", "gh\0", "./a\0b", "./a\nb", "./\x1b[2J", "gh\u200b", "./caf\udce9", "gh@1\u202e"]
+)
+def test_attack_hidden_characters(text):
+    with pytest.raises(UsageError, match="without hidden characters") as caught:
+        parse_ref(text)
+    assert caught.value.message.isprintable()
+
+
+@given(st.text(max_size=40) | st.from_regex(r"[a-z:@./~^<>=0-9-]{0,20}", fullmatch=True))
+@example("a@" + "^" * 256)
+def test_any_text_at_all(text):
+    with contextlib.suppress(SkillhubError):
+        ref = parse_ref(text)
+        assert parse_ref(str(ref)) == ref
+        if isinstance(ref, Named):
+            assert ref.source is None or is_alias(ref.source)
+            assert ref.range is None or is_range(ref.range)
+
+
+def test_aliases():
+    assert {"http", "https", "git", "oci", "file", "embedded"} == RESERVED_ALIASES
+    assert not any(map(is_alias, RESERVED_ALIASES))
+    assert is_alias("github")
+    assert not is_alias("GitHub")

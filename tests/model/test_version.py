@@ -1,0 +1,77 @@
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillhub.errors import SkillhubError, UsageError
+from skillhub.model.version import Range, is_version, precedence
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [
+        ("1.2.0", ["1.2.0", "1.2.0+build"], ["1.2.1", "1.2.0-rc.1"]),
+        ("^1.2", ["1.2.0", "1.9.9"], ["1.1.9", "2.0.0", "2.0.0-rc.1", "1.2.0-rc.1"]),
+        ("~1.2", ["1.2.0", "1.2.9"], ["1.3.0"]),
+        (">=1.1,<2", ["1.1.0", "1.99.0"], ["2.0.0", "1.0.9", "2.0.0-rc.1", "1.5.0-rc.1"]),
+        (" >= 1.1 , < 2 ", ["1.1.0"], ["2.0.0"]),
+        ("*", ["0.0.1", "9.9.9"], ["1.0.0-rc.1"]),
+        ("1", ["1.0.0", "1.9.0"], ["2.0.0"]),
+        ("!=1.2.0", ["1.2.1"], ["1.2.0"]),
+        ("^0.1.2", ["0.1.2", "0.1.9"], ["0.2.0"]),
+        ("1.2.0-rc.1", ["1.2.0-rc.1"], ["1.2.0", "1.2.0-rc.2"]),
+        # A pre-release only where the range names one of the same version.
+        ("^1.2.0-rc.1", ["1.2.0-rc.1", "1.2.0-rc.2", "1.2.0", "1.3.0"], ["1.2.0-beta", "1.3.0-rc.1"]),
+        (">=1.0.0-alpha,<3", ["1.0.0-alpha", "1.0.0-beta", "2.0.0"], ["2.0.0-beta"]),
+    ],
+)
+def test_range(text, inside, outside):
+    wanted = Range(text)
+    assert [version for version in (*inside, *outside) if wanted.allows(version)] == inside
+    assert str(wanted) == text.strip()
+
+
+@pytest.mark.parametrize("version", ["", "1.0", "v1.0.0", "latest", "1.0.0\n", "１.0.0", "1.0.0-01"])
+def test_what_is_no_version_is_in_no_range(version):
+    assert not is_version(version)
+    assert not Range("*").allows(version)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "latest",
+        "v1.2.0",
+        "1.x",
+        "1 2",
+        "1.2.0 ^1",
+        "1.2 || 2",
+        "1.2,",
+        ">",
+        "^^1",
+        "01.2.0",
+        "１.2",
+        "^" + "9" * 5000,
+        "1," * 50000 + "1",
+    ],
+)
+def test_no_range(text):
+    with pytest.raises(UsageError, match="expected a version or a range"):
+        Range(text)
+
+
+@given(st.text(max_size=30) | st.from_regex(r"[0-9.^~<>=!*, a-z+-]{0,20}", fullmatch=True))
+def test_any_text_at_all(text):
+    is_version(text)
+    with contextlib.suppress(SkillhubError):
+        assert Range(text).allows("1.2.3") in (True, False)
+
+
+def test_precedence_by_clause_11_of_semver():
+    ascending = ["1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2"]
+    ascending += ["1.0.0-beta.11", "1.0.0-rc.1", "1.0.0", "2.0.0", "2.1.0", "2.1.1", "2.10.0"]
+    assert sorted(reversed(ascending), key=precedence) == ascending
+    assert all(map(is_version, ascending))
