@@ -9,10 +9,15 @@ from typing import Any, Literal, cast
 
 from skillhub.errors import FormatError
 from skillhub.model.digest import Digest
-from skillhub.model.ref import is_alias
-from skillhub.model.text import is_name, quote
+from skillhub.model.ref import is_alias, is_range
+from skillhub.model.text import clean, is_name, quote
 
 LinkKind = Literal["copy", "symlink"]
+_SECTIONS = ("install", "skills", "sources")
+# Some 3,000 skills. The parser's time grows with the square of a dotted key's depth: 100 kB of `a.a.a…` take
+# a minute, so a line may not have more dots than any honest one.
+_CAP = 256 * 1024
+_DOTS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +54,42 @@ class Intent:
             FormatError: not TOML, or a key that is unknown or of the wrong kind; nothing is skipped,
                 for what a team wrote and skillhub does not heed would be a false promise.
         """
-        try:
-            document = tomllib.loads(data.decode("utf-8"))
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-            raise FormatError(f"not TOML: {error}", where=where) from error
-        known = {"skills", "sources", "install"}
-        if strange := sorted(document.keys() - known):
-            hint = f"this version knows {', '.join(f'[{key}]' for key in sorted(known))}"
-            raise FormatError(f"unknown section {quote(strange[0])}", where=where, hint=hint)
-        install = _table(document.get("install", {}), {"agents": list, "link": str}, f"{where}: install")
-        if install.get("link", "copy") not in ("copy", "symlink"):
-            raise FormatError(
-                f'expected "copy" or "symlink", found {quote(install["link"])}', where=f"{where}: install.link"
-            )
+        document = _toml(data, where)
+        for key in sorted(document.keys() - set(_SECTIONS)):
+            hint = f"this version knows {', '.join(f'[{each}]' for each in _SECTIONS)}"
+            raise FormatError(f"unknown section {quote(key)}", where=f"{where}: {clean(key[:64])}", hint=hint)
+        agents, link = _install(document.get("install", {}), f"{where}: install")
         return cls(
             _blocks(document.get("skills", {}), is_name, _wanted, f"{where}: skills"),
             _blocks(document.get("sources", {}), is_alias, _source, f"{where}: sources"),
-            tuple(str(agent) for agent in install.get("agents", ())),
-            cast("LinkKind | None", install.get("link")),
+            agents,
+            link,
         )
+
+
+def _toml(data: bytes, where: str) -> dict[str, Any]:
+    if len(data) > _CAP:
+        raise FormatError(f"expected at most {_CAP} bytes, found {len(data)}", where=where)
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.count(b".") > _DOTS_MAX:
+            message = f"expected at most {_DOTS_MAX} dots in a line"
+            raise FormatError(message, where=f"{where}:{number}")
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        # Not UTF-8, not TOML, an integer longer than Python converts, or lists too deep.
+        raise FormatError(f"not TOML: {clean(str(error))[:200]}", where=where) from error
+
+
+def _install(value: object, where: str) -> tuple[tuple[str, ...], LinkKind | None]:
+    table = _table(value, ("agents", "link"), where)
+    agents = table.get("agents", [])
+    if not isinstance(agents, list):
+        raise FormatError(f"expected a list of texts, found {quote(agents)}", where=f"{where}.agents")
+    link = table.get("link")
+    if link not in (None, "copy", "symlink"):
+        raise FormatError(f'expected "copy" or "symlink", found {quote(link)}', where=f"{where}.link")
+    return tuple(_text(agent, f"{where}.agents") for agent in agents), cast("LinkKind | None", link)
 
 
 def _blocks(
@@ -77,35 +99,45 @@ def _blocks(
         raise FormatError(f"expected a table, found {quote(value)}", where=where)
     for name in value:
         if not is_good(name):
-            raise FormatError(f"{quote(name)} is no name", where=where)
+            raise FormatError(f"{quote(name)} is no name", where=f"{where}.{clean(name[:64])}")
     return {name: read(block, f"{where}.{name}") for name, block in value.items()}
 
 
-def _table(value: object, known: Mapping[str, type], where: str) -> dict[str, Any]:
+def _table(value: object, known: tuple[str, ...], where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise FormatError(f"expected a table, found {quote(value)}", where=where)
-    for key, item in value.items():
-        if key not in known:
-            raise FormatError(f"unknown key {quote(key)}", where=where, hint=f"known: {', '.join(known)}")
-        if not isinstance(item, known[key]):
-            raise FormatError(f"expected {known[key].__name__}, found {quote(item)}", where=f"{where}.{key}")
+    for key in sorted(value.keys() - set(known)):
+        hint = f"known: {', '.join(known)}"
+        raise FormatError(f"unknown key {quote(key)}", where=f"{where}.{clean(key[:64])}", hint=hint)
+    return value
+
+
+def _texts(value: object, known: tuple[str, ...], where: str) -> dict[str, str]:
+    return {key: _text(text, f"{where}.{key}") for key, text in _table(value, known, where).items()}
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str) or not value or clean(value) != value:
+        raise FormatError(f"expected text without hidden characters, found {quote(value)}", where=where)
     return value
 
 
 def _wanted(value: object, where: str) -> Wanted:
     # `name = "^1.2"` is the short spelling that cargo's users expect.
     table = {"version": value} if isinstance(value, str) else value
-    wanted = Wanted(**_table(table, {"source": str, "version": str, "path": str}, where))
+    wanted = Wanted(**_texts(table, ("source", "version", "path"), where))
     if wanted.path is not None and (wanted.source or wanted.version):
         raise FormatError("a path goes with neither source nor version", where=where)
     if wanted.source is not None and not is_alias(wanted.source):
         raise FormatError(f"{quote(wanted.source)} is no source", where=f"{where}.source")
+    if wanted.version is not None and not is_range(wanted.version):
+        raise FormatError(f"{quote(wanted.version)} is no range of versions", where=f"{where}.version")
     return wanted
 
 
 def _source(value: object, where: str) -> ProposedSource:
-    table = _table(value, {"url": str, "root": str}, where)
+    table = _texts(value, ("url", "root"), where)
     if "url" not in table:
-        raise FormatError("the key 'url' is missing", where=where)
+        raise FormatError("the key 'url' is missing", where=f"{where}.url")
     root = Digest.parse(table["root"], f"{where}.root") if "root" in table else None
     return ProposedSource(table["url"], root)

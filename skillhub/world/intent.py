@@ -2,41 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, MutableMapping
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import Table
+from tomlkit.items import Item
 
 from skillhub.errors import FormatError
-from skillhub.model.intent import Wanted
+from skillhub.model.intent import Intent, Wanted
+from skillhub.model.text import clean
+
+_WHERE = "skillhub.toml"
 
 
 def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str]) -> bytes:
     """Return ``data`` with these lines of ``[skills]`` set and those taken out; no change gives the same bytes.
 
     Raises:
-        FormatError: ``data`` is not TOML, or its ``skills`` is no table.
+        FormatError: ``data`` is no intent, or is written in a way that cannot be edited without harm.
     """
+    before = Intent.parse(data, _WHERE)
+    gone = set(remove)
+    kept = {name: each for name, each in before.skills.items() if name not in gone}
+    wanted = {**kept, **add}
+    if wanted == before.skills:
+        return data
     try:
-        document = tomlkit.parse(data.decode("utf-8"))
-    except (UnicodeDecodeError, TOMLKitError) as error:
-        raise FormatError(f"not TOML: {error}", where="skillhub.toml") from error
-    skills = document.get("skills")
-    if skills is None:
-        if not add:
-            return data
-        skills = tomlkit.table()
-        document["skills"] = skills
-    if not isinstance(skills, Table):
-        raise FormatError("expected a table", where="skillhub.toml: skills")
-    for name in remove:
-        skills.pop(name, None)
-    for name, wanted in add.items():
-        line = tomlkit.inline_table()
-        for key in ("source", "version", "path"):
-            if value := getattr(wanted, key):
-                line[key] = value
-        if skills.get(name) != line:
-            skills[name] = line
-    return tomlkit.dumps(document).encode()
+        edited = _edited(data.decode("utf-8"), before.skills, wanted)
+    except TOMLKitError as error:
+        raise FormatError(f"not TOML: {clean(str(error))[:200]}", where=_WHERE) from error
+    # Another parser's word that the edit did what was meant and nothing else.
+    after = Intent.parse(edited, _WHERE)
+    if after != Intent(wanted, before.sources, before.agents, before.link):
+        hint = "write its skills as lines of one [skills] table"
+        raise FormatError("the file cannot be edited without harm", where=_WHERE, hint=hint)
+    return edited
+
+
+def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted]) -> bytes:
+    document = tomlkit.parse(text)
+    if "skills" not in document:
+        document["skills"] = tomlkit.table()
+    skills = document["skills"]
+    if not isinstance(skills, MutableMapping):
+        raise FormatError("expected a table", where=f"{_WHERE}: skills")
+    for name in before.keys() - wanted.keys():
+        del skills[name]
+    for name, each in wanted.items():
+        if before.get(name) != each:
+            skills[name] = _line(each)
+    edited = tomlkit.dumps(document)
+    if text.count("\r\n") == text.count("\n") > 0:
+        edited = re.sub(r"(?<!\r)\n", "\r\n", edited)
+    return edited.encode()
+
+
+def _line(wanted: Wanted) -> Item:
+    values = {"source": wanted.source, "version": wanted.version, "path": wanted.path}
+    pairs = [f"{key} = {tomlkit.string(value).as_string()}" for key, value in values.items() if value]
+    return tomlkit.value(f"{{ {', '.join(pairs)} }}" if pairs else "{}")
