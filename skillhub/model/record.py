@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, get_args
 
 from skillhub.errors import FormatError
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
+from skillhub.model.text import is_name, quote
 
 VERSION = 1
 _CAP = 256 * 1024 * 1024
 LinkKind = Literal["copy", "symlink"]
+_HELD = ("", "user", "needs", "asked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,9 @@ class Records:
             "skills": {name: _encode(record) for name, record in self.skills.items()},
             "version": VERSION,
         }
-        return (json.dumps(document, sort_keys=True, indent=1) + "\n").encode()
+        text = json.dumps(document, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+        # A path need not be UTF-8; what of it is not becomes a question mark, or nobody could read the file.
+        return text.encode("utf-8", "replace")
 
     @classmethod
     def parse(cls, data: bytes, where: str) -> Records:
@@ -80,20 +84,40 @@ class Records:
             FormatError: they are not what ``dump`` writes.
         """
         document = strict_json(data, where, _CAP)
+        hint = "move the file away; skillhub install makes it anew and asks again"
+        if not isinstance(document, dict):
+            raise FormatError(f"expected an object, found {quote(document)}", where=where, hint=hint)
+        found = document.get("version")
+        if type(found) is not int or found != VERSION:
+            if type(found) is int and found > VERSION:
+                hint = "a newer skillhub wrote it; upgrade skillhub"
+            message = f"expected state format {VERSION}, found {quote(found)}"
+            raise FormatError(message, where=f"{where}: version", hint=hint)
         try:
-            if document["version"] != VERSION:  # type: ignore[index]
-                raise FormatError(f"expected state format {VERSION}", where=where, hint="upgrade skillhub")
-            skills = {name: _decode(block) for name, block in document["skills"].items()}  # type: ignore[index]
-            return cls(skills, tuple(document["agents"]))  # type: ignore[index]
-        except (KeyError, TypeError, AttributeError) as error:
-            hint = "move the file away; skillhub install makes it anew and asks again"
-            raise FormatError("expected the state of a project", where=where, hint=hint) from error
+            agents = _texts(document["agents"])
+        except (KeyError, ValueError) as error:
+            raise FormatError(f"expected agents: {error}", where=f"{where}: agents", hint=hint) from error
+        skills = {}
+        for name, block in _blocks(document, where, hint):
+            try:
+                skills[name] = _decode(block)
+            except (KeyError, ValueError, FormatError) as error:
+                message = f"expected the state of a skill: {error}"
+                raise FormatError(message, where=f"{where}: skills.{name}", hint=hint) from error
+        return cls(skills, agents)
+
+
+_T = TypeVar("_T")
 
 
 def _encode(record: Record) -> dict[str, Any]:
     return {
         "enabled": record.enabled,
-        "facts": [record.facts.description, record.facts.model_invocable, [dict(n) for n in record.facts.needs]],
+        "facts": [
+            record.facts.description,
+            record.facts.model_invocable,
+            [dict(n) for n in record.facts.needs],
+        ],
         "held": record.held,
         "link": record.link,
         "links": record.links,
@@ -104,16 +128,53 @@ def _encode(record: Record) -> dict[str, Any]:
     }
 
 
+def _blocks(document: dict[str, Any], where: str, hint: str) -> list[tuple[str, dict[str, Any]]]:
+    blocks = document.get("skills")
+    if not isinstance(blocks, dict):
+        raise FormatError(f"expected an object, found {quote(blocks)}", where=f"{where}: skills", hint=hint)
+    for name, block in blocks.items():
+        if not is_name(name) or not isinstance(block, dict):
+            raise FormatError(f"expected a skill, found {quote(name)}", where=f"{where}: skills", hint=hint)
+    return list(blocks.items())
+
+
 def _decode(block: dict[str, Any]) -> Record:
-    description, model_invocable, needs = block["facts"]
+    description, model_invocable, needs = _as(list, block["facts"])
     return Record(
         tree=Digest.parse(block["tree"]),
-        enabled=block["enabled"],
-        held=block["held"],
-        links=tuple(block["links"]),
-        link=block["link"],
-        met=tuple(block["met"]),
-        waived=tuple(block["waived"]),
-        mcp=block["mcp"],
-        facts=Facts(description, model_invocable, tuple(needs)),
+        enabled=_as(bool, block["enabled"]),
+        held=_one_of(_HELD, block["held"]),
+        links=_texts(block["links"]),
+        link=_one_of(get_args(LinkKind), block["link"]),
+        met=_texts(block["met"]),
+        waived=_texts(block["waived"]),
+        mcp={
+            server: {agent: _as(dict, entry) for agent, entry in _as(dict, entries).items()}
+            for server, entries in _as(dict, block["mcp"]).items()
+        },
+        facts=Facts(
+            _as(str, description), _as(bool, model_invocable), tuple(_need(need) for need in _as(list, needs))
+        ),
     )
+
+
+def _need(value: object) -> dict[str, Any]:
+    row = _as(dict, value)
+    texts = {key: _as(str, row[key]) for key in ("kind", "name", "description")}
+    return {**texts, "required": _as(bool, row["required"])}
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(_as(str, text) for text in _as(list, value))
+
+
+def _one_of(choices: tuple[Any, ...], value: object) -> Any:  # noqa: ANN401 - one of a Literal's texts
+    if value not in choices:
+        raise ValueError(f"expected one of {', '.join(map(repr, choices))}, found {quote(value)}")
+    return value
+
+
+def _as(kind: type[_T], value: object) -> _T:
+    if not isinstance(value, kind):
+        raise ValueError(f"expected {kind.__name__}, found {quote(value)}")
+    return value
