@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
