@@ -6,6 +6,7 @@ hashing, signature checks, scanning and questions all look at these bytes and at
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,7 @@ from skillhub.model.digest import Digest
 
 SKILL_MD = "SKILL.md"
 SIGNATURE = "skill.oms.sig"
+_LINE = re.compile(r"[x-] [0-9a-f]{64}  [^\n]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,9 @@ class Listing(Mapping[str, ListedFile]):
     def text(self) -> bytes:
         """``x`` or ``-``, a space, the file's SHA-256, two spaces, the path, a line feed; sorted by path bytes."""
         lines = (
-            f"{'x' if file.executable else '-'} {file.sha256}  {path}\n" for path, file in self._files.items()
+            # A line feed in a name on disk would spell lines of another tree; NUL is in no name on disk.
+            f"{'x' if file.executable else '-'} {file.sha256}  {path.replace(chr(10), chr(0))}\n"
+            for path, file in self._files.items()
         )
         return "".join(lines).encode("utf-8", "surrogateescape")
 
@@ -113,10 +117,10 @@ class Listing(Mapping[str, ListedFile]):
         """Return the listing that ``text`` spells; whoever trusts it compares its ``digest`` first.
 
         Raises:
-            ValueError: a line is too short to be one. (The digest is the real check.)
+            ValueError: a line is none. (The digest is the real check.)
         """
-        rows = text.decode("utf-8", "surrogateescape").split("\n")[:-1]
-        if any(len(row) < 69 for row in rows):
+        *rows, rest = text.decode("utf-8", "surrogateescape").split("\n")
+        if rest or not all(map(_LINE.fullmatch, rows)):
             raise ValueError("not a listing")
         return cls((row[68:], ListedFile(row[2:66], row[0] == "x")) for row in rows)
 

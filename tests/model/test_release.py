@@ -1,0 +1,23 @@
+import pytest
+
+from skillhub.errors import NotFound
+from skillhub.model.release import Index, Release, newest_first
+
+
+def release(version):
+    return Release(name="a", url="a.zip", version=version)
+
+
+def test_newest_first_by_precedence_not_by_text():
+    releases = tuple(map(release, ["1.9.0", "1.10.0", "2.0.0-rc.1", "2.0.0", None]))
+    ordered = [each.version for each in newest_first(releases)]
+    assert ordered == ["2.0.0", "2.0.0-rc.1", "1.10.0", "1.9.0", None]
+
+
+def test_an_index_knows_its_names_and_shows_a_strange_one_escaped():
+    index = Index({"b": (release("1.0.0"),), "a": ()})
+    assert index.names == ("a", "b")
+    assert index.releases("b") == (release("1.0.0"),)
+    with pytest.raises(NotFound) as caught:
+        index.releases("\x1b[2J")
+    assert caught.value.message.isprintable()
