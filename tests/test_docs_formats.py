@@ -1,0 +1,73 @@
+"""The examples of ``docs/formats``, read by the code that they tell about."""
+
+import re
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+
+from skillhub.model.digest import Digest
+from skillhub.model.intent import Intent, ProposedSource, Wanted
+from skillhub.model.lock import Lock, Locked, LockedSource
+from skillhub.model.tree import Listing
+from skillhub.model.version import Range
+from tests.model.test_tree import PIPELINE
+
+DOCS = Path(__file__).parents[1] / "docs" / "formats"
+
+
+def page(name):
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def examples(name, kind):
+    return [found.encode() for found in re.findall(rf"```{kind}\n(.*?)```", page(name), re.DOTALL)]
+
+
+def test_the_lock_is_written_as_shown():
+    (data,) = examples("lock.md", "json")
+    lock = Lock.parse(data)
+    assert lock.dump() == data
+    assert list(lock.skills) == ["deploy", "gh-fix-ci"]
+
+
+def test_the_page_of_the_lock_names_every_key():
+    for field in (*fields(Locked), *fields(LockedSource)):
+        assert f"`{field.name}`" in page("lock.md")
+
+
+def test_the_intent_says_what_is_shown():
+    (data,) = examples("intent.md", "toml")
+    intent = Intent.parse(data)
+    assert set(intent.sources) == {"acme"}
+    assert intent.skills["pdf"].version == "^2"
+    assert intent.skills["deploy"].path == "skills/deploy"
+    assert (intent.agents, intent.link) == (("claude-code", "codex"), "copy")
+    assert set(tomllib.loads(data.decode())) == {"sources", "skills", "install"}
+
+
+def test_the_page_of_the_intent_names_every_key():
+    text = page("intent.md")
+    for field in fields(Wanted):
+        assert f"`skills.NAME.{field.name}`" in text
+    assert {field.name for field in fields(ProposedSource)} == {"url", "root"}
+    assert "`sources.ALIAS.url`, `.root`" in text
+    for spelled in re.findall(r"`([\^~>*\d][^`]*)`", text.split("skills.NAME.version")[1].split("\n")[0]):
+        Range(spelled)
+
+
+def test_pre_releases_are_as_told():
+    wanted = Range("^1.2.0-rc.1")
+    assert wanted.allows("1.2.0-rc.2")
+    assert wanted.allows("1.3.0")
+    assert not wanted.allows("1.3.0-rc.1")
+
+
+def test_the_listing_has_the_digest_shown():
+    (data,) = examples("tree.md", "listing")
+    assert Listing.parse(data).text == data
+    assert f"`{Digest.of(data)}`" in page("tree.md")
+
+
+def test_the_pipeline_of_the_page_is_the_one_that_is_tested():
+    (shown,) = examples("tree.md", "sh")
+    assert shown.decode().strip() == PIPELINE.strip()
