@@ -1,26 +1,33 @@
 # Everything is set up on first use, in .venv, and works offline afterwards.
-PYTHON ?= python3.11
-VENV   := .venv
-BIN    := $(VENV)/bin
-READY  := $(VENV)/.ready
+PYTHON  ?= python3.11
 WORKERS ?= auto
+VENV    := .venv
+BIN     := $(VENV)/bin
+READY   := $(VENV)/.ready
+INTEROP := .venv-interop
 
-.PHONY: demo test lint test-interop bench fixtures clean help
+.PHONY: help demo test lint test-interop bench fixtures docs clean
+.DEFAULT_GOAL := help
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## */\t/' | expand -t 16
 
+# A virtual environment knows this folder by its name: in one that was renamed it is made anew.
+ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
+$(shell rm -f $(READY))
+endif
+
 $(READY): pyproject.toml
-	@command -v $(PYTHON) >/dev/null || { echo "skillhub needs Python 3.11 or newer; name it with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
-	@echo "setting up $(VENV) (once)…"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@command -v $(PYTHON) >/dev/null || { echo "skillhub needs Python 3.11 or newer; name it with: make PYTHON=python3.12"; exit 2; }
+	@echo "setting up $(VENV), once; later runs need no network"
+	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all,test]'
-	@touch $(READY)
+	@pwd -P > $(READY)
 
 demo: $(READY)   ## install a signed skill in a new empty project, with the questions answered by a script
 	@$(BIN)/python docs/demo.py
 
-test: $(READY) lint   ## lint, types, import floors, tests
+test: lint       ## lint, types, import floors, tests
 	@$(BIN)/python -m pytest -q -n $(WORKERS) -m 'not interop'
 
 lint: $(READY)   ## ruff, mypy, import floors
@@ -29,15 +36,19 @@ lint: $(READY)   ## ruff, mypy, import floors
 	@$(BIN)/python -m mypy
 	@$(BIN)/lint-imports
 
-test-interop: $(READY)   ## tests against other tools, each of a heavy install (set up on first use)
-	@sh tests/interop/setup.sh
-	@$(BIN)/python -m pytest -q -m interop
+test-interop: $(READY)   ## tests against other tools, set up in a place of their own on first use
+	@PYTHON='$(PYTHON)' sh tests/interop/setup.sh '$(INTEROP)'
+	@SKILLHUB_MODEL_SIGNING="$$PWD/$(INTEROP)/bin/model_signing" $(BIN)/python -m pytest -q -m interop
 
-bench: $(READY)  ## measured ratios against a floor in the same run
+bench: $(READY)  ## what the product promises of time and memory, measured
 	@$(BIN)/python tests/bench/run.py
 
 fixtures: $(READY)   ## rebuild the embedded registry, byte for byte
 	@$(BIN)/python -m fixtures.build
 
-clean:           ## remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
+docs: $(READY)   ## write again what the program says of itself: the commands and the recorded demo
+	@$(BIN)/python docs/build.py
+	@$(BIN)/python docs/demo.py --record >/dev/null
+
+clean:           ## remove the virtual environments and caches
+	rm -rf $(VENV) $(INTEROP) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
