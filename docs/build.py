@@ -1,0 +1,148 @@
+"""Write docs/cli.md from the program itself: every command, every argument, every option.
+
+python docs/build.py           write it
+python docs/build.py --check   exit 1 if it is not what the program says
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
+from typing import Any
+
+import typer
+
+import skillhub
+from skillhub.cli.main import build
+from skillhub.cli.table import COMMANDS
+from skillhub.errors import SkillhubError
+
+HERE = Path(__file__).resolve().parent
+BEGIN, END = "<!-- errors: begin (written by docs/build.py) -->\n", "<!-- errors: end -->"
+COMMON = ("json", "user_scope", "project", "yes", "dry_run", "offline", "quiet", "verbose", "help")
+HEAD = """\
+# Commands
+
+Written by `python docs/build.py` from the program; a test holds it to that. Exit statuses are listed in
+[architecture](architecture.md#errors).
+
+"""
+
+
+def pages() -> dict[Path, str]:
+    """Return every page with what is to be in it."""
+    architecture = HERE / "architecture.md"
+    before, _, rest = architecture.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    return {HERE / "cli.md": commands(), architecture: f"{before}{BEGIN}{errors()}{END}{after}"}
+
+
+def errors() -> str:
+    """Return the table of all classes of errors, by exit status."""
+    rows = ["| exit | class | code | means |\n|---|---|---|---|\n"]
+    for kind in sorted(kinds(SkillhubError), key=lambda kind: kind.exit_code):
+        said = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
+        rows.append(f"| {kind.exit_code} | `{kind.__name__}` | `{kind.code}` | {said} |\n")
+    return "".join(rows)
+
+
+def kinds(kind: type[SkillhubError]) -> Iterator[type[SkillhubError]]:
+    """Yield every class below ``kind`` that is raised as itself, in the order of the source."""
+    for each in kind.__subclasses__():
+        if "code" in vars(each) and each.__module__.startswith("skillhub."):
+            yield each
+        yield from kinds(each)
+
+
+def commands() -> str:
+    """Return the page of all commands."""
+    top = typer.main.get_command(build([]))
+    context = typer.Context(top, info_name="skillhub")
+    parts = [HEAD, *_common(top, context)]
+    group = ""
+    for name, known in COMMANDS.items():
+        if known.group != group:
+            group = known.group
+            parts.append(f"\n## {group}\n")
+        for path, command in _leaves(name, top.commands[name]):  # type: ignore[attr-defined]
+            parts += _section(path, typer.Context(command, info_name=path, parent=context))
+    return "".join(parts)
+
+
+def _leaves(path: str, command: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - a command, or a group of them
+    if hasattr(command, "commands"):
+        for name, each in command.commands.items():
+            yield from _leaves(f"{path} {name}", each)
+    else:
+        yield path, command
+
+
+def _common(top: Any, context: typer.Context) -> Iterator[str]:  # noqa: ANN401 - the group of all commands
+    yield "Every command takes these:\n\n"
+    for option in top.commands["list"].get_params(context):
+        if option.name in COMMON:
+            yield _row(option, context)
+
+
+def _section(path: str, context: typer.Context) -> Iterator[str]:
+    text, _, example = inspect.cleandoc(context.command.help or "").partition("Example: ")
+    own = [each for each in context.command.get_params(context) if each.name not in COMMON]
+    words = ["[OPTIONS]"] + [_spelled(each, context) for each in own if _is_argument(each)]
+    rows = "".join(_row(each, context) for each in own if _about(each))
+    yield f"\n### `skillhub {path}`\n\n{text.rstrip()}\n\n    skillhub {path} {' '.join(words)}\n"
+    yield f"\n{rows}" if rows else ""
+    yield f"\nFor example:\n\n    {example.strip()}\n"
+
+
+def _row(parameter: Any, context: typer.Context) -> str:  # noqa: ANN401 - an argument or an option
+    if _is_argument(parameter):
+        return f"- `{_spelled(parameter, context)}`: {_about(parameter)}\n"
+    names = ", ".join(f"`{name}`" for name in sorted(parameter.opts, key=len, reverse=True))
+    value = ""
+    if not parameter.is_flag:
+        choices = getattr(parameter.type, "choices", None)
+        word = parameter.metavar or {"project": "DIR"}.get(parameter.name, parameter.type.name.upper())
+        value = f" `{','.join(choices) if choices else word}`"
+    return f"- {names}{value}: {_about(parameter)}\n"
+
+
+def _is_argument(parameter: Any) -> bool:  # noqa: ANN401 - an argument or an option
+    return bool(parameter.param_type_name == "argument")
+
+
+def _spelled(argument: Any, context: typer.Context) -> str:  # noqa: ANN401 - an argument
+    return str(argument.make_metavar(context)).strip("{}")
+
+
+def _about(parameter: Any) -> str:  # noqa: ANN401 - an argument or an option
+    return getattr(parameter, "help", None) or ""
+
+
+def main() -> int:
+    """Write the pages, or compare them."""
+    load_all()
+    wanted = pages()
+    if "--check" in sys.argv:
+        return int(any(path.read_text(encoding="utf-8") != text for path, text in wanted.items()))
+    for path, text in wanted.items():
+        path.write_text(text, encoding="utf-8")
+    return 0
+
+
+def load_all() -> None:
+    """Import every module, so that every class of errors is known wherever it stands; extras may be absent."""
+    for module in walk_packages(skillhub.__path__, "skillhub."):
+        if not module.name.endswith("__main__"):
+            try:
+                import_module(module.name)
+            except ModuleNotFoundError as error:
+                if (error.name or "skillhub").startswith("skillhub"):
+                    raise
+
+
+if __name__ == "__main__":
+    sys.exit(main())

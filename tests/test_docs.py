@@ -1,0 +1,214 @@
+"""What the documentation says is so: links lead somewhere, commands exist, examples do what they show."""
+
+import ast
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+import typer
+
+from skillhub.cli.main import build
+
+REPO = Path(__file__).resolve().parents[1]
+PAGES = sorted([*REPO.glob("*.md"), *REPO.glob("docs/**/*.md")])
+TEXTS = {str(page.relative_to(REPO)): page.read_text(encoding="utf-8") for page in PAGES}
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+NAMED = re.compile(r"\[`([\w./-]+): (\w+)`\]\(([^)]+)\)")
+COMMAND = re.compile(r"^(?:\$ |    )?(skillhub .*)$", re.MULTILINE)
+MY_SKILL = """\
+---
+name: my-skill
+description: Says hello in the language of the reader. Use it when somebody asks for a greeting.
+metadata:
+  version: 1.0.0
+---
+
+Greet the reader in their language.
+"""
+
+
+def fenced(page, *languages):
+    """Return what stands in the fenced blocks of these languages."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", TEXTS[page], re.MULTILINE | re.DOTALL)
+    return "\n".join(text for language, text in blocks if language in languages)
+
+
+def anchors(text):
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    heads = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_links_lead_to_files_and_headings(page):
+    for target in LINK.findall(TEXTS[page]):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        found = (REPO / page).parent / unquote(path) if path else REPO / page
+        assert found.exists(), f"{page} links to {target}"
+        if anchor:
+            assert anchor in anchors(found.read_text(encoding="utf-8")), f"{page} links to {target}"
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_files_that_are_named_exist(page):
+    for path in re.findall(r"`((?:skillhub|docs|tests|fixtures)/[\w./-]*\w\.\w+)`", TEXTS[page]):
+        assert (REPO / path).is_file(), f"{page} names {path}"
+
+
+def test_threats_name_code_and_tests_that_are_there():
+    rows = NAMED.findall(TEXTS["docs/threats.md"])
+    assert len(rows) > 80
+    for path, name, target in rows:
+        assert target == f"../{path}"
+        tree = ast.parse((REPO / path).read_text(encoding="utf-8"))
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        assert name in {node.name for node in ast.walk(tree) if isinstance(node, kinds)}, f"{path}: {name}"
+
+
+def test_every_threat_is_answered_and_tested():
+    for line in TEXTS["docs/threats.md"].splitlines():
+        if line.startswith("| ") and "AST" not in line and not line.startswith(("| attack", "| |")):
+            _, _, code, test, _ = line.split(" | ") if line.count(" | ") > 3 else ["", *line.split(" | "), ""]
+            assert "(../skillhub/" in code, line
+            assert "(../tests/" in test or "(../docs/demo.py" in test, line
+
+
+def parsed(words):
+    """Parse a command line as the program does, and run nothing."""
+    command = typer.main.get_command(build([]))
+    context = typer.Context(command, info_name="skillhub")
+    while hasattr(command, "commands"):
+        word = words.pop(0)
+        assert word in command.commands, f"no command {word}"
+        command = command.commands[word]
+        context = typer.Context(command, info_name=word, parent=context)
+    command.make_parser(context).parse_args(list(words))
+    command.make_context(command.name, list(words), parent=context)
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_every_command_that_is_shown_parses(page):
+    if page == "docs/cli.md":
+        lines = re.findall(r"^For example:\n\n    skillhub (.*)$", TEXTS[page], re.MULTILINE)
+        assert len(lines) > 20
+    else:
+        lines = [line.removeprefix("skillhub ") for line in COMMAND.findall(fenced(page, "sh"))]
+    for line in lines:
+        words = shlex.split(line, comments=True)
+        if words == ["--version"]:
+            continue
+        try:
+            parsed(words)
+        except typer.Exit:
+            pytest.fail(f"{page}: skillhub {line}")
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_every_command_that_is_named_exists(page):
+    for line in re.findall(r"`skillhub ([a-z][^`\n]*)`", TEXTS[page]):
+        command = typer.main.get_command(build([]))
+        for word in line.split():
+            if hasattr(command, "commands"):
+                assert word in command.commands, f"{page}: skillhub {line}"
+                command = command.commands[word]
+
+
+class Machine:
+    """A user's machine in a folder, with a project to work in."""
+
+    def __init__(self, folder):
+        self.project = folder / "project"
+        for path in (self.project, folder / "home"):
+            path.mkdir()
+        self.environ = {
+            "PATH": os.environ.get("PATH", ""),
+            "HOME": str(folder / "home"),
+            "SKILLHUB_HOME": str(folder / "skillhub"),
+        }
+        (self.project / "my-skill").mkdir()
+        (self.project / "my-skill" / "SKILL.md").write_text(MY_SKILL, encoding="utf-8")
+
+    def run(self, line, status=0):
+        words = [sys.executable, "-m", "skillhub", *shlex.split(line)[1:]]
+        done = subprocess.run(
+            words, cwd=self.project, env=self.environ, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode == status, f"{line}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
+
+
+def test_the_tour_of_the_readme_runs(machine):
+    tour = TEXTS["README.md"].partition("## A tour")[2].partition("## Where things are")[0]
+    lines = COMMAND.findall(tour)
+    assert len(lines) > 15
+    for line in lines:
+        machine.run(line)
+
+
+def test_the_page_for_publishers_runs(machine):
+    for line in COMMAND.findall(fenced("docs/publishing.md", "sh")):
+        if "me.pub.pem" in line:
+            key = Path(machine.environ["SKILLHUB_HOME"], "state", "keys", "default.pub.pem")
+            (machine.project / "me.pub.pem").write_bytes(key.read_bytes())
+        machine.run(line + " --yes" if line.startswith("skillhub install") else line)
+
+
+def test_the_page_for_operators_runs(machine, tmp_path):
+    lines = COMMAND.findall(fenced("docs/registry.md", "sh"))
+    made = [line for line in lines if " registry " in line and " serve " not in line]
+    assert len(made) == 3
+    for line in made:
+        machine.run(line)
+    for path in re.findall(r"^\| `registry/([\w./-]+)`", TEXTS["docs/registry.md"], re.MULTILINE):
+        assert (machine.project / "registry" / path).exists(), path
+    serve = next(line for line in lines if " serve " in line).replace("8000", "0")
+    words = [sys.executable, "-m", "skillhub", *shlex.split(serve)[1:], "--json"]
+    with subprocess.Popen(
+        words, cwd=machine.project, env=machine.environ, stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            shown = "".join(iter(server.stdout.readline, "}\n"))
+            url = re.search(r"http://[\d.:]+", shown)[0]
+            root = (machine.project / "registry" / "site" / "metadata" / "1.root.json").resolve()
+            add, install = (line for line in lines if " registry " not in line)
+            machine.run(
+                add.replace("http://127.0.0.1:8000", url).replace(
+                    "--fingerprint sha256:…", f"--root '{root}'"
+                )
+            )
+            machine.run(f"{install} --yes")
+        finally:
+            server.terminate()
+    assert (machine.project / ".agents" / "skills" / "my-skill" / "SKILL.md").is_file()
+
+
+def test_what_the_program_says_of_itself_is_what_the_pages_say():
+    done = subprocess.run([sys.executable, "docs/build.py", "--check"], cwd=REPO, check=False)
+    assert done.returncode == 0, "run: make docs"
+
+
+def test_the_recorded_demo_is_what_the_demo_shows(tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(REPO / "docs" / "demo.py"), "--record", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in ("demo.txt", "demo.svg"):
+        kept = (REPO / "docs" / name).read_text(encoding="utf-8")
+        assert (tmp_path / name).read_text(encoding="utf-8") == kept, "run: make docs"
+    assert str(tmp_path.anchor + "tmp") not in kept

@@ -1,0 +1,182 @@
+"""What holds the house: sizes, imports, public names, errors. Floors are held by import-linter (`make lint`)."""
+
+import ast
+import re
+import subprocess
+import sys
+import tokenize
+from pathlib import Path
+
+import pytest
+
+import skillhub
+
+REPO = Path(__file__).resolve().parents[1]
+MODULES = sorted((REPO / "skillhub").rglob("*.py"))
+EVERYTHING = sorted(
+    path for root in ("skillhub", "tests", "fixtures", "docs") for path in (REPO / root).rglob("*.py")
+)
+HEAVY = {
+    "httpx",
+    "tuf",
+    "cryptography",
+    "typer",
+    "rich",
+    "pydantic",
+    "yaml",
+    "tomlkit",
+    "skillhub.flows",
+    "skillhub.world",
+}
+# Loaded when one attribute is asked for, when no variable spares it, and where an extra may be absent.
+LAZY = {"skillhub/__init__.py", "skillhub/world/home.py", "skillhub/trust/publishers.py"}
+
+
+def name_of(path):
+    return str(path.relative_to(REPO))
+
+
+def functions(path):
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, kinds)]
+
+
+def body_lines(function):
+    """Count the lines of a body, its docstring apart."""
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+def all_errors():
+    """Return every class of errors that the source defines, with its own code if it has one."""
+    found = {}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                bases = [ast.unparse(base) for base in node.bases]
+                code = [
+                    each.value.value
+                    for each in node.body
+                    if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "code"
+                ]
+                found[node.name] = (bases, code[0] if code else None, name_of(path))
+    family = {"SkillhubError"}
+    while more := {name for name, (bases, _, _) in found.items() if set(bases) & family} - family:
+        family |= more
+    return {name: found[name] for name in family}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_is_read_in_one_go(path):
+    assert len(path.read_text("utf-8").splitlines()) <= 300
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_function_fits_on_a_screen(path):
+    long = {function.name: body_lines(function) for function in functions(path) if body_lines(function) > 40}
+    assert long == {}
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path.parent.name != "cli"], ids=name_of)
+def test_a_function_takes_six_arguments_at_most(path):
+    many = []
+    for function in functions(path):
+        given = function.args
+        names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+        if len([name for name in names if name not in ("self", "cls")]) > 6:
+            many.append(function.name)
+    assert many == []
+
+
+def test_errors_are_caught_by_name_but_in_one_place():
+    broad = []
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ExceptHandler):
+                kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+                if any(kind is None or ast.unparse(kind) in ("Exception", "BaseException") for kind in kinds):
+                    broad.append(name_of(path))
+    assert broad == ["skillhub/cli/main.py"]
+
+
+def test_imports_stand_at_the_top_but_in_commands():
+    lazy = set()
+    for path in MODULES:
+        for function in functions(path):
+            if any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(function)):
+                lazy.add(name_of(path))
+    assert {name for name in lazy if not name.startswith("skillhub/cli/")} <= LAZY
+
+
+def test_public_names():
+    assert {name: getattr(skillhub, name) for name in skillhub.__all__}
+    shown = (REPO / "skillhub" / "__init__.py").read_text("utf-8")
+    assert set(re.findall(r'^    "(\w+)": "skillhub\.', shown, re.MULTILINE)) == set(skillhub.__all__) - {
+        "__version__"
+    }
+    assert not any(home.startswith(("skillhub.flows", "skillhub.world")) for home in skillhub._HOMES.values())
+
+
+def loaded_by(statement):
+    code = f"import sys; {statement}; print('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPO)
+    return set(done.stdout.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("statement", "heavy"),
+    [
+        ("import skillhub", HEAVY),
+        ("import skillhub; skillhub.Tree, skillhub.Digest, skillhub.SkillhubError", HEAVY),
+        (
+            "import skillhub.runtime.discover",
+            {"tuf", "cryptography", "typer", "pydantic", "ssl", "http.client"},
+        ),
+        ("from skillhub.cli import main", {"typer", "tuf", "cryptography", "pydantic", "rich"}),
+        (
+            "import skillhub.flows.install, skillhub.flows.sync, skillhub.cli.common",
+            {"tuf", "typer", "pydantic"},
+        ),
+    ],
+)
+def test_importing_loads_little(statement, heavy):
+    assert loaded_by(statement) & heavy == set()
+
+
+def test_every_error_has_a_code_of_its_own():
+    codes = {name: code for name, (_, code, _) in all_errors().items() if code is not None}
+    # One that has none is never raised as itself.
+    assert set(all_errors()) - set(codes) == {"Reasoned"}
+    assert len(set(codes.values())) == len(codes)
+    for code in codes.values():
+        assert re.fullmatch(r"[a-z]+(-[a-z]+)*", code), code
+
+
+def test_every_error_is_in_the_table():
+    table = (REPO / "docs" / "architecture.md").read_text("utf-8")
+    for name, (_, code, _) in all_errors().items():
+        if code is not None and name != "SkillhubError":
+            assert f"| `{name}` | `{code}` |" in table, f"run: make docs ({name})"
+
+
+@pytest.mark.parametrize("path", EVERYTHING, ids=name_of)
+def test_nothing_is_left_to_do(path):
+    with open(path, "rb") as source:
+        comments = [
+            each.string for each in tokenize.tokenize(source.readline) if each.type == tokenize.COMMENT
+        ]
+    for comment in comments:
+        assert not re.search(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b", comment), comment
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_names_say_what_a_module_is(path):
+    assert path.stem not in {"utils", "util", "helpers", "helper", "manager", "service", "misc", "base"}
+
+
+@pytest.mark.parametrize(
+    "target", ["demo", "test", "lint", "test-interop", "bench", "fixtures", "docs", "clean", "help"]
+)
+def test_make_knows_what_the_pages_name(target):
+    makefile = (REPO / "Makefile").read_text("utf-8")
+    assert re.search(rf"^{target}:.*## ", makefile, re.MULTILINE)
