@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skillhub.cli.common import Common, Run, command
+from skillhub.cli.common import Common, Run, command, now
 from skillhub.cli.table import COMMANDS
 from skillhub.errors import NotFound
 
 if TYPE_CHECKING:
+    from skillhub.cli.terminal import Terminal
+    from skillhub.flows.source_view import SourceView
+    from skillhub.flows.trusting import Pin
     from skillhub.world.sources import Source
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The source's alias.")]
+Root = Annotated[str | None, typer.Option("--root", metavar="FILE", help="Its 1.root.json, had elsewhere.")]
+Fingerprint = Annotated[
+    str | None, typer.Option("--fingerprint", metavar="sha256:…", help="The SHA-256 of its 1.root.json.")
+]
 _ROOT_CAP = 512_000
 
 
@@ -22,26 +29,16 @@ def add(
     common: Common,
     name: Name,
     url: Annotated[str, typer.Argument(metavar="URL", help="Where the registry is.")],
-    root: Annotated[
-        str | None, typer.Option("--root", metavar="FILE", help="Its 1.root.json, had elsewhere.")
-    ] = None,
-    fingerprint: Annotated[
-        str | None, typer.Option("--fingerprint", metavar="sha256:…", help="The SHA-256 of its 1.root.json.")
-    ] = None,
+    root: Root = None,
+    fingerprint: Fingerprint = None,
 ) -> int:
     """Add a registry, pinned by its root. Without --root or --fingerprint you are shown it and asked.
 
     Example: skillhub source add acme https://skills.acme.example --fingerprint sha256:…
     """
     from skillhub.flows.trusting import add_source
-    from skillhub.model.digest import Digest
-    from skillhub.world import files
 
-    data = files.read(os.path.realpath(root), _ROOT_CAP) if root else None
-    if root and data is None:
-        raise NotFound("there is no such file", where=root)
-    pinned = Digest.parse(fingerprint, "--fingerprint") if fingerprint else None
-    source = add_source(name, url, data, pinned, common.ports(), dry_run=common.dry_run)
+    source = add_source(name, url, _pin(root, fingerprint), common.ports(), dry_run=common.dry_run)
     if common.json:
         common.terminal.json(_json(source))
     else:
@@ -55,13 +52,12 @@ def list_(common: Common) -> int:
 
     Example: skillhub source list
     """
-    sources = list(common.sources.all().values())
+    views = [_view(source, common) for source in common.sources.all().values()]
     if common.json:
-        common.terminal.json({"sources": [_json(source) for source in sources]})
+        common.terminal.json({"sources": [_view_json(view) for view in views]})
     else:
-        for source in sources:
-            common.terminal.out(f"{source.alias}: {source.url}", "bold")
-            common.terminal.out(f"  root {source.root}")
+        for view in views:
+            _draw(view, common.terminal)
     return 0
 
 
@@ -84,12 +80,14 @@ def show(common: Common, name: Name) -> int:
             }
             for each in newest
         ]
-        common.terminal.json({**_json(source), "skills": rows})
+        common.terminal.json({**_view_json(_view(source, common)), "skills": rows})
         return 0
-    common.terminal.out(f"{source.alias}: {source.url}", "bold")
-    common.terminal.out(f"  root {source.root}")
-    if source.embedded:
-        common.terminal.out("  inside the package; its keys are public test keys, valid for nothing else")
+    view = _view(source, common)
+    _draw(view, common.terminal)
+    for role in view.root.roles:
+        common.terminal.out(f"  {role.name}: {role.threshold} of {len(role.key_ids)} keys")
+        for key in role.key_ids:
+            common.terminal.out(f"    {key}", "dim")
     cells = [(each.name, each.version or "-", each.publisher or "-", each.description) for each in newest]
     common.terminal.table(("NAME", "VERSION", "PUBLISHER", "DESCRIPTION"), cells)
     return 0
@@ -108,11 +106,76 @@ def remove(common: Common, name: Name) -> int:
     return 0
 
 
+def trust(
+    common: Common,
+    name: Name,
+    root: Root = None,
+    fingerprint: Fingerprint = None,
+) -> int:
+    """Trust a source anew: one that a repository proposes, or one whose registry started over with another root.
+
+    Example: skillhub source trust acme --fingerprint sha256:…
+    """
+    from skillhub.flows.trusting import trust_source
+
+    source = trust_source(name, _pin(root, fingerprint), common.ports())
+    if common.json:
+        common.terminal.json(_json(source))
+    else:
+        common.terminal.out(f"trusted {source.alias}: {source.url}, root {source.root}", "green")
+    return 0
+
+
+def _pin(root: str | None, fingerprint: str | None) -> Pin:
+    from skillhub.flows.trusting import Pin
+    from skillhub.model.digest import Digest
+    from skillhub.world import files
+
+    data = files.read(os.path.realpath(root), _ROOT_CAP) if root else None
+    if root and data is None:
+        raise NotFound("there is no such file", where=root)
+    return Pin(data, Digest.parse(fingerprint, "--fingerprint") if fingerprint else None)
+
+
+def _view(source: Source, common: Common) -> SourceView:
+    from skillhub.flows.source_view import view_source
+
+    return view_source(source, common.sources, common.home, now())
+
+
+def _draw(view: SourceView, terminal: Terminal) -> None:
+    terminal.out(f"{view.source.alias}: {view.source.url}", "bold")
+    terminal.out(f"  root {view.source.root}, now version {view.root.version}, expires {view.root.expires}")
+    if view.source.embedded:
+        terminal.out("  inside the package; its keys are public test keys, valid for nothing else")
+    elif view.refreshed:
+        terminal.out(f"  refreshed {view.refreshed}")
+    for line in view.changes:
+        terminal.out(f"  since it was added: {line}", "yellow")
+    for line in view.warnings:
+        terminal.out(f"  warning: {line}", "yellow")
+
+
+def _view_json(view: SourceView) -> dict[str, Any]:
+    roles = [{"role": r.name, "threshold": r.threshold, "keys": list(r.key_ids)} for r in view.root.roles]
+    dated = [{"role": each.role, "version": each.version, "expires": each.expires} for each in view.metadata]
+    return {
+        **_json(view.source),
+        "root_version": view.root.version,
+        "expires": view.root.expires,
+        "roles": roles,
+        "metadata": dated,
+        "refreshed": view.refreshed,
+        "changes": list(view.changes),
+        "warnings": list(view.warnings),
+    }
+
+
 def _json(source: Source) -> dict[str, Any]:
     return {"name": source.alias, "kind": "registry", "url": source.url, "root": source.root}
 
 
-_COMMANDS: dict[str, Run] = {"add": add, "list": list_, "show": show, "remove": remove}
+_COMMANDS: dict[str, Run] = {"add": add, "list": list_, "show": show, "remove": remove, "trust": trust}
 
 
 def register(app: typer.Typer, name: str) -> None:

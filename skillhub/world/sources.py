@@ -131,6 +131,10 @@ class Sources:
         self._write({name: source for name, source in self.all().items() if name != alias})
         return gone
 
+    def restore(self, source: Source) -> None:
+        """Put back a source that was removed and whose trusted root is still here."""
+        self._write({**self.all(), source.alias: source})
+
     def _write(self, sources: Mapping[str, Source]) -> None:
         rows = {alias: {"root": source.root, "url": source.url} for alias, source in sources.items()}
         text = json.dumps({"sources": rows, "version": 1}, indent=2, sort_keys=True) + "\n"

@@ -1,0 +1,138 @@
+"""Trusting registries: by what is pinned beforehand or read by a person, never by what a repository says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skillhub.errors import BadMetadataSignature, NotFound, Refused, UsageError, WrongBytes
+from skillhub.flows.source_view import view_source
+from skillhub.flows.trusting import Pin, add_source, trust_source
+from skillhub.model.digest import Digest
+from skillhub.trust.root_view import RoleView, RootView, changes, view_root
+from tests.support.registry import URL, Simulator
+from tests.support.world import NOW, Answers, World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
+    world.registries["acme"] = Simulator(tmp_path)
+    return world
+
+
+def root_of(world: World) -> bytes:
+    return world.registries["acme"].root
+
+
+def test_a_fingerprint_given_beforehand_needs_no_question(world: World) -> None:
+    source = add_source("acme", URL, Pin(fingerprint=Digest.of(root_of(world))), world.ports())
+    assert world.sources.all()["acme"] == source
+    assert world.answers.seen == []
+
+
+def test_another_root_than_the_fingerprint_names_is_refused(world: World) -> None:
+    before = world.snapshot()
+    with pytest.raises(WrongBytes):
+        add_source("acme", URL, Pin(fingerprint=Digest.of(b"another")), world.ports())
+    assert world.snapshot() == before
+
+
+def test_without_a_pin_a_person_reads_the_fingerprint(world: World) -> None:
+    add_source("acme", URL, Pin(), world.ports(Answers(root="yes")))
+    assert any(Digest.of(root_of(world)) in line for line in world.answers.seen[0].details)
+
+
+def test_without_a_pin_and_nobody_there_nothing_is_added(world: World) -> None:
+    before = world.snapshot()
+    with pytest.raises(Refused):
+        add_source("acme", URL, Pin(), world.ports(Answers()))
+    assert world.snapshot() == before
+
+
+def test_a_root_file_that_the_registry_does_not_descend_from_is_not_added(
+    world: World, tmp_path: Path
+) -> None:
+    other = Simulator(tmp_path / "other", "other")
+    with pytest.raises(BadMetadataSignature):
+        add_source("acme", URL, Pin(root=other.root), world.ports())
+    assert "acme" not in world.sources.all()
+
+
+def test_a_registry_that_started_over_is_trusted_anew_only_by_its_new_root(
+    world: World, tmp_path: Path
+) -> None:
+    world.add_source("acme", world.registries["acme"])
+    world.registries["acme"] = Simulator(tmp_path / "again", "again")
+    new = Digest.of(root_of(world))
+    with pytest.raises(Refused):
+        trust_source("acme", Pin(), world.ports(Answers()))
+    assert world.sources.get("acme").root != new
+    assert trust_source("acme", Pin(fingerprint=new), world.ports()).root == new
+
+
+def test_trusting_anew_what_does_not_open_keeps_the_old_trust(world: World, tmp_path: Path) -> None:
+    world.add_source("acme", world.registries["acme"])
+    before = world.sources.get("acme")
+    other = Simulator(tmp_path / "other", "other")
+    with pytest.raises(BadMetadataSignature):
+        trust_source("acme", Pin(root=other.root), world.ports())
+    assert world.sources.get("acme") == before
+
+
+def test_a_source_that_the_project_proposes_is_trusted_by_the_root_it_names(world: World) -> None:
+    (world.base / "skillhub.toml").write_text(
+        f'[sources.acme]\nurl = "{URL}"\nroot = "{Digest.of(b"another")}"\n'
+    )
+    with pytest.raises(WrongBytes):
+        trust_source("acme", Pin(), world.ports(Answers(root="yes")))
+    (world.base / "skillhub.toml").write_text(
+        f'[sources.acme]\nurl = "{URL}"\nroot = "{Digest.of(root_of(world))}"\n'
+    )
+    with pytest.raises(Refused):
+        trust_source("acme", Pin(), world.ports(Answers()))
+    assert trust_source("acme", Pin(), world.ports(Answers(root="yes"))).url == URL
+
+
+def test_neither_a_stranger_nor_the_embedded_registry_can_be_trusted_anew(world: World) -> None:
+    with pytest.raises(NotFound):
+        trust_source("nobody", Pin(), world.ports())
+    with pytest.raises(UsageError):
+        trust_source("github", Pin(), world.ports())
+
+
+def test_a_source_is_shown_with_its_keys_and_when_they_expire(world: World) -> None:
+    source = add_source("acme", URL, Pin(root=root_of(world)), world.ports())
+    view = view_source(source, world.sources, world.home, NOW)
+    assert [(role.name, role.threshold, len(role.key_ids)) for role in view.root.roles] == [
+        ("root", 2, 3),
+        ("snapshot", 1, 1),
+        ("targets", 2, 3),
+        ("timestamp", 1, 1),
+    ]
+    assert view.root.version == 1
+    assert view.changes == ()
+
+
+def test_what_changed_in_trust_is_told_key_by_key() -> None:
+    before = RootView(1, "2027-01-01T00:00:00Z", (RoleView("root", 1, ("a", "b")),))
+    now = RootView(2, "2028-01-01T00:00:00Z", (RoleView("root", 2, ("b", "c")),))
+    assert list(changes(before, now)) == [
+        "root went from version 1 to 2",
+        "root gained the key c",
+        "root lost the key a",
+        "root needs 2 keys instead of 1",
+    ]
+    assert list(changes(now, now)) == []
+
+
+def test_what_is_no_root_is_a_format_error(world: World) -> None:
+    for data in (
+        b"{}",
+        b'{"signed": {"version": 1, "expires": "x"}}',
+        b'{"signed": {"version": 1, "expires": "x", "roles": {"root": 3}}}',
+    ):
+        with pytest.raises(Exception, match="metadata"):
+            view_root(data, "here")
+    assert view_root(root_of(world), "here").version == 1
