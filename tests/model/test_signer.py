@@ -32,7 +32,7 @@ def test_an_identity_may_hold_colons():
         f"key:{PRINT}:",
         f"key:{PRINT}x:acme",
         f"Key:{PRINT}:acme",
-        f"sigstore:{PRINT}:acme",
+        f"pgp:{PRINT}:acme",
         f"key:{PRINT.hex}:acme",
         f"key:{PRINT.upper()}:acme",
         f"key: {PRINT}:acme",
