@@ -60,8 +60,9 @@ def verify(
 
 
 def _stored(entry: Locked, store: Store, known: Sequence[Publisher], now: datetime) -> Iterator[Problem]:
-    yield from store.check(entry.tree)
     tree = store.read(entry.tree)
+    if tree is None or store.listing(entry.tree) is None:
+        yield from store.check(entry.tree)  # tells what is wrong with it
     if tree is not None and (problem := _signature(entry, tree, known, now)):
         yield Problem("signature", f"{store.path(entry.tree)}/{SIGNATURE}", problem)
 

@@ -119,48 +119,54 @@ def walk(folder: str, *, largest: int | None = None, skip: str | None = None) ->
         OSError: something cannot be read.
         UnsafeArchive: a file is larger than ``largest``.
     """
+    for path, is_file in _paths(folder, skip):
+        read = _read(f"{folder}/{path}", path, largest) if is_file else None
+        yield Found(path, File(*read) if read else None)
+
+
+def _paths(folder: str, skip: str | None = None) -> Iterator[tuple[str, bool]]:
+    """Yield everything below ``folder`` that is no folder, and whether it is a regular file."""
     waiting = [""]
     while waiting:
         prefix = waiting.pop()
         with os.scandir(f"{folder}/{prefix}" if prefix else folder) as rows:
             for row in rows:
-                path = prefix + row.name
                 if row.name == skip:
                     continue
                 if row.is_dir(follow_symlinks=False):
-                    waiting.append(path + "/")
-                elif row.is_file(follow_symlinks=False):
-                    yield _read_file(f"{folder}/{path}", path, largest)
+                    waiting.append(f"{prefix}{row.name}/")
                 else:
-                    yield Found(path, None)
+                    yield prefix + row.name, row.is_file(follow_symlinks=False)
 
 
-def _read_file(full: str, path: str, largest: int | None) -> Found:
+def _read(full: str, path: str, largest: int | None = None) -> tuple[bytes, bool] | None:
+    """Return the bytes of a regular file and whether it is executable; None if it is no such file by now."""
     handle = os.open(full, _READ)
     try:
         status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):  # swapped since it was listed
-            return Found(path, None)
-        if largest is not None and status.st_size > largest:
-            raise UnsafeArchive(
-                "too-large", f"expected at most {largest} bytes, found {status.st_size}", where=path
-            )
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        size = status.st_size
+        if largest is not None and size > largest:
+            raise UnsafeArchive("too-large", f"expected at most {largest} bytes, found {size}", where=path)
         # At the exact size and one more: one big read buffer doubles the time of many small files.
-        chunks = [os.read(handle, status.st_size + 1)]
-        while len(chunks[-1]) > status.st_size or (chunks[-1] and len(chunks) > 1):
-            chunks.append(os.read(handle, 1 << 20))
+        data = os.read(handle, size + 1)
+        if len(data) != size:  # it grew or shrank, or is larger than one read gives
+            os.lseek(handle, 0, os.SEEK_SET)
+            data = b"".join(iter(lambda: os.read(handle, 1 << 20), b""))
     finally:
         os.close(handle)
-    return Found(path, File(b"".join(chunks), bool(status.st_mode & 0o100)))
+    return data, bool(status.st_mode & 0o100)
 
 
 def list_folder(folder: str) -> Listing | None:
     """Return the listing of what is in ``folder``, or None if something there is no plain file."""
     rows = []
-    for found in walk(folder):
-        if found.file is None:
+    for path, is_file in _paths(folder):
+        read = _read(f"{folder}/{path}", path) if is_file else None
+        if read is None:
             return None
-        rows.append((found.path, ListedFile(sha256(found.file.data).hexdigest(), found.file.executable)))
+        rows.append((path, ListedFile(sha256(read[0]).hexdigest(), read[1])))
     return Listing(rows)
 
 
@@ -169,10 +175,11 @@ def compare(folder: str, listing: Listing) -> list[Problem]:
     problems = []
     missing = dict(listing)
     try:
-        for found in walk(folder):
-            expected = missing.pop(found.path, None)
-            if problem := _difference(found, expected):
-                problems.append(Problem(problem[0], f"{folder}/{found.path}", problem[1]))
+        for path, is_file in _paths(folder):
+            expected = missing.pop(path, None)
+            read = _read(f"{folder}/{path}", path) if is_file else None
+            if problem := _difference(read, expected):
+                problems.append(Problem(problem[0], f"{folder}/{path}", problem[1]))
     except OSError as error:
         problems.append(Problem("unreadable", folder, f"cannot be read: {error.strerror}"))
         return problems
@@ -180,15 +187,16 @@ def compare(folder: str, listing: Listing) -> list[Problem]:
     return sorted(problems, key=lambda problem: problem.path)
 
 
-def _difference(found: Found, expected: ListedFile | None) -> tuple[str, str] | None:
-    if found.file is None:
+def _difference(found: tuple[bytes, bool] | None, expected: ListedFile | None) -> tuple[str, str] | None:
+    if found is None:
         return "not-a-file", "neither a file nor a folder"
     if expected is None:
         return "extra-file", "a file that the lock does not know"
-    actual = sha256(found.file.data).hexdigest()
+    data, executable = found
+    actual = sha256(data).hexdigest()
     if actual != expected.sha256:
         return "changed-file", f"expected sha256 {expected.sha256[:12]}…, found {actual[:12]}…"
-    if _HAS_EXECUTE_BIT and found.file.executable != expected.executable:
+    if _HAS_EXECUTE_BIT and executable != expected.executable:
         return "changed-mode", "the execute bit was " + ("taken away" if expected.executable else "set")
     return None
 
