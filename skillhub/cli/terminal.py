@@ -47,8 +47,12 @@ class Terminal:
             self._write(sys.stderr, text, tone)
 
     def json(self, value: object) -> None:
-        """Write the one JSON value of a command; printable ASCII, so that it holds nothing a terminal would obey."""
-        sys.stdout.write(json.dumps(value, indent=2).replace("\x7f", "\\u007f") + "\n")
+        """Write the one JSON value of a command; printable ASCII, so that it holds nothing a terminal would obey.
+
+        It is indented for a person only: with a thousand skills that takes the encoder 80 ms, without it 8.
+        """
+        text = json.dumps(value, indent=2 if sys.stdout.isatty() else None)
+        sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
 
     def prose(self, text: str, stream: TextIO, indent: int = 0, tone: Tone = "plain") -> None:
         """Write sentences, wrapped between words to the width of a terminal; whatever is long and whole stays so."""
