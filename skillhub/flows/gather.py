@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from skillhub.errors import FormatError, NotFound, SourceMismatch, UsageError
+from skillhub.flows.ahead import Ahead, Offer
 from skillhub.flows.obtain import Candidate, from_lock, from_path, from_registry, same_signer
 from skillhub.flows.ports import Ports
 from skillhub.flows.resolve import choose_release, choose_source
@@ -16,6 +17,18 @@ from skillhub.model.lock import Locked
 from skillhub.model.ref import Local, Named, Ref
 from skillhub.model.release import Index
 from skillhub.model.version import Range, is_version
+from skillhub.world.staged import Staged
+from skillhub.world.store import Store
+
+_HELD_MAX = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Pick:
+    """What is meant: how it is obtained, and the artifact that this is going to ask for."""
+
+    obtain: Callable[[Ports], Candidate]
+    offer: Offer | None = None
 
 
 def gather(refs: Sequence[Ref], wishes: Wishes, standing: Standing, ports: Ports) -> list[Candidate]:
@@ -29,11 +42,9 @@ def gather(refs: Sequence[Ref], wishes: Wishes, standing: Standing, ports: Ports
     """
     if refs and wishes.frozen:
         raise UsageError("--frozen installs what the lock says; it goes with no reference")
-    candidates = (
-        [_of_ref(ref, standing, ports) for ref in refs] if refs else _of_project(wishes, standing, ports)
-    )
+    picks = [_of_ref(ref, standing, ports) for ref in refs] if refs else _of_project(wishes, standing, ports)
     found: dict[str, Candidate] = {}
-    for candidate in candidates:
+    for candidate in staged(_obtained(picks, ports), ports.store):
         twin = found.setdefault(candidate.name, candidate)
         if twin.tree.digest != candidate.tree.digest:
             raise UsageError(f"two references give the name {candidate.name} to different skills")
@@ -41,22 +52,44 @@ def gather(refs: Sequence[Ref], wishes: Wishes, standing: Standing, ports: Ports
     return list(found.values())
 
 
-def _of_project(wishes: Wishes, standing: Standing, ports: Ports) -> list[Candidate]:
-    candidates = []
+def _obtained(picks: Sequence[_Pick], ports: Ports) -> Iterator[Candidate]:
+    with Ahead([pick.offer for pick in picks if pick.offer], ports) as ahead:
+        hasty = replace(ports, open=ahead.open)
+        for pick in picks:
+            yield pick.obtain(hasty)
+
+
+def staged(candidates: Iterable[Candidate], store: Store, held_max: int = _HELD_MAX) -> Iterator[Candidate]:
+    """Yield the candidates; once their trees pass ``held_max`` bytes, further ones wait in the store, unlinked.
+
+    Raises:
+        StateError: the disk is full or refuses.
+    """
+    held = 0
+    for candidate in candidates:
+        held += candidate.tree.size
+        if held <= held_max:
+            yield candidate
+        else:
+            yield replace(candidate, tree=Staged(store.put(candidate.tree), candidate.tree))
+
+
+def _of_project(wishes: Wishes, standing: Standing, ports: Ports) -> list[_Pick]:
+    picks = []
     for name, entry in standing.lock.skills.items():
         wanted = standing.intent.skills.get(name)
         if wanted is not None and not _satisfies(entry, wanted):
             if wishes.frozen:
                 raise _disagree(name, ports)
-            candidates.append(_of_intent(name, wanted, standing, ports))
+            picks.append(_of_intent(name, wanted, ports))
         else:
-            candidates.append(from_lock(name, entry, ports))
+            picks.append(_of_lock(name, entry, ports))
     for name, wanted in standing.intent.skills.items():
         if name not in standing.lock.skills:
             if wishes.frozen:
                 raise _disagree(name, ports)
-            candidates.append(_of_intent(name, wanted, standing, ports))
-    return candidates
+            picks.append(_of_intent(name, wanted, ports))
+    return picks
 
 
 def _disagree(name: str, ports: Ports) -> FormatError:
@@ -81,27 +114,48 @@ def _satisfies(entry: Locked, wanted: Wanted) -> bool:
     )
 
 
-def _of_intent(name: str, wanted: Wanted, standing: Standing, ports: Ports) -> Candidate:
+def _of_intent(name: str, wanted: Wanted, ports: Ports) -> _Pick:
     """Resolve a line of the intent; the line itself stays as the person wrote it."""
-    if wanted.path is not None:
-        found = from_path(wanted.path, ports, ports.project.base)
+    if wanted.path is None:
+        newest = _newest(Named(name, wanted.source, wanted.version), ports)
+        return _Pick(lambda ports: replace(newest.obtain(ports), wanted=None), newest.offer)
+    path = wanted.path
+
+    def obtain(ports: Ports) -> Candidate:
+        found = from_path(path, ports, ports.project.base)
         if found.name != name:
             raise FormatError(
                 f"skillhub.toml names it {name}, its SKILL.md {found.name}", where=ports.project.intent_path
             )
-    else:
-        found = _newest(Named(name, wanted.source, wanted.version), ports)
-    return replace(found, wanted=None)
+        return found
+
+    return _Pick(obtain)
 
 
-def _of_ref(ref: Ref, standing: Standing, ports: Ports) -> Candidate:
-    if isinstance(ref, Local):
-        found = from_path(ref.path, ports)
+def _of_path(path: str) -> _Pick:
+    def obtain(ports: Ports) -> Candidate:
+        found = from_path(path, ports)
         return replace(found, wanted=Wanted(path=found.entry.path))
+
+    return _Pick(obtain)
+
+
+def _of_lock(name: str, entry: Locked, ports: Ports) -> _Pick:
+    offer = None
+    if entry.path is None and not ports.store.has(entry.tree):
+        source = ports.sources.get(entry.source)
+        releases = ports.open(source).release_index([name]).releases(name)
+        offer = next(((source, each) for each in releases if each.digest == entry.digest), None)
+    return _Pick(lambda ports: from_lock(name, entry, ports), offer)
+
+
+def _of_ref(ref: Ref, standing: Standing, ports: Ports) -> _Pick:
+    if isinstance(ref, Local):
+        return _of_path(ref.path)
     entry = standing.lock.skills.get(ref.name)
     if entry is not None and ref.source in (None, entry.source) and _within(entry, ref):
         # What a source says now never changes a locked entry; only `update` does.
-        return from_lock(ref.name, entry, ports)
+        return _of_lock(ref.name, entry, ports)
     if entry is not None and ref.source not in (None, entry.source):
         raise _elsewhere(ref.name, entry, f"{ref.source}:{ref.name}", standing)
     return _newest(ref, ports)
@@ -111,12 +165,17 @@ def _within(entry: Locked, ref: Named) -> bool:
     return ref.range is None or (entry.version is not None and Range(ref.range).allows(entry.version))
 
 
-def _newest(ref: Named, ports: Ports) -> Candidate:
+def _newest(ref: Named, ports: Ports) -> _Pick:
     alias, index = look_up(ref, ports)
     release = choose_release(ref, index.releases(ref.name))
     admission = index.admissions[release.publisher or ""]
-    candidate = from_registry(ports.sources.get(alias), release, admission, ports)
-    return replace(candidate, wanted=Wanted(source=alias, version=ref.range or f"^{release.version}"))
+    source = ports.sources.get(alias)
+    wanted = Wanted(source=alias, version=ref.range or f"^{release.version}")
+
+    def obtain(ports: Ports) -> Candidate:
+        return replace(from_registry(source, release, admission, ports), wanted=wanted)
+
+    return _Pick(obtain, (source, release))
 
 
 def look_up(ref: Named, ports: Ports) -> tuple[str, Index]:

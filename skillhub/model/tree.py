@@ -53,7 +53,7 @@ class Tree(Mapping[str, File]):
     @cached_property
     def size(self) -> int:
         """The bytes of all files together."""
-        return sum(len(file.data) for file in self._files.values())
+        return sum(len(file.data) for file in self.values())
 
     @cached_property
     def listing(self) -> Listing:
@@ -71,7 +71,7 @@ class Tree(Mapping[str, File]):
     def without(self, paths: Iterable[str]) -> Tree:
         """Return the tree less these paths."""
         gone = set(paths)
-        return Tree((path, file) for path, file in self._files.items() if path not in gone)
+        return Tree((path, file) for path, file in self.items() if path not in gone)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,44 @@
+"""A tree that waits in the store, so that a command over very many skills need not hold them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from skillhub.errors import StateError
+from skillhub.model.digest import Digest
+from skillhub.model.tree import File, Tree
+from skillhub.world import files
+
+
+class Staged(Tree):
+    """A stored tree of which only the listing is in memory; each file is read, and verified, when asked for.
+
+    Args:
+        folder: Where it is stored.
+        tree: It, verified.
+    """
+
+    def __init__(self, folder: str, tree: Tree) -> None:
+        self._folder = folder
+        self.listing = tree.listing
+        self.size = tree.size
+
+    def __getitem__(self, path: str) -> File:
+        """Return the file at ``path``.
+
+        Raises:
+            StateError: the store no longer holds the file that was verified.
+        """
+        listed = self.listing[path]
+        full = f"{self._folder}/{path}"
+        data = files.read(full, self.size)
+        if data is None or Digest.of(data).hex != listed.sha256:
+            hint = "run the command again"
+            raise StateError("the file changed since it was verified", where=full, hint=hint)
+        return File(data, listed.executable)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.listing)
+
+    def __len__(self) -> int:
+        return len(self.listing)
