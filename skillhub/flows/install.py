@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -119,7 +120,10 @@ def carry_out(
     """Turn the agreed plans into changes, commit them, and show what came of it."""
     locked = {**standing.lock.skills, **{each.candidate.name: each.candidate.entry for each in plans}}
     is_met = given(ports.environ, locked)
-    changes = [decide(each, wishes, asked, is_met) for each in plans]
+    answers: defaultdict[str, list[Asked]] = defaultdict(list)
+    for question, answer in asked:
+        answers[question.skill].append((question, answer))
+    changes = [decide(each, wishes, answers[each.candidate.name], is_met) for each in plans]
     warnings = [f"{each.candidate.name}: {note}" for each in plans for note in each.candidate.warnings]
     warnings += [note for each in plans if each.gate for note in each.gate.warnings]
     changed = not wishes.dry_run and commit(changes, wishes, standing, ports)
@@ -131,7 +135,7 @@ def carry_out(
 
 
 def decide(proposal: Proposal, wishes: Wishes, asked: Sequence[Asked], is_met: Given) -> Change:
-    """Return what becomes of one candidate now that everything was answered: enabled, or waiting disabled."""
+    """Return what becomes of one candidate now that all ``asked`` about it is answered: enabled, or waiting."""
     candidate, gate, linking = proposal.candidate, proposal.gate, proposal.linking
     facts = facts_of(candidate.manifest)
     before = proposal.record
@@ -143,8 +147,7 @@ def decide(proposal: Proposal, wishes: Wishes, asked: Sequence[Asked], is_met: G
     if gate is None:
         kept = replace(base, enabled=True, met=before.met, waived=before.waived) if before else base
         return Change(candidate, replace(kept, links=linking.links, link=linking.kind), linking, None)
-    mine = [(question, answer) for question, answer in asked if question.skill == candidate.name]
-    passed = passage(gate, candidate.manifest, wishes, mine)
+    passed = passage(gate, candidate.manifest, wishes, asked)
     record = passed.onto(replace(base, enabled=True, links=linking.links, link=linking.kind))
     if any(need.open for need in needs_of(facts, record, is_met)):
         return Change(candidate, replace(base, held="needs"), linking, None)

@@ -6,7 +6,7 @@ Signatures are deterministic (RFC 6979, RFC 8032), so that signing the same tree
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal, Self, cast, get_args
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -39,8 +39,9 @@ class PublicKey:
     _key: _Public = field(repr=False, compare=False)
 
     @classmethod
+    @lru_cache(maxsize=64)
     def load(cls, pem: bytes) -> Self:
-        """Return the public key in ``pem``.
+        """Return the public key in ``pem``, the same one for the same bytes: a thousand skills have one signer.
 
         Raises:
             FormatError: it is no public key in PEM, or of a kind that may not sign skills.

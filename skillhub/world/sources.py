@@ -50,12 +50,18 @@ class Sources:
     def __init__(self, home: Home) -> None:
         self._path = os.path.join(home.state, "sources.json")
         self._roots = os.path.join(home.state, "roots")
+        self._parsed: tuple[bytes, Mapping[str, Source]] = (b"", {})
 
     def all(self) -> Mapping[str, Source]:
         """Return every source by alias; on first use that is the embedded registry, as ``github``."""
         data = files.read(self._path, _CAP)
         if data is None:
             return {EMBEDDED_ALIAS: Source(EMBEDDED_ALIAS, EMBEDDED_URL, root_fingerprint())}
+        if data != self._parsed[0]:  # asked for once for each skill of a command
+            self._parsed = data, self._parse(data)
+        return self._parsed[1]
+
+    def _parse(self, data: bytes) -> Mapping[str, Source]:
         try:
             rows = strict_json(data, self._path, _CAP)["sources"]  # type: ignore[index]
             found = {
