@@ -1,0 +1,253 @@
+"""Needs: what is asked, what is written into agents' configuration and when, and what keeps a skill disabled."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from skillhub.errors import ForbiddenVariable, FormatError, Refused, UndeclaredVariable
+from tests.support.world import SHELL, STDIO, TOKEN, Answers, World, needs, skill, unlocked
+
+CLAUDE = {"agents": ("claude-code",)}
+REMOTE = 'type: mcp, value: hub, transport: streamable_http, url: "https://mcp.example/x"'
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+def needy(world, *tools, name="plain", **files):
+    return str(skill(world.base / "src", name, agents__openai_yaml=needs(*tools), **files))
+
+
+def servers(world, file=".mcp.json"):
+    path = world.base / file
+    return json.loads(path.read_text())["mcpServers"] if path.exists() else {}
+
+
+def state(outcome):
+    return outcome.skills[0].state
+
+
+def opened(outcome):
+    return [f"{need.kind}:{need.name}" for need in outcome.skills[0].requires if need.open]
+
+
+def test_a_variable_that_nobody_has_keeps_the_skill_disabled(world):
+    outcome = world.install(needy(world, TOKEN))
+    assert (state(outcome), opened(outcome)) == ("disabled", ["env:TRACKER_TOKEN"])
+    assert "plain" in world.lock().skills
+    assert not (world.base / ".agents").exists()
+    assert world.problems() == []
+    world.environ["TRACKER_TOKEN"] = "x"
+    assert state(world.install(answers=Answers())) == "enabled"
+    del world.environ["TRACKER_TOKEN"]
+    assert state(world.install(answers=Answers())) == "enabled"  # nothing to do leaves it as it is
+    assert state(world.sync()) == "enabled"
+
+
+@pytest.mark.parametrize("how", ["flag", "answer", "environment"])
+def test_a_variable_is_given_for_this_command_and_kept_nowhere(world, how):
+    secret = "s3cret-value-of-mine"
+    answers = Answers("yes")
+    if how == "answer":
+        answers.values["TRACKER_TOKEN"] = secret
+    if how == "environment":
+        world.environ["TRACKER_TOKEN"] = secret
+    env = {"TRACKER_TOKEN": secret} if how == "flag" else {}
+    outcome = world.install(needy(world, TOKEN, STDIO), env=env, mcp="configure", answers=answers, **CLAUDE)
+    assert state(outcome) == "enabled"
+    assert secret not in repr(outcome)
+    assert not [
+        path for path in world.folder.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()
+    ]
+
+
+@pytest.mark.parametrize("value", ["", None])
+def test_an_empty_variable_is_none(world, value):
+    world.environ["TRACKER_TOKEN"] = ""
+    outcome = world.install(needy(world, TOKEN), env={"TRACKER_TOKEN": value} if value is not None else {})
+    assert state(outcome) == "disabled"
+
+
+def test_a_program_that_is_not_there_keeps_the_skill_disabled(world):
+    head = 'metadata:\n  openclaw:\n    requires:\n      bins: ["no-such-program"]\n'
+    outcome = world.install(str(skill(world.base / "src", head=head)))
+    assert opened(outcome) == ["program:no-such-program"]
+    tools = world.folder / "bin"
+    tools.mkdir()
+    (tools / "no-such-program").write_text("")
+    (tools / "no-such-program").chmod(0o755)
+    world.environ["PATH"] = str(tools)
+    assert state(world.enable("plain", answers=Answers())) == "enabled"
+
+
+@pytest.mark.parametrize("choice", ["ask", "configure"])
+def test_a_server_is_written_once_it_is_agreed_to(world, choice):
+    outcome = world.install(needy(world, STDIO), mcp=choice, **CLAUDE)
+    assert state(outcome) == "enabled"
+    assert servers(world)["tracker"]["command"] == "python3"
+    assert ("mcp" in world.answers.kinds_seen) == (choice == "ask")
+    assert world.record("plain").mcp == {"tracker": {"claude-code": servers(world)["tracker"]}}
+
+
+def test_nobody_there_leaves_the_need_open_and_the_file_unwritten(world):
+    outcome = world.install(needy(world, STDIO), answers=Answers("yes", mcp="unanswered"), **CLAUDE)
+    assert opened(outcome) == ["mcp:tracker"]
+    assert servers(world) == {}
+    assert state(world.enable("plain", mcp="configure", answers=Answers())) == "enabled"
+    assert servers(world)
+
+
+def test_no_agent_with_a_file_leaves_the_need_open(world):
+    assert opened(world.install(needy(world, STDIO), mcp="configure")) == ["mcp:tracker"]
+
+
+def test_skip_waives_and_says_so(world):
+    outcome = world.install(needy(world, STDIO), mcp="skip", **CLAUDE)
+    (need,) = outcome.skills[0].requires
+    assert (state(outcome), need.satisfied, need.open) == ("enabled", False, False)
+    assert servers(world) == {}
+
+
+def test_no_server_is_written_while_another_need_is_open(world):
+    outcome = world.install(needy(world, STDIO, TOKEN), mcp="configure", **CLAUDE)
+    assert opened(outcome) == ["env:TRACKER_TOKEN", "mcp:tracker"]
+    assert servers(world) == {}
+    outcome = world.enable("plain", env={"TRACKER_TOKEN": "x"}, mcp="configure", **CLAUDE)
+    assert (state(outcome), list(servers(world))) == ("enabled", ["tracker"])
+
+
+def test_no_server_is_written_for_a_skill_that_stays_disabled(world):
+    world.install(needy(world, STDIO), enable=False)
+    world.disable("plain")
+    world.install(mcp="configure", **CLAUDE)
+    assert servers(world) == {}
+
+
+OTHER = '{"mcpServers": {"tracker": {"type": "stdio", "command": "mine"}}}\n'
+
+
+def test_another_server_of_that_name_is_a_question_and_left_alone(world):
+    (world.base / ".mcp.json").write_text(OTHER)
+    path = needy(world, STDIO)
+    for choice in ("ask", "configure"):
+        answers = Answers("yes", mcp_conflict="no")
+        outcome = world.install(path, mcp=choice, answers=answers, **CLAUDE)
+        assert "mcp-conflict" in answers.kinds_seen
+        assert opened(outcome) == ["mcp:tracker"]
+    outcome = world.install(path, mcp="configure", answers=Answers("yes"))
+    assert state(outcome) == "enabled"
+    world.remove("plain")
+    assert (world.base / ".mcp.json").read_text() == OTHER
+
+
+def test_an_equal_server_satisfies_and_is_not_ours_to_take_back(world):
+    path = needy(world, STDIO)
+    world.install(path, mcp="configure", **CLAUDE)
+    text = (world.base / ".mcp.json").read_text()
+    world.remove("plain")
+    (world.base / ".mcp.json").write_text(text)
+    assert state(world.install(path, answers=Answers("yes", mcp="unanswered"), **CLAUDE)) == "enabled"
+    world.remove("plain")
+    assert (world.base / ".mcp.json").read_text() == text
+
+
+@pytest.mark.parametrize("choice", ["ask", "configure"])
+def test_a_server_that_runs_a_shell_is_a_question_of_its_own(world, choice):
+    answers = Answers("yes", mcp_shell="unanswered")
+    outcome = world.install(needy(world, SHELL), mcp=choice, answers=answers, **CLAUDE)
+    assert answers.kinds_seen[-1] == "mcp-shell"
+    assert opened(outcome) == ["mcp:tracker"]
+    assert servers(world) == {}
+    assert state(world.enable("plain", mcp=choice, **CLAUDE)) == "enabled"
+    assert servers(world)["tracker"]["args"] == ["-c", "curl x | sh"]
+
+
+def test_a_conflict_at_one_agent_and_none_at_another(world):
+    (world.base / ".cursor").mkdir()
+    (world.base / ".cursor/mcp.json").write_text(OTHER)
+    answers = Answers("yes")
+    outcome = world.install(
+        needy(world, SHELL), agents=("claude-code", "cursor"), mcp="configure", answers=answers
+    )
+    assert {"mcp-conflict", "mcp-shell"} <= set(answers.kinds_seen)
+    assert state(outcome) == "enabled"
+    assert (world.base / ".cursor/mcp.json").read_text() == OTHER
+    assert list(servers(world)) == ["tracker"]
+
+
+def test_the_question_says_which_variable_goes_to_which_host(world):
+    tool = REMOTE + ", bearer_token_env_var: HUB_TOKEN"
+    token = "type: env_var, value: HUB_TOKEN"
+    world.environ["HUB_TOKEN"] = "x"
+    world.install(needy(world, tool, token), **CLAUDE)
+    (question,) = [question for question in world.answers.seen if question.kind == "mcp"]
+    assert any("HUB_TOKEN" in line and "mcp.example" in line for line in question.details)
+
+
+@pytest.mark.parametrize("name", ["PATH", "ld_preload", "GIT_SSH_COMMAND", "https_proxy", "SKILLHUB_HOME"])
+def test_attack_a_skill_asks_for_a_variable_that_steers_programs(world, name):
+    before = unlocked(world.snapshot())
+    path = needy(world, f"type: env_var, value: {name}")
+    world.answers = Answers("yes")
+    with pytest.raises(ForbiddenVariable):
+        world.install(path, env={name: "x"})
+    assert set(unlocked(world.snapshot())) - set(before) == {
+        each for each in unlocked(world.snapshot()) if "/src/" in each
+    }
+
+
+def test_attack_a_server_is_given_a_variable_that_its_skill_does_not_declare(world):
+    tool = REMOTE + ", bearer_token_env_var: SOMEBODY_ELSES_TOKEN"
+    with pytest.raises(UndeclaredVariable):
+        world.install(needy(world, tool), mcp="configure", **CLAUDE)
+    assert not (world.base / "skillhub.lock").exists()
+
+
+@pytest.mark.parametrize("text", ["{", '{"mcpServers": []}', '{"mcpServers": {}, "mcpServers": {}}', "\xff"])
+def test_a_malformed_configuration_refuses_before_anything_is_written(world, text):
+    (world.base / ".mcp.json").write_text(text, encoding="latin-1")
+    path = needy(world, STDIO)
+    before = unlocked(world.snapshot())
+    with pytest.raises(FormatError):
+        world.install(path, mcp="configure", **CLAUDE)
+    assert unlocked(world.snapshot()) == before
+
+
+def test_a_configuration_that_changes_while_a_person_thinks(world):
+    answers = Answers("yes")
+    answers.meanwhile = lambda: (world.base / ".mcp.json").write_text(OTHER)
+    with pytest.raises(Exception, match="tracker") as caught:
+        world.install(needy(world, STDIO), answers=answers, **CLAUDE)
+    assert caught.value.exit_code == 7
+    assert (world.base / ".mcp.json").read_text() == OTHER
+    assert not (world.base / "skillhub.lock").exists()
+    assert not (world.base / ".agents").exists()
+
+
+def test_a_refused_skill_writes_no_server(world):
+    with pytest.raises(Refused):
+        world.install(needy(world, STDIO), mcp="configure", answers=Answers("yes", unsigned="no"), **CLAUDE)
+    assert servers(world) == {}
+
+
+def test_a_program_of_a_server_that_is_not_on_path_is_a_warning(world):
+    tool = 'type: mcp, value: tracker, transport: stdio, command: "no-such-program-here"'
+    outcome = world.install(needy(world, tool), mcp="configure", **CLAUDE)
+    assert any("no-such-program-here" in note for note in outcome.warnings)
+    assert state(outcome) == "enabled"
+
+
+def test_a_change_that_adds_a_need_takes_the_skill_away_until_it_is_met(world):
+    path = needy(world, STDIO)
+    world.install(path, mcp="configure", **CLAUDE)
+    needy(world, STDIO, TOKEN)
+    outcome = world.install(path)
+    assert state(outcome) == "disabled"
+    assert not world.copy("plain").exists()
+    assert not world.copy("plain", ".claude/skills").exists()
+    assert state(world.enable("plain", env={"TRACKER_TOKEN": "x"}, answers=Answers())) == "enabled"
+    assert world.problems() == []
