@@ -13,7 +13,7 @@ from skillhub.errors import StateError
 from skillhub.flows import signers
 from skillhub.flows.gate import Passage
 from skillhub.flows.linking import Linker, Linking
-from skillhub.flows.obtain import LOCAL, Candidate, root_of
+from skillhub.flows.obtain import Candidate, root_of
 from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.wishes import Wishes
@@ -66,12 +66,12 @@ def commit(changes: Sequence[Change], wishes: Wishes, before: Standing, ports: P
                 changed |= bool(change.passage.writes)
         changed |= _write_documents(changes, wishes, now, ports)
         records = _records(changes, wishes, now)
-        _write_records(_leaving(records, now.records), ports)
+        write_records(_leaving(records, now.records), ports)
         linker = Linker(ports.project, ports.store)
         for done, change in enumerate(changes):
             ports.report("enabling", done, len(changes))
             changed |= _link(change, now.records.skills.get(change.name), linker, ports)
-        _write_records(records, ports)
+        write_records(records, ports)
         return changed or records != now.records
 
 
@@ -101,7 +101,7 @@ def _write_documents(changes: Sequence[Change], wishes: Wishes, now: Standing, p
         return False
     entries = {change.name: change.candidate.entry for change in changes}
     known = ports.sources.all()
-    used = {entry.source for entry in entries.values() if entry.source != LOCAL}
+    used = {entry.source for entry in entries.values() if entry.path is None}
     lock = Lock(
         {**now.lock.skills, **entries},
         {**now.lock.sources, **{alias: known[alias].locked() for alias in used}},
@@ -131,7 +131,12 @@ def _leaving(records: Records, before: Records) -> Records:
     return replace(records, skills=skills)
 
 
-def _write_records(records: Records, ports: Ports) -> None:
+def write_records(records: Records, ports: Ports) -> None:
+    """Write the records and tell git of their links; the same records are not written again.
+
+    Raises:
+        StateError: the disk refuses.
+    """
     if records != ports.project.records():
         ports.project.write_records(records)
     exclude(ports.project.base, [link for record in records.skills.values() for link in record.links])

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from skillhub.errors import NotFound
-from skillhub.flows.commit import forget
+from skillhub.flows.commit import forget, write_records
 from skillhub.flows.install import carry_out, plan, questions
 from skillhub.flows.linking import Linker, Linking
 from skillhub.flows.needs import given
@@ -21,7 +21,6 @@ from skillhub.model.digest import Digest
 from skillhub.model.question import Asked
 from skillhub.model.record import Record, Records
 from skillhub.world import links, mcp
-from skillhub.world.exclude import exclude
 from skillhub.world.intent import edit
 
 _AGREED_TO_NONE = Digest.of(b"")  # the tree without a file, which no skill is
@@ -59,10 +58,10 @@ def disable(names: Sequence[str], ports: Ports) -> Outcome:
         records = ports.project.records()
         changed = {name: _held(records.skills.get(name)) for name in names}
         # Their links are forgotten only when they are gone: until then `sync` would take them away.
-        _write(replace(records, skills={**records.skills, **changed}), ports)
+        write_records(replace(records, skills={**records.skills, **changed}), ports)
         _take_away(cleared, standing, ports)
         changed = {name: replace(record, links=()) for name, record in changed.items()}
-        _write(replace(records, skills={**records.skills, **changed}), ports)
+        write_records(replace(records, skills={**records.skills, **changed}), ports)
     is_met = given(ports.environ, standing.lock.skills)
     skills = tuple(
         view(name, standing.lock.skills[name], changed[name], is_met, ports.project, ports.store)
@@ -98,7 +97,7 @@ def remove(names: Sequence[str], ports: Ports) -> Outcome:
         ports.project.write_lock(lock)
         _take_away(cleared, standing, ports)
         gone = [now.records.skills[name] for name in names if name in now.records.skills]
-        _write(take_back_servers(gone, records, ports), ports)
+        write_records(take_back_servers(gone, records, ports), ports)
     return Outcome(skills, True, asked)
 
 
@@ -176,8 +175,3 @@ def _take_away(cleared: Sequence[Linking], standing: Standing, ports: Ports) -> 
 def _held(record: Record | None) -> Record:
     """Return the record of a skill that its user disabled; to disable it is not to agree to its tree."""
     return replace(record or Record(tree=_AGREED_TO_NONE, enabled=False), enabled=False, held="user")
-
-
-def _write(records: Records, ports: Ports) -> None:
-    ports.project.write_records(records)
-    exclude(ports.project.base, [link for record in records.skills.values() for link in record.links])
