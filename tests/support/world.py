@@ -56,6 +56,7 @@ class Answers:
         return [question.kind for question in self.seen]
 
 
+AGENT_FOLDERS = (".agents/skills", ".claude/skills")
 YES_MAN = {"default": "yes", "env": "unanswered"}
 
 
@@ -78,10 +79,13 @@ class World:
         self.opened: list[str] = []
         self._opened: dict[str, Registry] = {}
         self.answers = Answers(**YES_MAN)
+        self.patience = 60.0
 
     @property
     def project(self) -> Project:
-        return Project(str(self.base), "project", self.home)
+        found = Project(str(self.base), "project", self.home)
+        found.patience = self.patience
+        return found
 
     def on_another_machine(self) -> World:
         """Return the same project as another user with a home of their own sees it."""

@@ -1,0 +1,67 @@
+"""Enable checks the needs again, asks what is open, and links what nothing holds back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skillhub.errors import Refused, WrongBytes
+from tests.support.world import STDIO, TOKEN, Answers, World, needs, skill, unlocked
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+def test_it_asks_again_for_what_is_still_open(world):
+    world.install(str(skill(world.base / "src", agents__openai_yaml=needs(STDIO, TOKEN))))
+    answers = Answers("yes", mcp="no")
+    outcome = world.enable("plain", agents=("claude-code",), answers=answers)
+    assert answers.kinds_seen == ["env", "mcp"]
+    assert outcome.skills[0].state == "disabled"
+    assert not world.copy("plain").exists()
+    answers = Answers("yes")
+    answers.values["TRACKER_TOKEN"] = "x"
+    assert world.enable("plain", agents=("claude-code",), answers=answers).skills[0].state == "enabled"
+    assert world.problems() == []
+
+
+def test_another_agent_is_added_to_those_that_have_it(world):
+    world.install(str(skill(world.base / "src")), agents=("claude-code",))
+    world.enable("plain", agents=("windsurf",), answers=Answers())
+    assert world.record("plain").links == (
+        ".agents/skills/plain",
+        ".windsurf/skills/plain",
+        ".claude/skills/plain",
+    )
+    assert world.problems() == []
+
+
+def test_an_enabled_skill_changes_nothing(world):
+    world.install(str(skill(world.base / "src")))
+    before = unlocked(world.snapshot())
+    assert not world.enable("plain", answers=Answers()).changed
+    assert unlocked(world.snapshot()) == before
+
+
+def test_edits_are_asked_about(world):
+    world.install(str(skill(world.base / "src")))
+    (world.copy("plain") / "SKILL.md").write_text("mine\n")
+    with pytest.raises(Refused):
+        world.enable("plain", answers=Answers())
+    assert (world.copy("plain") / "SKILL.md").read_text() == "mine\n"
+
+
+def test_a_store_that_was_changed_is_not_linked(world):
+    folder = skill(world.base / "src")
+    world.install(str(folder), enable=False)
+
+    stored = Path(world.store.path(world.lock().skills["plain"].tree))
+    (stored / "SKILL.md").chmod(0o644)
+    (stored / "SKILL.md").write_text("---\nname: plain\ndescription: Evil.\n---\n")
+    (folder / "SKILL.md").write_text("---\nname: plain\ndescription: Evil.\n---\n")
+    with pytest.raises(WrongBytes):
+        world.enable("plain")
+    assert not world.copy("plain").exists()

@@ -1,0 +1,93 @@
+"""Sync makes store, links and lock agree; it enables nothing new and needs no network when all is there."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from skillhub.errors import FormatError, NotFound, SourceError
+from tests.support.world import World, skill, unlocked
+
+
+@pytest.fixture
+def world(tmp_path):
+    world = World(tmp_path)
+    world.install("github:code-review", str(skill(world.base / "src")), agents=("claude-code",))
+    return world
+
+
+def test_nothing_to_do_changes_nothing_and_opens_no_registry(world):
+    before, opened = unlocked(world.snapshot()), list(world.opened)
+    assert not world.sync().changed
+    assert unlocked(world.snapshot()) == before
+    assert world.opened == opened
+
+
+def test_an_empty_store_and_empty_folders_are_filled_again(world):
+    for path in (world.store.root, world.base / ".agents", world.base / ".claude"):
+        shutil.rmtree(path)
+    assert world.sync().changed
+    assert world.problems() == []
+
+
+def test_one_that_cannot_be_had_leaves_the_others_and_stores_none(world):
+    shutil.rmtree(world.store.root)
+    shutil.rmtree(world.base / "src")
+    before = unlocked(world.snapshot())
+    with pytest.raises(NotFound):
+        world.sync()
+    assert unlocked(world.snapshot()) == before
+
+
+def test_what_left_the_lock_leaves_the_folders_and_what_is_foreign_stays(world):
+    skill(world.base / ".claude/skills", "foreign")
+    (world.base / "skillhub.lock").write_text('{\n  "skills": {},\n  "sources": {},\n  "version": 1\n}\n')
+    world.sync()
+    left = [
+        path.name for folder in (".agents", ".claude") for path in (world.base / folder / "skills").iterdir()
+    ]
+    assert left == ["foreign"]
+    assert world.project.records().skills == {}
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"version": 99}', "<<<<<<< HEAD\n"])
+def test_a_lock_that_cannot_be_read_stops_everything(world, text):
+    (world.base / "skillhub.lock").write_text(text)
+    before = unlocked(world.snapshot())
+    for act in (world.sync, world.problems, world.install, lambda: world.remove("plain")):
+        with pytest.raises(FormatError):
+            act()
+    assert unlocked(world.snapshot()) == before
+
+
+def test_what_a_killed_process_left_beside_the_folders_is_swept_and_nothing_else(world):
+    left = [
+        ".agents/.skillhub-0123456789ab",
+        ".claude/.skillhub-0123456789ab-old",
+        ".skillhub-0123456789abcdef.tmp",
+    ]
+    kept = [".agents/.skillhub-notes", ".skillhub-0123456789ab.txt", ".skillhub"]
+    for name in left[:2]:
+        (world.base / name).mkdir()
+    for name in [left[2], *kept]:
+        (world.base / name).write_text("x")
+    world.sync()
+    assert not [name for name in left if (world.base / name).exists()]
+    assert all((world.base / name).exists() for name in kept)
+
+
+def test_an_unknown_source_is_told_of(world):
+    shutil.rmtree(world.store.root)
+    world.sources.remove("github")
+    with pytest.raises(SourceError):
+        world.sync()
+
+
+def test_sync_loads_neither_network_nor_cryptography():
+    heavy = ["tuf", "httpx", "cryptography", "pydantic", "typer", "tomlkit"]
+    code = f"import sys, skillhub.flows.sync; print([each for each in {heavy} if each in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
