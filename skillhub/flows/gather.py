@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from skillhub.errors import FormatError, NotFound, SourceMismatch, UsageError
 from skillhub.flows.ahead import Ahead, Offer
-from skillhub.flows.obtain import Candidate, from_lock, from_path, from_registry, same_signer
+from skillhub.flows.obtain import Candidate, from_lock, from_path, from_registry, portable, same_signer
 from skillhub.flows.ports import Ports
 from skillhub.flows.resolve import choose_release, choose_source
 from skillhub.flows.standing import Standing
@@ -78,7 +79,7 @@ def _of_project(wishes: Wishes, standing: Standing, ports: Ports) -> list[_Pick]
     picks = []
     for name, entry in standing.lock.skills.items():
         wanted = standing.intent.skills.get(name)
-        if wanted is not None and not _satisfies(entry, wanted):
+        if wanted is not None and not _satisfies(entry, wanted, ports.project.base):
             if wishes.frozen:
                 raise _disagree(name, ports)
             picks.append(_of_intent(name, wanted, ports))
@@ -100,9 +101,9 @@ def _disagree(name: str, ports: Ports) -> FormatError:
     )
 
 
-def _satisfies(entry: Locked, wanted: Wanted) -> bool:
+def _satisfies(entry: Locked, wanted: Wanted, base: str) -> bool:
     if wanted.path is not None:
-        return entry.path == wanted.path
+        return entry.path == portable(os.path.join(base, os.path.expanduser(wanted.path)), base)
     if wanted.source is not None and entry.source != wanted.source:
         return False
     if wanted.version is None:

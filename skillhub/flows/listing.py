@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from skillhub.flows.needs import given
 from skillhub.flows.view import view
 from skillhub.model.hosts import hosts, skill_folder
-from skillhub.model.record import Records
 from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
 from skillhub.world.links import SHARED
@@ -33,7 +32,7 @@ def managed(project: Project, store: Store, environ: Mapping[str, str]) -> list[
 
 def unmanaged(project: Project, user_home: str, environ: Mapping[str, str]) -> Iterator[str]:
     """Yield each folder with a ``SKILL.md`` in an agent's folder that skillhub did not put there."""
-    ours = _ours(project.records(), project)
+    ours = _ours(project)
     for folder in _folders(project, user_home, environ):
         try:
             names = sorted(os.listdir(folder))
@@ -45,8 +44,11 @@ def unmanaged(project: Project, user_home: str, environ: Mapping[str, str]) -> I
                 yield path
 
 
-def _ours(records: Records, project: Project) -> set[str]:
-    return {os.path.join(project.base, link) for record in records.skills.values() for link in record.links}
+def _ours(project: Project) -> set[str]:
+    """Return what the lock accounts for: the links of skills, and the folders that local ones are made from."""
+    links = (link for record in project.records().skills.values() for link in record.links)
+    made_from = (entry.path for entry in project.lock().skills.values() if entry.path)
+    return {os.path.join(project.base, path) for path in (*links, *made_from)}
 
 
 def _folders(project: Project, user_home: str, environ: Mapping[str, str]) -> list[str]:

@@ -19,7 +19,7 @@ from skillhub.model.capability import capabilities
 from skillhub.model.digest import Digest
 from skillhub.model.finding import Finding
 from skillhub.model.intent import Wanted
-from skillhub.model.lock import Locked
+from skillhub.model.lock import LOCAL, Locked
 from skillhub.model.manifest import Manifest
 from skillhub.model.release import Admission, Release
 from skillhub.model.signer import Signer
@@ -29,8 +29,6 @@ from skillhub.trust.publishers import Publisher, Verdict, judge
 from skillhub.trust.registry import agrees, publisher_of
 from skillhub.world.local import read_local
 from skillhub.world.sources import Source
-
-LOCAL = "local"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +109,7 @@ def from_path(path: str, ports: Ports, base: str = "") -> Candidate:
     publishers = signers.trusted(ports.publishers)
     verdict = judge(unpacked.tree, publishers, None, ports.clock())
     manifest = Manifest.read(verdict.tree)
-    place = _portable(full, ports.project.base)
+    place = portable(full, ports.project.base)
     entry = Locked(
         source=LOCAL,
         version=manifest.version,
@@ -140,10 +138,10 @@ def from_lock(name: str, entry: Locked, ports: Ports) -> Candidate:
     """
     tree = ports.store.read(entry.tree)
     pinned = signers.pinned(name, entry, root_of(entry, ports), ports.publishers)
-    is_proven = bool(pinned) or (entry.source == LOCAL and not entry.signed_by)
+    is_proven = bool(pinned) or (entry.path is not None and not entry.signed_by)
     if tree is None or not is_proven:
         return _again(name, entry, ports)
-    alias = None if entry.source == LOCAL else entry.source
+    alias = None if entry.path is not None else entry.source
     publishers = [*pinned, *signers.trusted(ports.publishers)]
     verdict = judge(tree, publishers, alias, ports.clock(), locked=entry.tree)
     manifest = Manifest.read(tree)
@@ -251,7 +249,8 @@ def spelled(manifest: Manifest) -> tuple[str, ...]:
     return tuple(sorted(requirement.spell() for requirement in manifest.requires))
 
 
-def _portable(path: str, base: str) -> str:
+def portable(path: str, base: str) -> str:
+    """Return ``path`` as the lock spells it: relative to ``base`` if inside of it, else absolute."""
     full = os.path.abspath(path)
     relative = os.path.relpath(full, base).replace(os.sep, "/")
     return full if relative.startswith("..") or os.path.isabs(relative) else relative

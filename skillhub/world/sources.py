@@ -114,6 +114,8 @@ class Sources:
             words = ", ".join(sorted(RESERVED_ALIASES))
             hint = f"lowercase letters, digits and single hyphens, at most 64; not {words}"
             raise UsageError(f"{quote(alias)} cannot name a source", hint=hint)
+        if "@" in url.partition("://")[2].partition("/")[0]:
+            raise UsageError("a source's URL names no user and no password", hint="locks would carry them")
         if source.root == root_fingerprint():
             raise UsageError("that is the root of the embedded registry, whose keys are public test keys")
         known = dict(self.all())
