@@ -72,7 +72,7 @@ class Records:
             "skills": {name: _encode(record) for name, record in self.skills.items()},
             "version": VERSION,
         }
-        text = json.dumps(document, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+        text = json.dumps(document, sort_keys=True, ensure_ascii=False) + "\n"
         # A path need not be UTF-8; what of it is not becomes a question mark, or nobody could read the file.
         return text.encode("utf-8", "replace")
 

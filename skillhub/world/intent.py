@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, MutableMapping
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import Item
 
 from skillhub.errors import FormatError
 from skillhub.model.intent import Intent, Wanted
@@ -43,7 +42,10 @@ def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str]) -> bytes
 def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted]) -> bytes:
     document = tomlkit.parse(text)
     if "skills" not in document:
-        document["skills"] = tomlkit.table()
+        # Line by line, tomlkit would look through all lines for each: 0.8 s for a thousand.
+        lines = "".join(f"{name} = {_line(each)}\n" for name, each in wanted.items())
+        gap = "\n" if text else ""
+        return _ended(text, f"{text}{gap}[skills]\n{lines}")
     skills = document["skills"]
     if not isinstance(skills, MutableMapping):
         raise FormatError("expected a table", where=f"{_WHERE}: skills")
@@ -51,14 +53,18 @@ def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted
         del skills[name]
     for name, each in wanted.items():
         if before.get(name) != each:
-            skills[name] = _line(each)
-    edited = tomlkit.dumps(document)
+            skills[name] = tomlkit.value(_line(each))
+    return _ended(text, tomlkit.dumps(document))
+
+
+def _ended(text: str, edited: str) -> bytes:
+    """Return ``edited`` with the line ends of ``text``."""
     if text.count("\r\n") == text.count("\n") > 0:
         edited = re.sub(r"(?<!\r)\n", "\r\n", edited)
     return edited.encode()
 
 
-def _line(wanted: Wanted) -> Item:
+def _line(wanted: Wanted) -> str:
     values = {"source": wanted.source, "version": wanted.version, "path": wanted.path}
     pairs = [f"{key} = {tomlkit.string(value).as_string()}" for key, value in values.items() if value]
-    return tomlkit.value(f"{{ {', '.join(pairs)} }}" if pairs else "{}")
+    return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
