@@ -50,7 +50,7 @@ class Sources:
     def __init__(self, home: Home) -> None:
         self._path = os.path.join(home.state, "sources.json")
         self._roots = os.path.join(home.state, "roots")
-        self._parsed: tuple[bytes, Mapping[str, Source]] = (b"", {})
+        self._parsed: tuple[bytes | None, Mapping[str, Source]] = (None, {})
 
     def all(self) -> Mapping[str, Source]:
         """Return every source by alias; on first use that is the embedded registry, as ``github``."""

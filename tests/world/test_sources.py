@@ -1,0 +1,74 @@
+"""The sources of a user: pinned by their root, and none takes another's name."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillhub.errors import NotFound, SkillhubError, SourceMismatch, StateError, UsageError
+from skillhub.world.embedded import root
+from skillhub.world.home import Home
+from skillhub.world.sources import Sources
+
+URL = "https://registry.example/hub"
+
+
+@pytest.fixture
+def sources(tmp_path):
+    return Sources(Home.of({"SKILLHUB_HOME": str(tmp_path)}))
+
+
+def test_first_there_is_the_embedded_one(sources):
+    assert [(alias, source.embedded) for alias, source in sources.all().items()] == [("github", True)]
+    assert sources.root(sources.get("github")) == root()
+
+
+def test_added_found_and_removed(sources):
+    added = sources.add("acme", URL + "/", b"root")
+    assert (added.url, sources.get("acme"), sources.root(added)) == (URL, added, b"root")
+    assert sources.add("acme", URL, b"root") == added
+    assert set(sources.all()) == {"github", "acme"}
+    sources.remove("acme")
+    with pytest.raises(NotFound):
+        sources.get("acme")
+    with pytest.raises(NotFound):
+        sources.remove("acme")
+    sources.remove("github")
+    assert sources.all() == {}
+
+
+@pytest.mark.parametrize("alias", ["", "A", "http", "embedded", "a/b", "..", "a" * 65, "-a"])
+def test_an_alias_that_is_none(sources, alias):
+    with pytest.raises(UsageError):
+        sources.add(alias, URL, b"root")
+
+
+def test_attack_the_embedded_root_under_another_url(sources):
+    with pytest.raises(UsageError):
+        sources.add("acme", URL, root())
+
+
+def test_attack_a_registry_that_starts_over_takes_the_name(sources):
+    sources.add("acme", URL, b"root")
+    for url, first in ((URL, b"other"), (URL + "/else", b"root")):
+        with pytest.raises(SourceMismatch):
+            sources.add("acme", url, first)
+    assert sources.root(sources.get("acme")) == b"root"
+
+
+def test_attack_the_kept_root_is_swapped(sources, tmp_path):
+    added = sources.add("acme", URL, b"root")
+    (path,) = (tmp_path / "state/roots").iterdir()
+    for harm in (lambda: path.write_bytes(b"other"), path.unlink):
+        harm()
+        with pytest.raises(StateError):
+            sources.root(added)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"sources": []}', '{"sources": {"a": 1}}', '{"sources": {"a": {}}}']
+)
+def test_a_file_that_is_no_list_of_sources(sources, tmp_path, text):
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/sources.json").write_text(text)
+    with pytest.raises(SkillhubError):
+        sources.all()
