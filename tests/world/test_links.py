@@ -1,0 +1,113 @@
+"""Links: the places of agents, each once, and what is put there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from skillhub.errors import LinkLeavesProject, StateError
+from skillhub.model.hosts import host, hosts
+from skillhub.model.tree import File, Tree
+from skillhub.world import links
+from skillhub.world.home import Home
+from skillhub.world.project import Project
+from skillhub.world.store import Store
+
+ONE = Tree({"SKILL.md": File(b"one\n"), "run.sh": File(b"#!\n", executable=True)})
+TWO = Tree({"SKILL.md": File(b"two\n")})
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home.of({"SKILLHUB_HOME": str(tmp_path / "home")})
+
+
+@pytest.fixture
+def project(tmp_path, home):
+    (tmp_path / "project").mkdir()
+    return Project(str(tmp_path / "project"), "project", home)
+
+
+@pytest.fixture
+def stored(home):
+    store = Store(home.data)
+    return {tree.digest: store.put(tree) for tree in (ONE, TWO)}
+
+
+def folders(project, *names):
+    return links.link_folders(project, map(host, names), "/nowhere", {})
+
+
+def test_the_shared_folder_comes_first_and_each_place_once(project):
+    assert folders(project) == (".agents/skills",)
+    assert folders(project, "codex", "claude-code", "claude-code") == (".agents/skills", ".claude/skills")
+
+
+def test_every_agent_of_the_table_has_its_place_in_the_project(project):
+    found = links.link_folders(project, hosts().values(), "/nowhere", {})
+    assert len(found) == len(set(found)) > 20
+    assert not [folder for folder in found if os.path.isabs(folder) or ".." in folder.split("/")]
+
+
+def test_the_user_s_scope_hangs_off_the_home_and_may_be_moved(tmp_path, home):
+    user = Project.of_user(str(tmp_path), home)
+    moved = {"CLAUDE_CONFIG_DIR": "/elsewhere/claude"}
+    found = links.link_folders(user, [host("claude-code")], str(tmp_path), {})
+    assert found == (".agents/skills", ".claude/skills")
+    assert (
+        links.link_folders(user, [host("claude-code")], str(tmp_path), moved)[1] == "/elsewhere/claude/skills"
+    )
+
+
+@pytest.mark.parametrize("link", ["../out/x", ".agents/../../x", "a//b", ".", "./x/y"])
+def test_attack_a_record_names_a_place_outside(project, link):
+    with pytest.raises(LinkLeavesProject):
+        links.place(project, f"{link}/name")
+
+
+@pytest.mark.parametrize("kind", ["copy", "symlink"])
+def test_made_found_equal_replaced_and_gone(project, stored, kind):
+    path = links.place(project, ".agents/skills/plain")
+    for tree in (ONE, TWO, ONE):
+        links.make(path, tree, stored[tree.digest], kind)
+        assert links.inspect(path, tree.listing, stored[tree.digest], kind) == ("equal", [])
+    assert os.path.islink(path) == (kind == "symlink")
+    assert os.listdir(os.path.dirname(path)) == ["plain"]
+    links.unmake(path)
+    links.unmake(path)
+    assert links.inspect(path, ONE.listing, stored[ONE.digest], kind)[0] == "absent"
+    assert os.listdir(os.path.join(project.base, ".agents")) == ["skills"]
+    assert Path(stored[ONE.digest], "SKILL.md").read_bytes() == b"one\n"
+
+
+def test_a_copy_may_be_written_by_its_user(project, stored):
+    path = links.place(project, ".agents/skills/plain")
+    links.make(path, ONE, stored[ONE.digest], "copy")
+    modes = {each.name: each.stat().st_mode & 0o777 for each in Path(path).iterdir()}
+    assert modes == {"SKILL.md": 0o644, "run.sh": 0o755}
+
+
+def test_a_copy_shares_no_file_with_the_store(project, stored):
+    path = links.place(project, ".agents/skills/plain")
+    links.make(path, ONE, stored[ONE.digest], "copy")
+    Path(path, "SKILL.md").write_bytes(b"mine\n")
+    assert Path(stored[ONE.digest], "SKILL.md").read_bytes() == b"one\n"
+
+
+def test_what_cannot_be_put_in_place_leaves_what_was_there(project, stored):
+    path = links.place(project, ".agents/skills/plain")
+    links.make(path, ONE, stored[ONE.digest], "copy")
+    impossible = Tree({"SKILL.md": File(b"x"), "SKILL.md/below": File(b"x")})
+    with pytest.raises(StateError):
+        links.make(path, impossible, stored[ONE.digest] + "-none", "copy")
+    assert links.inspect(path, ONE.listing, stored[ONE.digest], "copy")[0] == "equal"
+    assert os.listdir(os.path.join(project.base, ".agents")) == ["skills"]
+
+
+def test_a_file_where_a_folder_must_be(project, stored):
+    Path(project.base, ".agents").write_text("x")
+    with pytest.raises(StateError):
+        links.make(os.path.join(project.base, ".agents/skills/plain"), ONE, stored[ONE.digest], "copy")
+    assert os.listdir(project.base) == [".agents"]

@@ -1,0 +1,58 @@
+"""Who may sign, and what was proven before."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillhub.errors import NotFound, SkillhubError, UsageError
+from skillhub.model.digest import Digest
+from skillhub.world.home import Home
+from skillhub.world.publishers import Publishers, Trusted
+
+
+@pytest.fixture
+def publishers(tmp_path):
+    return Publishers(Home.of({"SKILLHUB_HOME": str(tmp_path)}))
+
+
+def test_keys_of_one_publisher_come_together(publishers):
+    publishers.trust(Trusted("ann", keys=("k1",), sources=("acme",)))
+    merged = publishers.trust(Trusted("ann", keys=("k2", "k1"), certificates=("c",), sources=("hub",)))
+    assert merged == Trusted("ann", ("k1", "k2"), ("c",), ("acme", "hub"))
+    assert publishers.all() == {"ann": merged}
+
+
+def test_trust_for_every_source_is_not_narrowed_by_a_later_line(publishers):
+    publishers.trust(Trusted("ann", keys=("k1",)))
+    assert publishers.trust(Trusted("ann", keys=("k2",), sources=("acme",))).sources == ()
+
+
+def test_removed_is_gone(publishers):
+    publishers.trust(Trusted("ann", keys=("k1",)))
+    assert publishers.remove("ann").name == "ann"
+    assert publishers.all() == {}
+    with pytest.raises(NotFound):
+        publishers.remove("ann")
+
+
+def test_a_name_that_is_none(publishers):
+    with pytest.raises(UsageError):
+        publishers.trust(Trusted("Ann!", keys=("k",)))
+
+
+def test_a_proof_is_kept_under_what_it_proves_alone(publishers, tmp_path):
+    one, two = Digest.of(b"one"), Digest.of(b"two")
+    publishers.pin(one, "pem")
+    assert (publishers.pinned(one), publishers.pinned(two)) == ("pem", None)
+    (path,) = (tmp_path / "state/signers").iterdir()
+    assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"publishers": []}', '{"publishers": {"a": {}}}', '{"publishers": {"a": 1}}']
+)
+def test_a_file_that_is_no_list_of_publishers(publishers, tmp_path, text):
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/publishers.json").write_text(text)
+    with pytest.raises(SkillhubError):
+        publishers.all()
