@@ -5,42 +5,27 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tarfile
 import tomllib
-import zipfile
 
 import pytest
 
-from skillhub.archive import pack
 from skillhub.errors import (
-    FormatError,
     NotFound,
     Refused,
     SignerChanged,
-    SkillhubError,
     SourceMismatch,
     UnsafeArchive,
     UsageError,
-    WrongBytes,
 )
 from skillhub.flows.resolve import Withdrawn
 from skillhub.world.local import read_local
 from tests.support.registry import Simulator, key_of
-from tests.support.world import Answers, World, skill, unlocked
+from tests.support.world import Answers, World, refused, skill, unlocked
 
 
 @pytest.fixture
 def world(tmp_path):
     return World(tmp_path)
-
-
-def refused(world, error, act):
-    """Assert that ``act`` fails so, with project and home the same to the byte; return the error."""
-    before = unlocked(world.snapshot())
-    with pytest.raises(error) as caught:
-        act()
-    assert unlocked(world.snapshot()) == before
-    return caught.value
 
 
 def wanted(world):
@@ -231,101 +216,8 @@ def test_a_local_skill_signed_by_another_or_no_longer_is_refused(world, tmp_path
     assert world.lock().skills["plain"].signed_by == (f"key:{two.public.fingerprint}:ann",)
 
 
-def zipped(folder, path):
-    with zipfile.ZipFile(path, "w") as archive:
-        for each in sorted(folder.rglob("*")):
-            if each.is_file():
-                archive.write(each, each.relative_to(folder))
-    return path
-
-
-def tarred(folder, path):
-    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as archive:
-        for each in sorted(folder.rglob("*")):
-            archive.add(each, str(each.relative_to(folder)), recursive=False)
-    return path
-
-
-def test_a_folder_and_archives_of_it_are_one_tree(world, tmp_path):
-    folder = skill(tmp_path / "src", scripts__run_sh="echo\n")
-    trees = set()
-    for path in (folder, zipped(folder, tmp_path / "a.zip"), tarred(folder, tmp_path / "a.tar.gz")):
-        outcome = world.install(str(path))
-        entry = world.lock().skills["plain"]
-        trees.add(entry.tree)
-        assert (entry.digest is None) == (path == folder)
-        assert entry.path == str(path)
-        assert any("outside of the project" in note for note in outcome.warnings)
-        world.remove("plain")
-    assert len(trees) == 1
-
-
-def test_a_local_skill_in_the_project_is_locked_by_its_relative_path(world):
-    skill(world.base / "skills")
-    outcome = world.install(str(world.base / "skills/plain"))
-    assert world.lock().skills["plain"].path == "skills/plain"
-    assert not outcome.warnings
-    assert wanted(world) == {"plain": {"path": "skills/plain"}}
-
-
-def test_what_is_not_there_or_no_skill(world, tmp_path):
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "a.txt").write_text("x")
-    os.mkfifo(tmp_path / "pipe.zip")
-    (tmp_path / "no.zip").write_bytes(b"no")
-    for name, error in (
-        ("no", NotFound),
-        ("empty", NotFound),
-        ("a.txt", UsageError),
-        ("no.zip", FormatError),
-    ):
-        refused(world, error, lambda name=name: world.install(str(tmp_path / name)))
-    refused(world, SkillhubError, lambda: world.install(str(tmp_path / "pipe.zip")))
-
-
 def test_neither_reference_nor_lock_nor_intent(world):
     assert refused(world, UsageError, lambda: world.install()).hint
-
-
-def local(world, **files):
-    folder = skill(world.base / "skills", **files)
-    world.install(str(folder))
-    return folder
-
-
-def test_frozen_is_the_lock_or_nothing(world):
-    world.install("github:code-review")
-    intent = world.base / "skillhub.toml"
-    text = intent.read_text()
-    intent.write_text(text.replace("^1.0.0", "^2"))
-    refused(world, FormatError, lambda: world.install(frozen=True))
-    intent.write_text(text + 'release-notes = "*"\n')
-    refused(world, FormatError, lambda: world.install(frozen=True))
-    intent.write_text(text)
-    refused(world, UsageError, lambda: world.install("github:code-review", frozen=True))
-    shutil.rmtree(world.base / ".agents")
-    before = (world.base / "skillhub.lock").stat().st_mtime_ns
-    assert world.install(frozen=True).skills[0].links
-    assert (world.base / "skillhub.lock").stat().st_mtime_ns == before
-
-
-def test_frozen_bytes_that_differ(world):
-    folder = local(world)
-    other = world.on_another_machine()
-    (folder / "SKILL.md").write_text((folder / "SKILL.md").read_text() + "More.\n")
-    refused(other, WrongBytes, lambda: other.install(frozen=True))
-    shutil.rmtree(world.copy("plain"))
-    world.install(frozen=True)  # the store has what was locked
-    assert not world.copy("plain").joinpath("SKILL.md").read_text().endswith("More.\n")
-
-
-def test_frozen_without_the_path(world):
-    folder = local(world)
-    other = world.on_another_machine()
-    shutil.rmtree(folder)
-    shutil.rmtree(world.copy("plain"))
-    refused(other, NotFound, lambda: other.install(frozen=True))
-    assert world.install(frozen=True).skills[0].state == "enabled"
 
 
 def test_no_enable_stores_and_locks_and_leaves_enabled_what_is(world):
@@ -349,19 +241,3 @@ def test_no_enable_of_another_version_asks_before_edits_go(world):
     world.install("github:systematic-debugging@1.1.0", enable=False)
     assert not world.copy("systematic-debugging").exists()
     assert "+mine" in (world.base / "skillhub-edits/systematic-debugging-1.patch").read_text()
-
-
-def test_a_lock_that_names_another_name_than_the_skill_has(world):
-    local(world)
-    path = world.base / "skillhub.lock"
-    path.write_text(path.read_text().replace('"plain":', '"other":'))
-    (world.base / "skillhub.toml").unlink()
-    refused(world, SourceMismatch, lambda: world.install())
-
-
-def test_packed_by_us_installs_as_the_folder_does(world, tmp_path):
-    folder = skill(tmp_path / "src", scripts__run_sh="echo\n")
-    tree = read_local(str(folder))[0].tree
-    (tmp_path / "plain.skill").write_bytes(pack(tree))
-    world.install(str(tmp_path / "plain.skill"))
-    assert world.lock().skills["plain"].tree == tree.digest

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+
+import pytest
 
 from skillhub.flows.enable import disable, enable, remove
 from skillhub.flows.install import install
@@ -184,6 +186,15 @@ def unlocked(seen: dict[str, object]) -> dict[str, object]:
         for path, (mode, content, time) in seen.items()
         if (content is not None and not path.endswith(".lock")) or path.endswith("skillhub.lock")
     }
+
+
+def refused(world: World, error: type[Exception], act: Callable[[], object]):
+    """Assert that ``act`` fails so, with project and home the same to the byte; return the error."""
+    before = unlocked(world.snapshot())
+    with pytest.raises(error) as caught:
+        act()
+    assert unlocked(world.snapshot()) == before
+    return caught.value
 
 
 def skill(

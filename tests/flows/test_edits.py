@@ -1,0 +1,157 @@
+"""Edits made by hand are kept as patches, which two tools apply."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from skillhub.errors import Refused
+from skillhub.flows.linking import difference
+from skillhub.model.tree import File, Tree
+from skillhub.world.folders import write_tree
+from tests.support.world import Answers, World, skill, unlocked
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+def plain(world, **files):
+    return str(skill(world.base / "src", **files))
+
+
+BASE = {
+    "SKILL.md": File(b"one\ntwo\nthree\n"),
+    "crlf.txt": File(b"a\r\nb\r\nc\r\n"),
+    "gone.txt": File(b"gone\n"),
+    "last.txt": File(b"no line end"),
+    "run.sh": File(b"#!/bin/sh\n", executable=True),
+    "with blank.txt": File(b"x\ny\n"),
+    "odd/\u00fcml\u00e4ut \U0001f600.txt": File(b"x\n"),
+    "feed.txt": File(b"a\x0cb\x0bc\xe2\x80\xa8d\n e\n"),
+    "nothing": File(b""),
+    "logo.png": File(b"\x89PNG\0\xff"),
+}
+EDITS = {
+    "a line": {"SKILL.md": File(b"one\n2\nthree\n")},
+    "carriage returns": {"crlf.txt": File(b"a\r\nB\r\nc\r\n")},
+    "carriage returns gone": {"crlf.txt": File(b"a\nb\nc\n")},
+    "a file less": {"gone.txt": None},
+    "a file more": {"new/deep/file.txt": File(b"new\n")},
+    "a file more without line end": {"new.txt": File(b"new")},
+    "line end more": {"last.txt": File(b"no line end\n")},
+    "line end less": {"SKILL.md": File(b"one\ntwo\nthree")},
+    "line end less and a line": {"last.txt": File(b"no line\nend")},
+    "mode more": {"SKILL.md": File(b"one\ntwo\nthree\n", executable=True)},
+    "mode less and a line": {"run.sh": File(b"#!/bin/bash\n")},
+    "a program more": {"go.sh": File(b"#!/bin/sh\n", executable=True)},
+    "a program less": {"run.sh": None},
+    "blank in the name": {"with blank.txt": File(b"x\nz\n")},
+    "blank in a new name": {"a b c": File(b"x\n")},
+    "odd name": {"odd/\u00fcml\u00e4ut \U0001f600.txt": File(b"y\n")},
+    "odd line ends": {"feed.txt": File(b"a\x0cB\x0bc\xe2\x80\xa8D\n e\n")},
+    "emptied": {"SKILL.md": File(b"")},
+    "filled": {"nothing": File(b"now\n")},
+    "an empty file more": {"empty": File(b"")},
+    "an empty file less": {"nothing": None},
+    "lines like a patch": {"SKILL.md": File(b"one\n--- a/x\n+++ b/x\n@@ -1 +1 @@\ndiff --git a/x b/x\n")},
+    "all of it": {"SKILL.md": None, "x.txt": File(b"x"), "run.sh": File(b"new\n", executable=True)},
+}
+
+
+def edited(change):
+    now = {**BASE, **change}
+    return {path: file for path, file in now.items() if file is not None}
+
+
+def read_back(folder):
+    return {
+        str(path.relative_to(folder)): File(path.read_bytes(), os.access(path, os.X_OK))
+        for path in folder.rglob("*")
+        if path.is_file() and ".git" not in path.parts
+    }
+
+
+@pytest.mark.parametrize(
+    "tool", [("patch", "-p1", "--binary", "-f", "-s", "-i"), ("git", "apply", "--whitespace=nowarn")]
+)
+@pytest.mark.parametrize("change", EDITS)
+def test_a_patch_applies(tmp_path, tool, change):
+    if shutil.which(tool[0]) is None:
+        pytest.skip(f"{tool[0]} is not here")
+    now = edited(EDITS[change])
+    patch, whole = difference(Tree(BASE), now)
+    assert whole == {}
+    write_tree(str(tmp_path / "tree"), BASE.items(), read_only=False)
+    (tmp_path / "it.patch").write_bytes(patch.encode())
+    done = subprocess.run([*tool, str(tmp_path / "it.patch")], cwd=tmp_path / "tree", capture_output=True)
+    assert done.returncode == 0, (done.stdout, done.stderr, patch)
+    assert read_back(tmp_path / "tree") == now
+
+
+@pytest.mark.parametrize(
+    "path,file",
+    [
+        ("logo.png", File(b"\x89PNG\0\xfe")),
+        ("zeros", File(b"\0\0")),
+        ("a\nb", File(b"x\n")),
+        ('a"b', File(b"x\n")),
+        ("a\\b", File(b"x\n")),
+        (os.fsdecode(b"\xff"), File(b"x\n")),
+        ("large", File(b"line\n" * 300_000)),
+    ],
+)
+def test_what_no_patch_can_hold_is_kept_whole(path, file):
+    assert difference(Tree(BASE), edited({path: file})) == ("", {path: file})
+
+
+def test_a_file_that_no_patch_can_hold_and_that_was_removed_leaves_nothing_to_keep():
+    assert difference(Tree(BASE), edited({"logo.png": None})) == ("", {})
+
+
+def test_edits_are_saved_once_for_equal_ones_then_put_back(world):
+    world.install(plain(world), agents=("claude-code", "windsurf"))
+    folders = (".agents/skills", ".claude/skills", ".windsurf/skills")
+    for folder, text in zip(folders, ("mine\n", "mine\n", "other\n"), strict=True):
+        (world.copy("plain", folder) / "SKILL.md").write_text(text)
+    (world.copy("plain") / "logo").write_bytes(b"\xff\0")
+    before = unlocked(world.snapshot())
+    for act in (world.sync, world.install):
+        with pytest.raises(Refused):
+            act(answers=Answers())
+    assert unlocked(world.snapshot()) == before
+    world.sync(Answers("yes"))
+    assert world.problems() == []
+    edits = world.base / "skillhub-edits"
+    assert sorted(path.name for path in edits.iterdir()) == [
+        "plain-1", "plain-1.patch", "plain-2.patch", "plain-3.patch",
+    ]  # fmt: skip
+    assert (edits / "plain-1/logo").read_bytes() == b"\xff\0"
+    assert "+other" in (edits / "plain-3.patch").read_text()
+
+
+def test_a_saved_patch_gives_the_edit_back(world):
+    world.install(plain(world, scripts__run_sh="echo\n"))
+    copy = world.copy("plain")
+    (copy / "SKILL.md").write_text((copy / "SKILL.md").read_text() + "Mine.\r\nNo end")
+    (copy / "scripts/run.sh").chmod(0o644)
+    (copy / "new file").write_text("new")
+    mine = read_back(copy)
+    world.install(answers=Answers("yes"))
+    assert read_back(copy) != mine
+    patch = world.base / "skillhub-edits/plain-1.patch"
+    subprocess.run(["patch", "-p1", "--binary", "-s", "-i", patch], cwd=copy, check=True)
+    assert read_back(copy) == mine
+
+
+def test_a_file_in_place_of_the_skill_is_kept(world):
+    world.install(plain(world))
+    shutil.rmtree(world.copy("plain"))
+    world.copy("plain").write_text("precious\n")
+    world.sync(Answers("yes"))
+    assert "+precious" in (world.base / "skillhub-edits/plain-1.patch").read_text()
+    assert world.problems() == []

@@ -1,0 +1,64 @@
+"""``--frozen``: the lock as it stands, or nothing; and what a lock may not say."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from skillhub.errors import FormatError, NotFound, SourceMismatch, UsageError, WrongBytes
+from tests.support.world import World, refused, skill
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+def local(world, **files):
+    folder = skill(world.base / "skills", **files)
+    world.install(str(folder))
+    return folder
+
+
+def test_frozen_is_the_lock_or_nothing(world):
+    world.install("github:code-review")
+    intent = world.base / "skillhub.toml"
+    text = intent.read_text()
+    intent.write_text(text.replace("^1.0.0", "^2"))
+    refused(world, FormatError, lambda: world.install(frozen=True))
+    intent.write_text(text + 'release-notes = "*"\n')
+    refused(world, FormatError, lambda: world.install(frozen=True))
+    intent.write_text(text)
+    refused(world, UsageError, lambda: world.install("github:code-review", frozen=True))
+    shutil.rmtree(world.base / ".agents")
+    before = (world.base / "skillhub.lock").stat().st_mtime_ns
+    assert world.install(frozen=True).skills[0].links
+    assert (world.base / "skillhub.lock").stat().st_mtime_ns == before
+
+
+def test_frozen_bytes_that_differ(world):
+    folder = local(world)
+    other = world.on_another_machine()
+    (folder / "SKILL.md").write_text((folder / "SKILL.md").read_text() + "More.\n")
+    refused(other, WrongBytes, lambda: other.install(frozen=True))
+    shutil.rmtree(world.copy("plain"))
+    world.install(frozen=True)  # the store has what was locked
+    assert not world.copy("plain").joinpath("SKILL.md").read_text().endswith("More.\n")
+
+
+def test_frozen_without_the_path(world):
+    folder = local(world)
+    other = world.on_another_machine()
+    shutil.rmtree(folder)
+    shutil.rmtree(world.copy("plain"))
+    refused(other, NotFound, lambda: other.install(frozen=True))
+    assert world.install(frozen=True).skills[0].state == "enabled"
+
+
+def test_a_lock_that_names_another_name_than_the_skill_has(world):
+    local(world)
+    path = world.base / "skillhub.lock"
+    path.write_text(path.read_text().replace('"plain":', '"other":'))
+    (world.base / "skillhub.toml").unlink()
+    refused(world, SourceMismatch, lambda: world.install())
