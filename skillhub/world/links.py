@@ -45,8 +45,7 @@ def link_folders(
     ]
     for folder in wanted:
         relative = _relative(project, folder)
-        place = os.path.realpath(folder) if os.path.isabs(relative) else files.inside(project.base, relative)
-        folders.setdefault(place, relative)
+        folders.setdefault(_resolved(project, relative), relative)
     return tuple(folders.values())
 
 
@@ -64,7 +63,14 @@ def place(project: Project, link: str) -> str:
     if os.path.isabs(link):
         return link
     parent, _, name = link.rpartition("/")
-    return os.path.join(files.inside(project.base, parent), name)
+    return os.path.join(_resolved(project, parent), name)
+
+
+def _resolved(project: Project, folder: str) -> str:
+    """Return where a folder really is; a repository may not lead out of itself, a home may (dotfiles are kept so)."""
+    if project.scope == "user" or os.path.isabs(folder):
+        return os.path.realpath(os.path.join(project.base, folder))
+    return files.inside(project.base, folder)
 
 
 def inspect(path: str, listing: Listing, stored: str, kind: LinkKind) -> tuple[Found, list[Problem]]:

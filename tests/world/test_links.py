@@ -111,3 +111,16 @@ def test_a_file_where_a_folder_must_be(project, stored):
     with pytest.raises(StateError):
         links.make(os.path.join(project.base, ".agents/skills/plain"), ONE, stored[ONE.digest], "copy")
     assert os.listdir(project.base) == [".agents"]
+
+
+def test_a_home_may_keep_its_dotfiles_elsewhere_and_a_project_may_not(tmp_path: Path, home: Home) -> None:
+    base = tmp_path / "base"
+    (tmp_path / "dotfiles").mkdir()
+    base.mkdir()
+    (base / ".claude").symlink_to(tmp_path / "dotfiles")
+    link = ".claude/skills/hello"
+    assert links.place(Project.of_user(str(base), home), link) == str(
+        tmp_path / "dotfiles" / "skills" / "hello"
+    )
+    with pytest.raises(LinkLeavesProject):
+        links.place(Project(str(base), "project", home), link)
