@@ -74,7 +74,8 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "skillhub"
     sys_version = ""
     timeout = 30  # seconds that a connection may be idle
-    wbufsize = -1  # Head and body leave together: apart, each answer waits 40 ms for an acknowledgement.
+    # Else what is larger than one buffer waits 40 ms for an acknowledgement of what left before.
+    wbufsize, disable_nagle_algorithm = -1, True
     server: _Server
 
     def do_GET(self) -> None:
