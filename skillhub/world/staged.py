@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
-from skillhub.errors import StateError
+from skillhub.errors import FormatError, StateError
 from skillhub.model.digest import Digest
 from skillhub.model.tree import File, Tree
 from skillhub.world import files
@@ -31,7 +32,9 @@ class Staged(Tree):
         """
         listed = self.listing[path]
         full = f"{self._folder}/{path}"
-        data = files.read(full, self.size)
+        data = None
+        with suppress(FormatError):  # more bytes than all files together had
+            data = files.read(full, self.size)
         if data is None or Digest.of(data).hex != listed.sha256:
             hint = "run the command again"
             raise StateError("the file changed since it was verified", where=full, hint=hint)
