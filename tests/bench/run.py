@@ -1,0 +1,243 @@
+"""Measure skillhub against a floor in the same run: `make bench`, or `python tests/bench/run.py -n 1,100`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+
+from corpus import name_of, write_corpus  # noqa: E402
+
+PYTHON = sys.executable
+FLOOR = [PYTHON, str(HERE / "floor.py")]
+SKILLHUB = [PYTHON, "-m", "skillhub"]
+SCAN = (
+    "import sys, time; from skillhub.world.local import read_local; from skillhub.scan import scan;"
+    "trees = [read_local(path)[0].tree for path in sys.argv[1:]];"
+    "start = time.perf_counter(); [scan(tree) for tree in trees]; print(time.perf_counter() - start)"
+)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One process from start to exit: seconds, and the peak of its memory in MiB."""
+
+    seconds: float
+    peak: float
+
+
+@dataclass(frozen=True)
+class Race:
+    """skillhub and a floor that do the same; ``limit`` is how many times the floor it may take, at most.
+
+    ``apart`` are seconds of skillhub's that the limit does not count, and ``more`` those it may take on top.
+    """
+
+    label: str
+    ours: Callable[[], Sample]
+    floor: Callable[[], Sample]
+    limit: float
+    apart: float = 0.0
+    more: float = 0.0
+    peak_max: float | None = None
+
+
+class Place:
+    """One corpus of ``count`` skills, offered by a registry on loopback, and somebody who trusts it."""
+
+    def __init__(self, top: Path, count: int) -> None:
+        self.top, self.count = top / str(count), count
+        self.names = [f"bench:{name_of(number)}" for number in range(count)]
+        self._runs = 0
+        write_corpus(self.top / "skills", count)
+        self.registry = self.top / "registry"
+        self._run("registry", "init", str(self.registry), "--publisher", "bench")
+        self._run("registry", "add", str(self.registry), *map(str, sorted((self.top / "skills").iterdir())))
+        self.key = str(self.registry / "keys" / "publishers" / "bench.pem")
+
+    def settle(self, url: str) -> None:
+        """Trust the registry, and install everything once, with either program."""
+        self.url = url
+        root = ["--root", str(self.registry / "site" / "metadata" / "1.root.json")]
+        self._run("source", "add", "bench", url, *root, "--yes")
+        shutil.copytree(self.top / "home", self.top / "fresh")
+        self.filled, self.floored = self.top / "filled", self.top / "floored"
+        self.filled.mkdir()
+        self.floored.mkdir()
+        self.warm([*SKILLHUB, *self.install])
+        self.warm([*FLOOR, "install", url, self.key])
+
+    @property
+    def install(self) -> list[str]:
+        return ["install", *self.names, "--yes", "--agent", "claude-code", "--json"]
+
+    def cold(self, command: Sequence[str]) -> Sample:
+        """Run in an empty project, with an empty store."""
+        self._runs += 1
+        project = self.top / f"cold-{self._runs}"
+        project.mkdir()
+        home = Path(shutil.copytree(self.top / "fresh", self.top / f"home-{self._runs}"))
+        sample = self._measure(command, project, home)
+        if len(list(project.glob(".claude/skills/*/SKILL.md"))) != self.count:
+            raise SystemExit(f"{command[:5]} did not install {self.count} skills")
+        return sample
+
+    def warm(self, command: Sequence[str]) -> Sample:
+        """Run where everything is installed."""
+        is_floor = command[: len(FLOOR)] == FLOOR
+        return self._measure(command, self.floored if is_floor else self.filled, self.top / "home")
+
+    @property
+    def copies(self) -> list[str]:
+        """Every folder with bytes that skillhub verifies."""
+        store = self.top / "home" / "hub" / "data" / "store"
+        links = [self.filled / agent / "skills" for agent in (".agents", ".claude")]
+        return [str(folder) for folder in (store, *links)]
+
+    def _run(self, *words: str) -> None:
+        self._measure([*SKILLHUB, *words], self.top, self.top / "home")
+
+    def _measure(self, command: Sequence[str], cwd: Path, home: Path) -> Sample:
+        environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "SKILLHUB_HOME": str(home / "hub"),
+            "CI": "1",
+        }
+        home.mkdir(exist_ok=True)
+        return measure(command, cwd, environ)
+
+
+def measure(command: Sequence[str], cwd: Path, environ: dict[str, str]) -> Sample:
+    """Run a command to its end, which must be good, and return what it took."""
+    with tempfile.TemporaryFile() as out:
+        start = time.monotonic()
+        process = subprocess.Popen(
+            command, cwd=cwd, env=environ, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.monotonic() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            out.seek(0)
+            raise SystemExit(f"{command[:5]} failed:\n{out.read().decode()[-2000:]}")
+    return Sample(seconds, usage.ru_maxrss / (1024 if sys.platform == "linux" else 1024 * 1024))
+
+
+@contextmanager
+def served(site: Path) -> Iterator[str]:
+    """Serve a site by the server of the package, in a process of its own."""
+    command = [*SKILLHUB, "registry", "serve", str(site), "--port", "0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        try:
+            line = server.stdout.readline()
+            yield line.split('"')[3]
+        finally:
+            server.terminate()
+
+
+def start_up(place: Place) -> list[Race]:
+    """Return the races that cost what the imports cost, for both ways to call the program."""
+
+    def bare() -> Sample:
+        return place.warm([PYTHON, "-c", "pass"])
+
+    def run(*words: str) -> Callable[[], Sample]:
+        return lambda: place.warm(words)
+
+    script = str(Path(PYTHON).with_name("skillhub"))
+    races = []
+    for label, base in (("python -m", SKILLHUB), ("script", [script])):
+        if base[0] == PYTHON or os.path.exists(base[0]):
+            races += [
+                Race(f"--version ({label})", run(*base, "--version"), bare, 2.0),
+                Race(f"--help ({label})", run(*base, "--help"), bare, 6.0),
+                Race(f"list {place.count} ({label})", run(*base, "list", "--json"), bare, 1.0, more=0.060),
+            ]
+    return races
+
+
+def installs(place: Place) -> Race:
+    """Return the race of a first install; what the scan takes is measured apart, for no floor scans."""
+    folders = map(str, sorted((place.top / "skills").iterdir()))
+    scan = float(subprocess.check_output([PYTHON, "-c", SCAN, *folders], text=True))
+    return Race(
+        f"install {place.count}",
+        lambda: place.cold([*SKILLHUB, *place.install]),
+        lambda: place.cold([*FLOOR, "install", place.url, place.key]),
+        5.0 if place.count == 1 else 2.5,
+        apart=scan,
+        peak_max=120.0,
+    )
+
+
+def checks(place: Place) -> list[Race]:
+    """Return the races over everything that is installed."""
+
+    def floor(*words: str) -> Callable[[], Sample]:
+        return lambda: place.warm([*FLOOR, *words])
+
+    hashing = floor("verify", place.key, *place.copies)
+    count = place.count
+    return [
+        Race(f"list {count}", lambda: place.warm([*SKILLHUB, "list", "--json"]), floor("list"), 2.5),
+        Race(f"verify {count}", lambda: place.warm([*SKILLHUB, "verify", "--json"]), hashing, 2.5),
+        Race(f"sync {count}", lambda: place.warm([*SKILLHUB, "sync", "--json"]), hashing, 2.5),
+        Race(f"install again {count}", lambda: place.warm([*SKILLHUB, *place.install]), hashing, 4.0),
+    ]
+
+
+def show(race: Race, rounds: int) -> bool:
+    """Run both in turn, print the medians, and say whether the race is within its limit."""
+    race.ours(), race.floor()
+    pairs = [(race.ours(), race.floor()) for _ in range(rounds)]
+    ours = statistics.median(one.seconds for one, _ in pairs)
+    floor = statistics.median(other.seconds for _, other in pairs)
+    ratio = statistics.median((one.seconds - race.apart) / other.seconds for one, other in pairs)
+    peak = max(one.peak for one, _ in pairs)
+    limit = race.limit + race.more / floor
+    good = ratio <= limit and (race.peak_max is None or peak <= race.peak_max)
+    apart = f"  scan {race.apart * 1000:.0f} ms apart" if race.apart else ""
+    print(
+        f"{race.label:28} {ours * 1000:9.1f} {floor * 1000:9.1f} {ratio:7.2f} {limit:7.2f} {peak:7.1f}"
+        f"  {'ok' if good else 'OVER'}{apart}",
+        flush=True,
+    )
+    return good
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-n", default="1,100,1000", help="how many skills, with commas between")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--dir", help="where to work; a file system in memory tells more than a busy disk")
+    options = parser.parse_args()
+    counts = [int(part) for part in options.n.split(",")]
+    print(f"{'':28} {'skillhub':>9} {'floor ms':>9} {'ratio':>7} {'limit':>7} {'MiB':>7}")
+    over = 0
+    with tempfile.TemporaryDirectory(prefix="skillhub-bench-", dir=options.dir) as top:
+        for count in counts:
+            place = Place(Path(top), count)
+            with served(place.registry) as url:
+                place.settle(url)
+                if count == min(counts):
+                    over += sum(not show(race, 3 * options.rounds) for race in start_up(place))
+                over += not show(installs(place), options.rounds)
+                over += sum(not show(race, options.rounds) for race in checks(place) if count > 1)
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""What is not imported: the reason why the program starts fast, and why an agent that loads it stays small."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.cli import Shell
+
+HEAVY = {"httpx", "requests", "rich", "pydantic", "tuf", "typer"}
+SECRET = {"cryptography"}
+SLOW = {"yaml", "tomlkit", "asyncio", "http", "ssl"}
+DUMP = "import sys; print('\\nmodules:', *sorted(name for name in sys.modules if '.' not in name))"
+RUN = f"import sys; from skillhub.cli.main import main; status = main(sys.argv[1:]); {DUMP}; sys.exit(status)"
+
+
+def modules(out: str) -> set[str]:
+    return set(out.rpartition("modules:")[2].split())
+
+
+@pytest.fixture
+def shell(tmp_path):
+    return Shell(tmp_path)
+
+
+@pytest.fixture
+def installed(shell):
+    done = shell.run("install", "github:release-notes", "--yes")
+    assert done.status == 0, done.err
+    return shell
+
+
+def loaded(shell: Shell, *words: str) -> set[str]:
+    process = subprocess.run(
+        [sys.executable, "-c", RUN, *words],
+        cwd=shell.project,
+        env=shell.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
+    return modules(process.stdout)
+
+
+def test_the_library_loads_neither_network_nor_cryptography():
+    out = subprocess.check_output([sys.executable, "-c", f"import skillhub; {DUMP}"], text=True)
+    assert not modules(out) & (HEAVY | SECRET | SLOW)
+
+
+@pytest.mark.parametrize("word", ["--version", "--help"])
+def test_what_needs_no_work_loads_nothing(shell, word):
+    found = loaded(shell, word)
+    assert not found & (HEAVY | SECRET | SLOW | {"dataclasses", "json", "re", "platformdirs"} - preloaded())
+
+
+@pytest.mark.parametrize("command", ["list", "sync"])
+def test_what_reads_the_disk_loads_no_network_and_no_cryptography(installed, command):
+    assert not loaded(installed, command, "--json") & (HEAVY | SECRET | SLOW)
+
+
+def test_verify_loads_cryptography_and_no_network(installed):
+    found = loaded(installed, "verify", "--json")
+    assert "cryptography" in found
+    assert not found & (HEAVY | SLOW - {"ssl"})
+
+
+def test_an_install_with_everything_stored_loads_no_network(installed):
+    found = loaded(installed, "install", "--yes", "--json")
+    assert not found & {"httpx", "requests", "rich", "pydantic", "tuf", "asyncio", "http"}
+
+
+def preloaded() -> set[str]:
+    """Return what the interpreter itself loads in this environment, such as for an editable install."""
+    return modules(subprocess.check_output([sys.executable, "-c", DUMP], text=True))
