@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from skillhub.cli.approver import Flags, Person
 from skillhub.cli.streams import is_interactive
 from skillhub.cli.terminal import Terminal
-from skillhub.errors import SourceError
+from skillhub.errors import NotFound, SourceError, UsageError
 from skillhub.world.embedded import EMBEDDED_URL, embedded
 from skillhub.world.home import Home
 from skillhub.world.project import Project
@@ -55,12 +55,21 @@ class Common:
         return os.path.expanduser("~")
 
     def open_project(self) -> Project:
-        """Return the project, or the user's scope, that the flags name."""
+        """Return the project, or the user's scope, that the flags name.
+
+        Raises:
+            UsageError: they name both.
+            NotFound: the project's folder, or the working folder, is not there.
+        """
+        if self.user_scope and self.project is not None:
+            raise UsageError("--global and --project exclude each other")
         if self.user_scope:
             return Project.of_user(self.user_home, self.home)
-        if self.project is not None:
-            return Project(os.path.abspath(self.project), "project", self.home)
-        return Project.find(os.getcwd(), self.home)
+        if self.project is None:
+            return Project.find(_working_folder(), self.home)
+        if not os.path.isdir(self.project):
+            raise NotFound("the project's folder is not there", where=self.project)
+        return Project(os.path.abspath(self.project), "project", self.home)
 
     @property
     def store(self) -> Store:
@@ -102,6 +111,13 @@ class Common:
             clock=now,
             report=self.terminal.progress,
         )
+
+
+def _working_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise NotFound("the working folder is gone", hint="cd to one that is there") from error
 
 
 def now() -> datetime:

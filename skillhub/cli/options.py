@@ -10,7 +10,6 @@ import typer
 from skillhub.errors import UsageError
 from skillhub.flows.wishes import McpChoice, Wishes
 from skillhub.model.record import LinkKind
-from skillhub.model.text import quote
 from skillhub.world import files
 
 Agents = Annotated[
@@ -49,10 +48,12 @@ def wishes_of(
         UsageError: a variable without a value, or a file that is none.
     """
     values = _read_env_file(env_file) if env_file else {}
-    for word in env or []:
+    for number, word in enumerate(env or [], 1):
         name, has_value, value = word.partition("=")
         if not has_value and name not in os.environ:
-            raise UsageError(f"--env {quote(name)} has no value, and the process has no such variable")
+            # The word is not shown: it may be a value that lost its name.
+            message = f"--env number {number} has no value, and the process has no variable of that name"
+            raise UsageError(message, hint="--env NAME=VALUE, or export NAME first and give --env NAME")
         values[name] = value if has_value else os.environ[name]
     return Wishes(
         agents=tuple(agent or ()),

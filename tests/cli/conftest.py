@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from tests.support.cli import Shell
@@ -38,8 +36,7 @@ def offered(tmp_path_factory):
 @pytest.fixture
 def served(offered):
     """Serve the registry; return its URL."""
-    process = offered.start("registry", "serve", offered.folder / "registry", "--json", "--port", "0")
-    lines = [process.stdout.readline().decode() for _ in range(3)]
-    yield re.search(r"http://127\.0\.0\.1:\d+", "".join(lines))[0]
+    process, url = offered.serve(offered.folder / "registry")
+    yield url
     process.terminate()
     process.communicate()

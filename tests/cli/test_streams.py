@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -172,8 +171,7 @@ def test_an_interrupt_leaves_a_project_that_is_whole(shell):
 
 
 def test_ctrl_c_stops_a_server(offered):
-    process = offered.start("registry", "serve", offered.folder / "registry", "--json", "--port", "0")
-    url = json.loads(b"".join(process.stdout.readline() for _ in range(3)))["url"]
+    process, url = offered.serve(offered.folder / "registry")
     with urllib.request.urlopen(f"{url}/metadata/1.root.json", timeout=20) as answer:
         assert answer.status == 200
     process.send_signal(signal.SIGINT)

@@ -107,6 +107,16 @@ class Shell:
             stderr=subprocess.PIPE,
         )
 
+    def serve(self, registry: Path) -> tuple[subprocess.Popen[bytes], str]:
+        """Serve a registry; return the process and its URL, as soon as it says so."""
+        process = self.start("registry", "serve", registry, "--json", "--port", "0")
+        said = b""
+        while not said.rstrip().endswith(b"}"):
+            line = process.stdout.readline()
+            assert line, process.communicate()
+            said += line
+        return process, json.loads(said)["url"]
+
     def at_terminal(
         self, *args: object, say: Sequence[tuple[str, str]] = (), columns: int = 80, **environ: str
     ) -> Done:

@@ -1,0 +1,160 @@
+"""Validate, pack, sign and key, as who writes skills uses them."""
+
+from __future__ import annotations
+
+import stat
+import tarfile
+import zipfile
+
+import pytest
+
+PASSPHRASE = "a long passphrase"
+VERSION = 'metadata:\n  version: "1.2.3"\n'
+
+
+def zipped(shell, path, name="mine", **files):
+    with zipfile.ZipFile(shell.project / path, "w") as archive:
+        archive.writestr("SKILL.md", f"---\nname: {name}\ndescription: Does it.\n---\n")
+        for file, content in files.items():
+            archive.writestr(file, content)
+    return path
+
+
+def test_any_number_of_folders_and_archives(shell):
+    shell.skill("project/good")
+    shell.skill("project/other", name="named-otherwise")
+    zipped(shell, "fine.zip", "whatever")
+    zipped(shell, "evil.zip", **{"../out": "x"})
+    done = shell.run("validate", "good", "other", "fine.zip", "evil.zip", "--json")
+    assert (done.status, done.json["ok"]) == (1, False)
+    assert [(each["path"], each["ok"], each["name"]) for each in done.json["skills"]] == [
+        ("good", True, "good"),
+        ("other", False, "named-otherwise"),
+        ("fine.zip", True, "whatever"),
+        ("evil.zip", False, None),
+    ]
+    assert done.json["skills"][3]["errors"][0]["code"] == "unsafe-archive"
+    assert done.json["skills"][0]["signature"] == {
+        "status": "unsigned", "identity": None, "fingerprint": None, "code": None,
+    }  # fmt: skip
+    assert shell.run("validate", "good", "fine.zip", "--json").json["ok"] is True
+
+
+def test_an_archive_is_accepted_just_when_install_accepts_it(shell):
+    zipped(shell, "fine.zip")
+    zipped(shell, "evil.zip", **{"a\\b": "x"})
+    zipped(shell, "bad.zip", name="No Name")
+    for path in ("fine.zip", "evil.zip", "bad.zip"):
+        installed = shell.run("install", f"./{path}", "--yes", "--allow-unsigned").status == 0
+        assert (shell.run("validate", path).status == 0) is installed, path
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
+def test_a_pack_is_the_same_bytes_each_time(shell, kind):
+    shell.skill("project/mine", head=VERSION, **{"run.sh": "#!/bin/sh\n", "b/a.txt": "x", "a/b.txt": "y"})
+    (shell.project / "mine/run.sh").chmod(0o755)
+    first = shell.run("pack", "mine", "--format", kind, "--json")
+    assert first.status == 0, first.err
+    assert first.json["path"].endswith(f"mine-1.2.3.{kind}")
+    data = (shell.project / f"mine-1.2.3.{kind}").read_bytes()
+    (shell.project / "mine/a/b.txt").touch()
+    (shell.project / "mine/a/b.txt").chmod(0o600)
+    second = shell.run("pack", "mine", "--format", kind, "-o", shell.folder, "--json", TZ="Asia/Tokyo")
+    assert (shell.folder / f"mine-1.2.3.{kind}").read_bytes() == data
+    assert {**first.json, "path": ""} == {**second.json, "path": ""}
+    assert first.json["size"] == len(data)
+    checked = shell.run("validate", f"mine-1.2.3.{kind}", "mine", "--json").json
+    assert {each["tree"] for each in checked["skills"]} == {first.json["tree"]}
+    opened = zipfile.ZipFile if kind == "zip" else tarfile.open
+    with opened(shell.project / f"mine-1.2.3.{kind}") as archive:
+        names = archive.namelist() if kind == "zip" else archive.getnames()
+    assert sorted(names) == ["SKILL.md", "a/b.txt", "b/a.txt", "run.sh"]
+
+
+def test_what_is_no_skill_is_not_packed(shell):
+    (shell.project / "empty").mkdir()
+    assert shell.run("pack", "empty").status == 3
+    assert shell.run("pack", "nope").status == 3
+    assert not list(shell.project.glob("*.zip"))
+
+
+def test_a_new_key_is_for_its_owner_alone_and_never_overwritten(shell):
+    done = shell.run("key", "new", "--json")
+    assert done.status == 0
+    private = shell.hub / "state/keys/default.pem"
+    assert done.json["path"] == str(private)
+    assert stat.S_IMODE(private.stat().st_mode) == 0o600
+    assert "PRIVATE" not in (shell.hub / "state/keys/default.pub.pem").read_text()
+    assert "PRIVATE" not in done.out + done.err
+    before = private.read_bytes()
+    assert shell.run("key", "new").status == 2
+    assert private.read_bytes() == before
+    second = shell.run("key", "new", "second", "--kind", "ed25519", "--json")
+    keys = shell.run("key", "list", "--json").json["keys"]
+    assert [(each["name"], each["fingerprint"]) for each in keys] == [
+        ("default", done.json["fingerprint"]),
+        ("second", second.json["fingerprint"]),
+    ]
+
+
+def test_a_key_with_a_passphrase(shell):
+    assert shell.run("key", "new", SKILLHUB_PASSPHRASE=PASSPHRASE).status == 0
+    assert b"ENCRYPTED" in (shell.hub / "state/keys/default.pem").read_bytes()
+    assert not any(PASSPHRASE.encode() in data for data in shell.files().values())
+    shell.skill("project/mine")
+    before = shell.files()
+    without = shell.run("sign", "mine", "--json")
+    assert (without.status, without.error["code"]) == (2, "passphrase-needed")
+    wrong = shell.run("sign", "mine", "--json", SKILLHUB_PASSPHRASE="another")
+    assert (wrong.status, "another" in wrong.out + wrong.err) == (4, False)
+    assert shell.files() == before
+    assert shell.run("sign", "mine", SKILLHUB_PASSPHRASE=PASSPHRASE).status == 0
+
+
+def test_a_person_types_the_passphrase(shell):
+    again = [("empty for none): ", f"{PASSPHRASE}\n"), ("again: ", f"{PASSPHRASE}\n")]
+    done = shell.at_terminal("key", "new", say=again)
+    assert done.status == 0
+    assert PASSPHRASE not in done.out
+    shell.skill("project/mine")
+    signed = shell.at_terminal("sign", "mine", say=[("passphrase of default: ", f"{PASSPHRASE}\n")])
+    assert (signed.status, PASSPHRASE in signed.out) == (0, False)
+    differs = [("empty for none): ", "one\n"), ("again: ", "two\n")]
+    assert shell.at_terminal("key", "new", "second", say=differs).status == 2
+    assert not (shell.hub / "state/keys/second.pem").exists()
+
+
+def test_to_sign_touches_nothing_but_the_signature(shell):
+    shell.skill("project/mine", head=VERSION, **{"run.sh": "#!/bin/sh\n"})
+    shell.run("key", "new")
+    before = shell.files()
+    done = shell.run("sign", "mine", "--json")
+    assert done.status == 0
+    after = shell.files()
+    assert set(after) - set(before) == {str(shell.project / "mine/skill.oms.sig")}
+    assert {path: after[path] for path in before} == before
+    found = shell.run("validate", "mine", "--json").json["skills"][0]
+    assert (found["ok"], found["signature"]["status"]) == (True, "untrusted")
+    assert found["signature"]["fingerprint"].startswith("sha256:")
+    shell.run("publisher", "trust", "me", "--key", shell.hub / "state/keys/default.pub.pem")
+    found = shell.run("validate", "mine", "--json").json["skills"][0]
+    assert (found["signature"]["status"], found["signature"]["identity"]) == ("valid", "me")
+    assert found["signature"]["fingerprint"] == done.json["fingerprint"]
+    assert shell.run("sign", "mine").status == 0  # signed anew, not once more
+    assert shell.run("validate", "mine").status == 0
+    shell.write("project/mine/run.sh", "#!/bin/sh\necho other\n")
+    broken = shell.run("validate", "mine", "--json")
+    assert (broken.status, broken.json["skills"][0]["ok"]) == (1, True)
+    assert broken.json["skills"][0]["signature"]["status"] == "invalid"
+    assert broken.json["skills"][0]["signature"]["code"]
+
+
+def test_only_a_folder_that_is_a_skill_is_signed(shell):
+    shell.run("key", "new")
+    zipped(shell, "mine.zip")
+    shell.skill("project/odd", name="Not A Name")
+    for path, statuses in (("mine.zip", (2,)), ("odd", (4,)), ("nope", (2, 3))):
+        assert shell.run("sign", path).status in statuses
+    shell.skill("project/mine")
+    assert shell.run("sign", "mine", "--key", "nope").status == 3
+    assert not (shell.project / "mine/skill.oms.sig").exists()

@@ -1,0 +1,251 @@
+"""The table of exit codes, each with what --json says of it; nothing is changed by what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+REF = "github:release-notes"
+
+
+def without_a_lock(shell):
+    return "list"
+
+
+def a_dry_run(shell):
+    return f"install {REF} --dry-run"
+
+
+def not_enabled(shell):
+    return f"install {REF} --yes --no-enable"
+
+
+def nothing_to_do(shell):
+    assert shell.run("install", REF, "--yes").status == 0
+    return f"install {REF}"
+
+
+def verify_without_a_lock(shell):
+    return "verify"
+
+
+@pytest.mark.parametrize(
+    "case", [without_a_lock, verify_without_a_lock, a_dry_run, not_enabled, nothing_to_do]
+)
+def test_done(shell, case):
+    words = case(shell).split()
+    done = shell.run(*words, "--json")
+    assert done.status == 0, done.err
+    assert "error" not in done.json
+
+
+def drift(shell):
+    shell.run("install", REF, "--yes")
+    shell.write("project/.agents/skills/release-notes/extra.txt", "more")
+    return "verify"
+
+
+def bad_content(shell):
+    shell.skill("project/bad", name="other")
+    return "validate bad"
+
+
+def broken_signature(shell):
+    shell.skill("project/signed")
+    assert shell.run("key", "new").status == 0
+    assert shell.run("sign", "signed").status == 0
+    shell.write("project/signed/late.txt", "not signed")
+    return "validate signed"
+
+
+def open_need(shell):
+    shell.run("install", "github:gh-fix-ci", "--yes")
+    return "doctor"
+
+
+@pytest.mark.parametrize("case", [drift, bad_content, broken_signature, open_need])
+def test_a_check_that_found_something_prints_its_own_shape(shell, case):
+    words = case(shell).split()
+    done = shell.run(*words, "--json")
+    assert done.status == 1
+    assert done.json["ok"] is False
+    assert "error" not in done.json
+
+
+def bad_reference(shell):
+    return "install not/a:ref@@", 2, "usage"
+
+
+def nothing_to_install_from(shell):
+    return "install", 2, "usage"
+
+
+def no_source(shell):
+    return "install nope:x", 3, "not-found"
+
+
+def no_skill(shell):
+    return "install github:nope", 3, "not-found"
+
+
+def no_version(shell):
+    return f"install {REF}@99.0.0", 3, "not-found"
+
+
+def no_path(shell):
+    return "install ./nope", 3, "not-found"
+
+
+def unreachable(shell):
+    return "source add there http://127.0.0.1:9/", 3, None
+
+
+def offline(shell):
+    return "source add there https://registry.invalid --offline", 3, None
+
+
+def remove_unknown(shell):
+    return "remove nope", 3, "not-found"
+
+
+def enable_unknown(shell):
+    return "enable nope", 3, "not-found"
+
+
+def show_unknown(shell):
+    return "show nope", 3, "not-found"
+
+
+def empty_lock(shell):
+    shell.write("project/skillhub.lock", "")
+    return "list", 4, None
+
+
+def torn_lock(shell):
+    shell.write("project/skillhub.lock", "<<<<<<< ours\n{}\n=======\n{}\n>>>>>>> theirs\n")
+    return "verify", 4, None
+
+
+def newer_lock(shell):
+    shell.write("project/skillhub.lock", json.dumps({"skills": {}, "sources": {}, "version": 2}))
+    return "sync", 4, None
+
+
+def twice_in_the_lock(shell):
+    shell.write("project/skillhub.lock", '{"skills": {}, "skills": {}, "sources": {}, "version": 1}')
+    return "list", 4, None
+
+
+def torn_intent(shell):
+    shell.write("project/skillhub.toml", "[skills\n")
+    return "install", 4, None
+
+
+def no_archive(shell):
+    shell.write("project/bad.zip", "this is no zip")
+    return "install ./bad.zip", 4, None
+
+
+def unsafe_archive(shell):
+    import zipfile
+
+    with zipfile.ZipFile(shell.project / "evil.zip", "w") as archive:
+        archive.writestr("SKILL.md", "---\nname: evil\ndescription: x\n---\n")
+        archive.writestr("../outside.txt", "out")
+    return "install ./evil.zip --yes --allow-unsigned", 5, "unsafe-archive"
+
+
+def from_elsewhere(shell):
+    shell.run("install", REF, "--yes")
+    shell.skill("project/release-notes")
+    return "install ./release-notes --yes --allow-unsigned", 5, None
+
+
+def nobody_to_ask(shell):
+    return f"install {REF}", 6, "refused"
+
+
+def unsigned(shell):
+    shell.skill("project/plain")
+    return "install ./plain --yes", 6, "refused"
+
+
+def link_out(shell):
+    (shell.folder / "elsewhere").mkdir()
+    (shell.project / ".agents").symlink_to(shell.folder / "elsewhere")
+    return f"install {REF} --yes", 7, "link-leaves-project"
+
+
+def in_the_way(shell):
+    shell.skill("project/.agents/skills/release-notes")
+    return f"install {REF} --yes", 7, "state"
+
+
+ERRORS = [
+    bad_reference, nothing_to_install_from,
+    no_source, no_skill, no_version, no_path, unreachable, offline, remove_unknown, enable_unknown, show_unknown,
+    empty_lock, torn_lock, newer_lock, twice_in_the_lock, torn_intent, no_archive,
+    unsafe_archive, from_elsewhere, nobody_to_ask, unsigned, link_out, in_the_way,
+]  # fmt: skip
+
+
+def without_cache(files):
+    """What is a consequence of looking, and no change: metadata that protects against a rollback, lock files."""
+    return {path: data for path, data in files.items() if "/hub/" not in path}
+
+
+@pytest.mark.parametrize("case", ERRORS, ids=lambda case: case.__name__)
+def test_an_error_has_its_exit_code_and_changes_nothing(shell, case):
+    words, status, code = case(shell)
+    before = without_cache(shell.files())
+    done = shell.run(*words.split(), "--json")
+    assert done.status == status, done.err
+    assert done.error["message"]
+    assert code is None or done.error["code"] == code
+    assert isinstance(done.json["questions"], list)
+    assert without_cache(shell.files()) == before
+    assert done.err.startswith("error: ")
+    assert f"[{done.error['code']}]" in done.err
+
+
+def test_what_nobody_answered_is_told(shell):
+    shell.skill("project/plain")
+    done = shell.run("install", "./plain", "--yes", "--json")
+    assert [(each["kind"], each["answer"]) for each in done.json["questions"]] == [
+        ("install", "yes"),
+        ("unsigned", "unanswered"),
+    ]
+    assert all(
+        set(each) == {"kind", "skill", "message", "details", "answer"} for each in done.json["questions"]
+    )
+    assert "--allow-unsigned" in done.error["hint"]
+
+
+def test_an_open_need_is_installed_and_exits_6(shell):
+    done = shell.run("install", "github:gh-fix-ci", "--yes", "--json")
+    assert done.status == 6
+    assert done.json["skills"][0]["state"] == "disabled"
+    assert "gh-fix-ci" in shell.lock()["skills"]
+    assert not (shell.project / ".agents/skills/gh-fix-ci").exists()
+    assert "export GITHUB_TOKEN=" in done.err
+
+
+def test_references_are_one_transaction(shell):
+    before = without_cache(shell.files())
+    done = shell.run("install", REF, "github:nope", "--yes", "--json")
+    assert (done.status, done.error["code"]) == (3, "not-found")
+    assert without_cache(shell.files()) == before
+
+
+def test_a_name_in_two_sources_is_refused_with_the_candidates(offered, served, tmp_path):
+    shell = offered.copy(tmp_path / "twin")
+    pin = shell.run("registry", "check", offered.folder / "registry", "--json")
+    assert pin.json["ok"] is True
+    root = offered.folder / "registry/site/metadata/1.root.json"
+    assert shell.run("source", "add", "one", served, "--root", root).status == 0
+    assert shell.run("source", "add", "two", served, "--root", root).status == 0
+    done = shell.run("install", "greeting", "--yes", "--json")
+    assert (done.status, done.error["code"]) == (2, "usage")
+    assert "one:greeting" in json.dumps(done.json)
+    assert "two:greeting" in json.dumps(done.json)

@@ -1,0 +1,206 @@
+"""A registry from its making to an install over loopback, and whom to trust on the way."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillhub.model.digest import Digest
+from skillhub.world import embedded
+
+
+@pytest.fixture
+def shell(offered, tmp_path):
+    return offered.copy(tmp_path / "twin")
+
+
+@pytest.fixture(scope="module")
+def root(offered):
+    return offered.folder / "registry/site/metadata/1.root.json"
+
+
+@pytest.fixture(scope="module")
+def fingerprint(root):
+    return str(Digest.of(root.read_bytes()))
+
+
+def test_a_skill_is_installed_from_a_registry_that_is_pinned(shell, served, fingerprint):
+    added = shell.run("source", "add", "acme", served, "--fingerprint", fingerprint, "--json")
+    assert added.status == 0, added.err
+    assert added.json == {**added.json, "name": "acme", "url": served, "root": fingerprint}
+    done = shell.run("install", "acme:greeting", "--yes", "--json")
+    assert done.status == 0, done.err
+    skill = done.json["skills"][0]
+    assert (skill["source"], skill["version"], skill["trust"]) == ("acme", "1.0.0", "signed")
+    assert skill["signed_by"][0]["identity"] == "acme"
+    assert shell.lock()["sources"]["acme"]["root"] == fingerprint
+    assert shell.run("verify", "--json").json["ok"] is True
+    offers = shell.run("source", "show", "acme", "--json").json["skills"]
+    assert [(each["name"], each["version"]) for each in offers] == [("greeting", "1.0.0")]
+    assert {"acme", "github"} == {
+        each["name"] for each in shell.run("source", "list", "--json").json["sources"]
+    }
+    assert shell.run("source", "remove", "acme").status == 0
+    assert shell.run("source", "show", "acme").status == 3
+    assert shell.run("verify", "--json").json["ok"] is True
+
+
+def test_a_registry_is_pinned_by_its_root_file(shell, served, root, fingerprint):
+    done = shell.run("source", "add", "acme", served, "--root", root, "--json")
+    assert (done.status, done.json["root"]) == (0, fingerprint)
+
+
+@pytest.mark.parametrize("words", [[], ["--yes"]])
+def test_nobody_there_pins_nothing(shell, served, words):
+    before = shell.files()
+    done = shell.run("source", "add", "acme", served, *words, "--json")
+    assert (done.status, done.error["code"]) == (6, "refused")
+    assert [(each["kind"], each["answer"]) for each in done.json["questions"]] == [("root", "unanswered")]
+    assert "--fingerprint" in done.error["hint"]
+    assert shell.files() == before
+
+
+def test_a_person_reads_the_fingerprint_and_agrees(shell, served, fingerprint):
+    said_no = shell.at_terminal("source", "add", "acme", served, say=[("[N]o: ", "n\n")])
+    assert said_no.status == 6
+    assert fingerprint in said_no.out
+    assert shell.run("source", "show", "acme").status == 3
+    assert shell.at_terminal("source", "add", "acme", served, say=[("[N]o: ", "y\n")]).status == 0
+
+
+def test_another_root_than_the_fingerprint_names_is_refused(shell, served, root):
+    wrong = "sha256:" + "0" * 64
+    before = shell.files()
+    done = shell.run("source", "add", "acme", served, "--fingerprint", wrong, "--json")
+    assert (done.status, done.error["code"]) == (5, "wrong-bytes")
+    both = shell.run("source", "add", "acme", served, "--root", root, "--fingerprint", wrong)
+    assert both.status == 5
+    assert shell.files() == before
+
+
+def test_the_root_of_another_registry_opens_nothing(shell, served):
+    assert shell.run("registry", "init", shell.folder / "other").status == 0
+    other = shell.folder / "other/site/metadata/1.root.json"
+    done = shell.run("source", "add", "acme", served, "--root", other, "--json")
+    assert done.status == 5
+    assert shell.run("source", "show", "acme").status == 3
+
+
+def test_the_embedded_registrys_root_is_for_it_alone(shell, served):
+    shell.write("embedded.json", embedded.root())
+    done = shell.run("source", "add", "acme", served, "--root", shell.folder / "embedded.json", "--json")
+    assert done.status == 2
+    assert "public test keys" in done.error["message"]
+
+
+@pytest.mark.parametrize("alias", ["https", "git", "UPPER", "a--b", "embedded", "x" * 65])
+def test_what_is_no_alias(shell, served, fingerprint, alias):
+    done = shell.run("source", "add", alias, served, "--fingerprint", fingerprint, "--json")
+    assert (done.status, done.error["code"]) == (2, "usage")
+
+
+def test_an_alias_that_is_taken_is_not_given_to_another(shell, served, fingerprint):
+    done = shell.run("source", "add", "github", served, "--fingerprint", fingerprint, "--json")
+    assert (done.status, done.error["code"]) == (5, "source-mismatch")
+
+
+def test_a_registry_is_made_filled_and_checked(shell):
+    there = shell.folder / "mine"
+    made = shell.run("registry", "init", there, "--publisher", "me", "--json")
+    assert made.status == 0
+    assert made.json["fingerprint"] == Digest.of((there / "site/metadata/1.root.json").read_bytes())
+    assert shell.run("registry", "init", there).status == 2
+    shell.skill("src/one", head='metadata:\n  version: "1.0.0"\n')
+    shell.skill("src/two", head='metadata:\n  version: "2.0.0"\n')
+    one, two = shell.folder / "src/one", shell.folder / "src/two"
+    added = shell.run("registry", "add", there, one, two, "--json")
+    assert [(each["name"], each["version"]) for each in added.json["added"]] == [
+        ("one", "1.0.0"),
+        ("two", "2.0.0"),
+    ]
+    again = shell.run("registry", "add", there, one, "--json").json
+    assert (again["added"], [each["name"] for each in again["unchanged"]]) == ([], ["one"])
+    shell.write("src/one/more.md", "more")
+    assert shell.run("registry", "add", there, one).status == 6
+    shell.skill("src/unversioned")
+    assert shell.run("registry", "add", there, shell.folder / "src/unversioned").status == 4
+    assert shell.run("registry", "check", there, "--json").json == {"ok": True, "problems": []}
+    assert not any(b"PRIVATE" in path.read_bytes() for path in (there / "site").rglob("*") if path.is_file())
+    archive = next((there / "site").rglob("*.zip"))
+    archive.chmod(0o644)
+    archive.write_bytes(b"other")
+    broken = shell.run("registry", "check", there, "--json")
+    assert (broken.status, broken.json["ok"]) == (1, False)
+    assert broken.json["problems"]
+
+
+def test_the_keys_of_a_registry_may_have_a_passphrase(shell):
+    there = shell.folder / "mine"
+    assert shell.run("registry", "init", there, SKILLHUB_PASSPHRASE="open sesame").status == 0
+    keys = [path for path in (there / "keys").rglob("*") if path.is_file() and "pub" not in path.name]
+    assert keys
+    assert all(b"ENCRYPTED" in path.read_bytes() for path in keys if b"PRIVATE" in path.read_bytes())
+    without = shell.run("registry", "add", there, shell.folder / "src/greeting", "--json")
+    assert (without.status, without.error["code"]) == (2, "passphrase-needed")
+    assert (
+        shell.run(
+            "registry", "add", there, shell.folder / "src/greeting", SKILLHUB_PASSPHRASE="open sesame"
+        ).status
+        == 0
+    )
+
+
+def test_a_served_registry_is_checked_by_its_url(shell, served):
+    assert shell.run("registry", "check", served).status in (0, 3)
+
+
+def test_publishers_have_several_keys_and_may_be_narrowed(shell):
+    for name in ("default", "second"):
+        assert shell.run("key", "new", name).status == 0
+    keys = shell.hub / "state/keys"
+    one = shell.run(
+        "publisher", "trust", "me", "--key", keys / "default.pub.pem", "--source", "github", "--json"
+    )
+    assert (one.status, one.json["sources"]) == (0, ["github"])
+    two = shell.run(
+        "publisher", "trust", "me", "--key", keys / "second.pub.pem", "--source", "github", "--json"
+    )
+    assert len(two.json["signers"]) == 2
+    listed = shell.run("publisher", "list", "--json").json["publishers"]
+    assert [each["name"] for each in listed] == ["me"]
+    assert {each["kind"] for each in listed[0]["signers"]} == {"key"}
+    # Narrowed to a source: it vouches for nothing that lies on this disk.
+    shell.skill("project/mine")
+    assert shell.run("sign", "mine").status == 0
+    assert shell.run("install", "./mine", "--yes").status == 6
+    wide = shell.run("publisher", "trust", "me", "--key", keys / "default.pub.pem", "--json")
+    assert wide.json["sources"] == []
+    assert shell.run("publisher", "remove", "me", "--json").json["name"] == "me"
+    assert shell.run("publisher", "list", "--json").json == {"publishers": []}
+    assert shell.run("publisher", "remove", "me").status == 3
+
+
+def test_what_is_no_key_is_not_trusted(shell):
+    shell.write("bad.pem", "no key")
+    shell.run("key", "new")
+    trust = ("publisher", "trust", "me")
+    assert shell.run(*trust).status == 2
+    assert shell.run(*trust, "--key", shell.folder / "bad.pem").status == 4
+    assert shell.run(*trust, "--key", shell.folder / "nope.pem").status == 3
+    assert shell.run(*trust, "--certificate", shell.folder / "bad.pem").status == 4
+    private = shell.run(*trust, "--key", shell.hub / "state/keys/default.pem")
+    assert private.status == 4
+    assert "PRIVATE KEY-----" not in private.out + private.err
+    good = shell.hub / "state/keys/default.pub.pem"
+    assert shell.run(*trust, "--key", good, "--source", "nope").status == 3
+    assert shell.run("publisher", "trust", "No Name", "--key", good).status == 2
+    assert shell.run("publisher", "list", "--json").json == {"publishers": []}
+
+
+def test_serving_tells_its_url_and_writes_nothing(offered, served):
+    before = offered.files()
+    process, url = offered.serve(offered.folder / "registry")
+    assert url.startswith("http://127.0.0.1:")
+    assert url != served
+    process.terminate()
+    process.communicate()
+    assert offered.files() == before

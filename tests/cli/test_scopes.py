@@ -1,0 +1,139 @@
+"""Which project a command is about, and that a dry run changes nothing."""
+
+from __future__ import annotations
+
+import subprocess
+
+REF = "github:release-notes"
+
+
+def links(done):
+    return done.json["skills"][0]["links"]
+
+
+def test_the_users_scope_lies_below_home_and_state(shell):
+    done = shell.run("install", REF, "--yes", "--global", "--json")
+    assert done.status == 0
+    assert done.json["skills"][0]["scope"] == "user"
+    assert links(done) == [str(shell.home / ".agents/skills/release-notes")]
+    assert (shell.hub / "state/skillhub.lock").exists()
+    assert (shell.hub / "state/skillhub.toml").exists()
+    assert list(shell.project.iterdir()) == []
+    assert [each["name"] for each in shell.run("list", "-g", "--json").json["skills"]] == ["release-notes"]
+    assert shell.run("list", "--json").json["skills"] == []
+    assert shell.run("verify", "-g", "--json").json["skills"][0]["ok"] is True
+    assert shell.run("remove", "release-notes", "-g").status == 0
+    assert not (shell.home / ".agents/skills/release-notes").exists()
+
+
+def test_a_project_that_is_named(shell):
+    done = shell.run("install", REF, "--yes", "--json", "--project", shell.project, cwd=shell.folder)
+    assert done.status == 0
+    assert links(done) == [str(shell.project / ".agents/skills/release-notes")]
+    assert shell.run("verify", "--project", "project", "--json", cwd=shell.folder).json["skills"]
+    assert not (shell.folder / "skillhub.lock").exists()
+
+
+def test_a_project_that_is_not_there_is_not_made(shell):
+    done = shell.run("install", REF, "--yes", "--json", "--project", shell.folder / "nope")
+    assert (done.status, done.error["code"]) == (3, "not-found")
+    assert not (shell.folder / "nope").exists()
+    shell.write("file", "x")
+    assert shell.run("list", "--project", shell.folder / "file").status == 3
+
+
+def test_one_scope_at_a_time(shell):
+    assert shell.run("list", "--global", "--project", shell.project).status == 2
+
+
+def test_a_folder_inside_a_project_is_the_project(shell):
+    shell.write("project/skillhub.toml", "")
+    (shell.project / "deep/er").mkdir(parents=True)
+    done = shell.run("install", REF, "--yes", "--json", cwd=shell.project / "deep/er")
+    assert links(done) == [str(shell.project / ".agents/skills/release-notes")]
+    assert sorted(each.name for each in (shell.project / "deep").rglob("*")) == ["er"]
+
+
+def test_the_root_of_a_git_work_tree_is_the_project(shell):
+    subprocess.run(["git", "init", "-q", shell.project], env=shell.environ, check=True)
+    (shell.project / "src").mkdir()
+    done = shell.run("install", REF, "--yes", "--json", cwd=shell.project / "src")
+    assert links(done) == [str(shell.project / ".agents/skills/release-notes")]
+    assert ".agents/skills/release-notes" in (shell.project / ".git/info/exclude").read_text()
+    seen = subprocess.run(
+        ["git", "status", "--porcelain"],
+        cwd=shell.project,
+        env=shell.environ,
+        capture_output=True,
+        check=True,
+    )
+    assert sorted(seen.stdout.decode().split()) == ["??", "??", "skillhub.lock", "skillhub.toml"]
+
+
+def test_a_path_is_relative_to_where_one_stands(shell):
+    shell.write("project/skillhub.toml", "")
+    shell.skill("project/deep/mine")
+    done = shell.run("install", "./mine", "--yes", "--allow-unsigned", "--json", cwd=shell.project / "deep")
+    assert done.status == 0, done.err
+    assert shell.lock()["skills"]["mine"]["path"] == "deep/mine"
+
+
+def dry(shell, *words):
+    done = shell.run(*words, "--dry-run")
+    assert done.status == 0, done.err
+    return shell.run(*words, "--dry-run", "--json").json
+
+
+def test_a_dry_run_of_an_install_changes_nothing(shell):
+    before = {path for path in shell.files() if "/state/tuf" not in path}
+    found = dry(shell, "install", "github:gh-fix-ci")
+    assert found["changed"] is False
+    assert {each["answer"] for each in found["questions"]} == {"unanswered"}
+    assert {path for path in shell.files() if "/state/tuf" not in path} == before
+
+
+def test_a_dry_run_of_what_changes_skills_changes_nothing(shell):
+    shell.run("install", REF, "--yes")
+    shell.write("project/.agents/skills/release-notes/SKILL.md", "edited")
+    before = shell.files()
+    for words in (
+        ("remove", "release-notes"),
+        ("disable", "release-notes"),
+        ("enable", "release-notes"),
+        ("sync",),
+    ):
+        assert dry(shell, *words)["changed"] is False
+    assert shell.run("remove", "nope", "--dry-run").status == 3
+    assert shell.files() == before
+
+
+def test_a_dry_run_of_an_author_changes_nothing(shell):
+    shell.skill("project/mine")
+    shell.run("key", "new")
+    before = shell.files()
+    dry(shell, "key", "new", "second")
+    dry(shell, "sign", "mine")
+    dry(shell, "pack", "mine")
+    dry(shell, "registry", "init", "there")
+    assert shell.run("key", "new", "--dry-run").status == 2  # that name is taken
+    assert shell.files() == before
+
+
+def test_a_dry_run_of_trust_changes_nothing(offered, served, tmp_path):
+    shell = offered.copy(tmp_path / "twin")
+    shell.run("key", "new")
+    key = shell.hub / "state/keys/default.pub.pem"
+    assert shell.run("publisher", "trust", "me", "--key", key).status == 0
+    before = shell.files()
+    dry(shell, "source", "add", "there", served)
+    dry(shell, "source", "remove", "github")
+    dry(shell, "publisher", "trust", "you", "--key", key)
+    dry(shell, "publisher", "remove", "me")
+    assert shell.run("publisher", "remove", "you", "--dry-run").status == 3
+    shell.skill("src/second", head='metadata:\n  version: "1.0.0"\n')
+    added = shell.files()
+    dry(shell, "registry", "add", shell.folder / "registry", shell.folder / "src/second")
+    assert {path for path in shell.files() if not path.endswith(".lock")} == {
+        path for path in added if not path.endswith(".lock")
+    }
+    assert {path: added[path] for path in before} == before
