@@ -8,7 +8,7 @@ import typer
 
 from skillhub.cli.common import Common, Run, command
 from skillhub.cli.table import COMMANDS
-from skillhub.errors import UsageError
+from skillhub.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
     from skillhub.world.publishers import Trusted
@@ -29,6 +29,8 @@ def list_(common: Common) -> int:
         common.terminal.out(f"{row['name']}: for {', '.join(row['sources']) or 'every source'}", "bold")
         for each in row["signers"]:
             common.terminal.out(f"  {each['kind']} {each['fingerprint']}")
+            if "issuer" in each:
+                common.terminal.out(f"  {each['identity']} ({each['issuer']})")
     if not rows:
         common.terminal.say("nobody yet; to trust somebody: skillhub publisher trust NAME --key FILE")
     return 0
@@ -41,12 +43,25 @@ def trust(
     certificate: Annotated[
         str | None, typer.Option("--certificate", metavar="FILE", help="A root certificate, PEM.")
     ] = None,
+    identity: Annotated[
+        str | None,
+        typer.Option("--identity", metavar="NAME", help="A Sigstore identity: mail address or URI."),
+    ] = None,
+    issuer: Annotated[
+        str | None, typer.Option("--issuer", metavar="URL", help="The OpenID provider of the identity.")
+    ] = None,
+    trusted_root: Annotated[
+        str | None,
+        typer.Option("--trusted-root", metavar="FILE", help="Of a Sigstore that is not the public one."),
+    ] = None,
     source: Annotated[
         list[str] | None,
         typer.Option("--source", metavar="NAME", help="Only for skills of this source (repeatable)."),
     ] = None,
 ) -> int:
     """Trust a publisher's key or certificate root. A second key of the same name is trusted beside the first.
+
+    A Sigstore identity takes the extra: pip install 'skillhub[sigstore]'.
 
     Example: skillhub publisher trust acme --key acme.pub.pem
     """
@@ -55,13 +70,20 @@ def trust(
     from skillhub.trust.keys import PublicKey
     from skillhub.world.publishers import Trusted
 
-    if (key is None) == (certificate is None):
-        raise UsageError("expected one of --key FILE and --certificate FILE")
+    if [key, certificate, identity].count(None) != 2 or (identity is None) != (issuer is None):
+        raise UsageError(
+            "expected one of --key FILE, --certificate FILE, and --identity NAME with --issuer URL"
+        )
     keys = (PublicKey.load(read_pem(key)).pem.decode(),) if key else ()
     roots = tuple(each.pem.decode() for each in x509.load(read_pem(certificate))) if certificate else ()
+    identities: tuple[str, ...] = ()
+    if identity is not None and issuer is not None:
+        identities = (_identity(identity, issuer, trusted_root),)
+    elif trusted_root is not None:
+        raise UsageError("--trusted-root FILE goes with --identity")
     for alias in source or ():
         common.sources.get(alias)
-    added = Trusted(name, keys, roots, tuple(source or ()))
+    added = Trusted(name, keys, roots, tuple(source or ()), identities)
     trusted = added if common.dry_run else common.publishers.trust(added)
     if common.json:
         common.terminal.json(_json(trusted))
@@ -90,6 +112,7 @@ def remove(common: Common, name: Name) -> int:
 
 def _json(one: Trusted) -> dict[str, Any]:
     from skillhub.trust import x509
+    from skillhub.trust.identity import Identity
     from skillhub.trust.keys import PublicKey
 
     signers = [{"kind": "key", "fingerprint": PublicKey.load(pem.encode()).fingerprint} for pem in one.keys]
@@ -98,7 +121,21 @@ def _json(one: Trusted) -> dict[str, Any]:
         for pem in one.certificates
         for each in x509.load(pem.encode())
     ]
+    for identity in map(Identity.parse, one.identities):
+        named = {"identity": identity.name, "issuer": identity.issuer}
+        signers.append({"kind": "sigstore", "fingerprint": identity.fingerprint, **named})
     return {"name": one.name, "signers": signers, "sources": list(one.sources)}
+
+
+def _identity(name: str, issuer: str, trusted_root: str | None) -> str:
+    from skillhub.cli.pem import read_pem
+    from skillhub.trust.identity import Identity
+
+    try:
+        root = read_pem(trusted_root).decode() if trusted_root else None
+    except UnicodeDecodeError as error:
+        raise FormatError("expected the trusted_root.json of a Sigstore", where=trusted_root) from error
+    return Identity(name, issuer, root).dump()
 
 
 _COMMANDS: dict[str, Run] = {"list": list_, "trust": trust, "remove": remove}

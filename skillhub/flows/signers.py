@@ -10,6 +10,7 @@ from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.signer import Signer
 from skillhub.trust import x509
+from skillhub.trust.identity import Identity
 from skillhub.trust.keys import PublicKey
 from skillhub.trust.publishers import Publisher
 from skillhub.world.publishers import Publishers
@@ -19,10 +20,10 @@ def trusted(publishers: Publishers) -> list[Publisher]:
     """Return whom the user trusts.
 
     Raises:
-        FormatError: a key or certificate is none that may sign skills.
+        FormatError: a key, certificate or identity is none that may sign skills.
     """
     return [
-        replace(_parsed(one.name, one.keys, one.certificates), sources=one.sources)
+        replace(_parsed(one.name, one.keys, one.certificates, one.identities), sources=one.sources)
         for one in publishers.all().values()
     ]
 
@@ -42,20 +43,30 @@ def pinned(name: str, entry: Locked, root: Digest | None, publishers: Publishers
     if pem is None or not entry.signed_by:
         return []
     signer = Signer.parse(entry.signed_by[0])
-    keys, roots = ((pem,), ()) if signer.kind == "key" else ((), (pem,))
-    return [_parsed(signer.identity, keys, roots)]
+    texts = {"key": (), "certificate": (), "sigstore": (), signer.kind: (pem,)}
+    return [_parsed(signer.identity, texts["key"], texts["certificate"], texts["sigstore"])]
 
 
 def kin(signer: Signer | None, publishers: Iterable[Publisher]) -> frozenset[Digest]:
-    """Return the keys and roots that belong to the same publisher as the signer's, its own among them."""
+    """Return the keys, roots and identities that belong to the same publisher as the signer's, its own among them."""
     found: set[Digest] = set()
     for publisher in publishers:
-        each = {*(key.fingerprint for key in publisher.keys), *(root.fingerprint for root in publisher.roots)}
+        each = {
+            *(key.fingerprint for key in publisher.keys),
+            *(root.fingerprint for root in publisher.roots),
+            *(identity.fingerprint for identity in publisher.identities),
+        }
         if signer is not None and signer.fingerprint in each:
-            found |= each
+            found |= each | publisher.former
     return frozenset(found)
 
 
-def _parsed(name: str, keys: tuple[str, ...], certificates: tuple[str, ...]) -> Publisher:
-    roots = tuple(root for pem in certificates for root in x509.load(pem.encode()))
-    return Publisher(name, tuple(PublicKey.load(pem.encode()) for pem in keys), roots)
+def _parsed(
+    name: str, keys: tuple[str, ...], certificates: tuple[str, ...], identities: tuple[str, ...]
+) -> Publisher:
+    return Publisher(
+        name,
+        tuple(PublicKey.load(pem.encode()) for pem in keys),
+        tuple(root for pem in certificates for root in x509.load(pem.encode())),
+        identities=tuple(Identity.parse(text) for text in identities),
+    )

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from skillhub.errors import FormatError
 from skillhub.model.digest import Digest
 from skillhub.model.text import clean, quote
 
+Kind = Literal["key", "certificate", "sigstore"]
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Signer:
-    """A publisher by its key or certificate root.
+    """A publisher by its key, certificate root or Sigstore identity.
 
     Attributes:
-        fingerprint: SHA-256 of the key's SubjectPublicKeyInfo, or of the root certificate's DER.
-        identity: The publisher's name, or for a certificate its subject.
+        fingerprint: SHA-256 of the key's SubjectPublicKeyInfo, of the root certificate's DER, or of all that
+            names a Sigstore identity.
+        identity: The publisher's name, or where it has none the certificate's subject or the account.
     """
 
-    kind: Literal["key", "certificate"]
+    kind: Kind
     fingerprint: Digest
     identity: str
 
@@ -36,14 +39,9 @@ class Signer:
         """
         kind, _, rest = text.partition(":")
         fingerprint, identity = rest[:71], rest[72:]
-        if (
-            kind not in ("key", "certificate")
-            or rest[71:72] != ":"
-            or not identity
-            or clean(identity) != identity
-        ):
+        if kind not in get_args(Kind) or rest[71:72] != ":" or not identity or clean(identity) != identity:
             raise FormatError(f"expected <kind>:<fingerprint>:<identity>, found {quote(text)}")
-        return cls(cast("Literal['key', 'certificate']", kind), Digest.parse(fingerprint), identity)
+        return cls(cast("Kind", kind), Digest.parse(fingerprint), identity)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as in SKILL of the contract."""

@@ -26,6 +26,8 @@ class Envelope:
         tree: The tree less the files that the signature ignores: this one, no other, is what was signed.
         hint: The ``PublicKey.hint`` of the key that is said to have signed, if a bare key did and it is said.
         chain: The certificates that came with the signature, the leaf first; empty if a bare key signed.
+        bundle: The bytes of the signature's file, if a Sigstore identity signed: what it proves is for
+            ``trust.sigstore`` to say, not for ``prove``.
     """
 
     tree: Tree
@@ -33,6 +35,7 @@ class Envelope:
     chain: tuple[Certificate, ...]
     signed: bytes
     signature: bytes
+    bundle: bytes | None = None
 
     def prove(self, key: PublicKey) -> None:
         """Return if ``key`` made this signature.
@@ -58,7 +61,8 @@ def read(tree: Tree) -> Envelope | None:
         return None
     bundle = Bundle.parse(tree[SIGNATURE].data)
     kept = Statement.parse(bundle.payload).match(tree)
-    return Envelope(kept, bundle.hint, bundle.chain, pae(bundle.payload), bundle.signature)
+    signed = pae(bundle.payload)
+    return Envelope(kept, bundle.hint, bundle.chain, signed, bundle.signature, bundle.sigstore)
 
 
 def sign(tree: Tree, name: str, key: PrivateKey, chain: tuple[Certificate, ...] = ()) -> bytes:

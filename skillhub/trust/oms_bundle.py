@@ -24,6 +24,8 @@ from skillhub.trust.x509 import Certificate
 MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _CAP = 4 * 1024 * 1024
+_KINDS = ("publicKey", "x509CertificateChain", "certificate")
+_LOGS = ("tlogEntries", "timestampVerificationData")
 _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -34,12 +36,15 @@ class Bundle:
     Attributes:
         hint: Which key is said to have signed; ``None`` where a certificate did, or nothing is said.
         chain: The certificates, the leaf first; empty where a bare key signed.
+        sigstore: The bytes of the whole, where a Sigstore identity signed; certificate and log entries are
+            read by nobody yet.
     """
 
     payload: bytes
     signature: bytes
     hint: Digest | None = None
     chain: tuple[Certificate, ...] = ()
+    sigstore: bytes | None = None
 
     @classmethod
     def parse(cls, data: bytes) -> Bundle:
@@ -59,7 +64,12 @@ class Bundle:
         )
         expect("media-type", "mediaType", bundle["mediaType"], MEDIA_TYPE)
         payload, signature = _envelope(bundle["dsseEnvelope"])
-        hint, chain = _material(bundle["verificationMaterial"])
+        material = fields(
+            bundle["verificationMaterial"], "verificationMaterial", required=(), optional=(*_KINDS, *_LOGS)
+        )
+        if _is_sigstore(material):
+            return cls(payload, signature, sigstore=data)
+        hint, chain = _material(material)
         return cls(payload, signature, hint, chain)
 
     def dump(self) -> bytes:
@@ -161,15 +171,19 @@ def _envelope(value: object) -> tuple[bytes, bytes]:
     return _decode(envelope["payload"], "payload"), _decode(signature["sig"], "sig")
 
 
-def _material(value: object) -> tuple[Digest | None, tuple[Certificate, ...]]:
-    kinds = ("publicKey", "x509CertificateChain", "certificate")
-    logs = ("tlogEntries", "timestampVerificationData")
-    material = fields(value, "verificationMaterial", required=(), optional=(*kinds, *logs))
-    if "certificate" in material or any(material.get(log) for log in logs):
-        hint = "sign with a key or a certificate chain"
-        message = "a Sigstore identity with log entries or timestamps, which cannot be verified here"
-        raise BadSignature("sigstore", message, where=SIGNATURE, hint=hint)
-    if len([kind for kind in kinds if kind in material]) != 1:
+def _is_sigstore(material: Mapping[str, object]) -> bool:
+    """Say whether a certificate with log entries signed; either without the other is refused."""
+    found = [kind for kind in _KINDS if kind in material]
+    if found == ["certificate"] and material.get("tlogEntries"):
+        return True
+    if "certificate" in found or any(material.get(log) for log in _LOGS):
+        message = "expected a certificate with log entries, or a key or chain with none"
+        raise BadSignature("sigstore", message, where=SIGNATURE)
+    return False
+
+
+def _material(material: Mapping[str, object]) -> tuple[Digest | None, tuple[Certificate, ...]]:
+    if len([kind for kind in _KINDS if kind in material]) != 1:
         message = "expected either publicKey or x509CertificateChain in verificationMaterial"
         raise BadSignature("material", message, where=SIGNATURE)
     if "publicKey" in material:

@@ -1,4 +1,4 @@
-"""The publishers a user trusts, and the keys and roots pinned with what is installed; all in ``<state>``."""
+"""The publishers a user trusts, and what was pinned with what is installed; all in ``<state>``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CAP = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Trusted:
-    """Somebody who may sign skills: PEM texts of public keys and of certificate roots.
+    """Somebody who may sign skills: PEM texts of public keys and of certificate roots, and identities.
 
     Attributes:
         sources: The aliases that the trust is narrowed to; empty means every source.
@@ -29,6 +29,7 @@ class Trusted:
     keys: tuple[str, ...] = ()
     certificates: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    identities: tuple[str, ...] = ()
 
 
 class Publishers:
@@ -46,14 +47,20 @@ class Publishers:
         try:
             rows = strict_json(data, self._path, _CAP)["publishers"]  # type: ignore[index]
             return {
-                name: Trusted(name, tuple(row["keys"]), tuple(row["certificates"]), tuple(row["sources"]))
+                name: Trusted(
+                    name,
+                    tuple(row["keys"]),
+                    tuple(row["certificates"]),
+                    tuple(row["sources"]),
+                    tuple(row.get("identities", ())),
+                )
                 for name, row in rows.items()
             }
         except (KeyError, TypeError, AttributeError) as error:
             raise StateError("expected the publishers of a user", where=self._path) from error
 
     def trust(self, added: Trusted) -> Trusted:
-        """Trust a publisher, or add a key, root or source to one; return what is trusted now.
+        """Trust a publisher, or add a key, root, identity or source to one; return what is trusted now.
 
         Raises:
             UsageError: the name is no name.
@@ -63,7 +70,7 @@ class Publishers:
                 f"{quote(added.name)} cannot name a publisher", hint="lowercase letters, digits, -"
             )
         known = dict(self.all())
-        old = known.get(added.name, replace(added, keys=(), certificates=()))
+        old = known.get(added.name, replace(added, keys=(), certificates=(), identities=()))
         # Trust given for every source is not narrowed by a later line, and is widened only by saying so.
         everywhere = not added.sources or not old.sources
         merged = Trusted(
@@ -71,6 +78,7 @@ class Publishers:
             tuple(dict.fromkeys(old.keys + added.keys)),
             tuple(dict.fromkeys(old.certificates + added.certificates)),
             () if everywhere else tuple(dict.fromkeys(old.sources + added.sources)),
+            tuple(dict.fromkeys(old.identities + added.identities)),
         )
         self._write(known | {added.name: merged})
         return merged
@@ -91,24 +99,29 @@ class Publishers:
         return gone
 
     def pin(self, proven: Digest, pem: str) -> None:
-        """Keep the key or root that signed something installed, so that it can be verified again offline.
+        """Keep the key, root or identity that signed something installed, so that it can be verified again offline.
 
         Args:
             proven: Names what it was proven to have signed, and from where; it vouches for nothing else.
-            pem: The key or root.
+            pem: The key or root in PEM, or the identity's own spelling.
         """
         path = os.path.join(self._pins, f"{proven.hex}.pem")
         if not os.path.exists(path):
             files.write_atomic(path, pem.encode(), mode=0o600)
 
     def pinned(self, proven: Digest) -> str | None:
-        """Return the PEM text that was pinned for ``proven``."""
+        """Return the text that was pinned for ``proven``."""
         data = files.read(os.path.join(self._pins, f"{proven.hex}.pem"), 1 << 16)
         return None if data is None else data.decode("ascii", "replace")
 
     def _write(self, publishers: Mapping[str, Trusted]) -> None:
         rows = {
-            name: {"certificates": one.certificates, "keys": one.keys, "sources": one.sources}
+            name: {
+                "certificates": one.certificates,
+                "identities": one.identities,
+                "keys": one.keys,
+                "sources": one.sources,
+            }
             for name, one in publishers.items()
         }
         text = json.dumps({"publishers": rows, "version": 1}, indent=2, sort_keys=True) + "\n"

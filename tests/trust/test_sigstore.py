@@ -1,0 +1,173 @@
+"""Sigstore identities as far as they go without the package ``sigstore``; with it: ``tests/interop``."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fixtures.attacks_oms.forge import NOW, changed, signed, statement
+from skillhub.errors import BadSignature, FormatError, SkillhubError
+from skillhub.model.digest import Digest
+from skillhub.model.signer import Signer
+from skillhub.model.tree import File, Tree
+from skillhub.trust import oms
+from skillhub.trust.identity import Identity
+from skillhub.trust.publishers import judge
+from skillhub.world.home import Home
+from skillhub.world.publishers import Publishers, Trusted
+from tests.support.sigstore import ISSUER, NAME, Sigstore
+
+OWN = Sigstore()
+BUNDLE = OWN.sign(json.dumps(statement()).encode())
+ROOT = OWN.trusted_root()
+REPO = Path(__file__).resolve().parents[2]
+
+
+def material(change):
+    return changed(lambda made: change(made["verificationMaterial"]), BUNDLE)
+
+
+def test_bundle_of_an_identity_is_read_and_held_against_the_tree():
+    envelope = oms.read(signed(BUNDLE))
+    assert json.loads(envelope.bundle) == BUNDLE
+    assert (envelope.hint, envelope.chain, envelope.tree) == (None, (), signed(BUNDLE))
+
+
+def test_signature_must_fit_the_tree_before_anybody_asks_who_made_it():
+    with pytest.raises(BadSignature) as caught:
+        judge(Tree({**signed(BUNDLE), "evil.py": File(b"")}), (), None, NOW)
+    assert caught.value.reason == "extra-file"
+
+
+ODD = {
+    "certificate without log entries": material(lambda m: m.update(tlogEntries=[])),
+    "certificate and no word of a log": material(lambda m: m.pop("tlogEntries")),
+    "certificate beside a key": material(lambda m: m.update(publicKey={})),
+    "certificate beside a chain": material(lambda m: m.update(x509CertificateChain={"certificates": []})),
+    "log entries beside a key": material(lambda m: m.update(publicKey={}) or m.pop("certificate")),
+    "log entries alone": material(lambda m: m.pop("certificate")),
+}
+
+
+@pytest.mark.parametrize("how", ODD)
+def test_half_of_a_sigstore_bundle_is_refused(how):
+    with pytest.raises(BadSignature) as caught:
+        oms.read(signed(ODD[how]))
+    assert caught.value.reason == "sigstore"
+
+
+def test_second_spelling_of_a_field_is_refused():
+    made = {**BUNDLE, "dsse_envelope": BUNDLE["dsseEnvelope"]}
+    with pytest.raises(BadSignature) as caught:
+        oms.read(signed(made))
+    assert caught.value.reason == "field-unknown"
+
+
+WITHOUT = """
+import sys
+sys.modules["sigstore"] = None  # as where it is not installed
+from fixtures.attacks_oms.forge import NOW, signed
+from skillhub.errors import BadSignature
+from skillhub.trust.publishers import judge
+try:
+    judge(signed(open(sys.argv[1], "rb").read()), (), None, NOW)
+except BadSignature as error:
+    print(error.code, error.reason, error.exit_code, error.hint)
+"""
+
+
+def test_without_the_extra_an_identity_is_refused_and_the_extra_named(tmp_path):
+    path = tmp_path / "bundle"
+    path.write_text(json.dumps(BUNDLE))
+    run = [sys.executable, "-c", WITHOUT, path]
+    done = subprocess.run(run, cwd=REPO, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("bad-signature sigstore 5 pip install 'skillhub[sigstore]'")
+
+
+def test_nobody_loads_the_extra_but_who_meets_an_identity():
+    code = "import sys, skillhub.trust.publishers, skillhub.flows.obtain; print('sigstore' in sys.modules)"
+    run = [sys.executable, "-c", code]
+    assert subprocess.run(run, cwd=REPO, capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_fingerprint_names_all_that_is_pinned():
+    known = [
+        Identity(NAME, ISSUER),
+        Identity(NAME, ISSUER, ROOT),
+        Identity(NAME, ISSUER, Sigstore("other").trusted_root()),
+        Identity(NAME, "https://accounts.google.com"),
+        Identity("ann@acme.example", ISSUER),
+    ]
+    assert len({each.fingerprint for each in known}) == len(known)
+    spelled = f'{{"identity":"{NAME}","issuer":"{ISSUER}","root":null}}'
+    assert known[0].fingerprint == Digest.of(spelled.encode())
+
+
+@pytest.mark.parametrize("root", [None, ROOT])
+def test_identity_is_read_back(root):
+    identity = Identity("jürgen@acme.example", ISSUER, root)
+    assert identity.dump().isascii()
+    assert Identity.parse(identity.dump()) == identity
+
+
+BAD = [
+    ("", ISSUER, None),
+    ("ann @acme.example", ISSUER, None),
+    ("ann@acme.example\u202e", ISSUER, None),
+    ("a" * 513, ISSUER, None),
+    (NAME, "", None),
+    (NAME, "accounts.google.com", None),
+    (NAME, ISSUER + "\x1b[2J", None),
+    (NAME, ISSUER, ""),
+    (NAME, ISSUER, "[]"),
+    (NAME, ISSUER, '{"mediaType": "application/json"}'),
+    (NAME, ISSUER, json.dumps({**json.loads(ROOT), "more": "x" * (1 << 16)})),
+]
+
+
+@pytest.mark.parametrize(("name", "issuer", "root"), BAD)
+def test_what_is_no_identity(name, issuer, root):
+    with pytest.raises(FormatError):
+        Identity(name, issuer, root)
+
+
+texts = st.text() | st.sampled_from([NAME, ISSUER, ROOT])
+
+
+@given(st.text() | st.fixed_dictionaries({"identity": texts, "issuer": texts, "root": texts}).map(json.dumps))
+def test_any_text_at_all_raises_only_our_errors(text):
+    try:
+        found = Identity.parse(text)
+    except SkillhubError:
+        return
+    assert Identity.parse(found.dump()) == found
+
+
+def test_signer_is_spelled_and_read_back():
+    identity = Identity(NAME, ISSUER)
+    signer = Signer("sigstore", identity.fingerprint, str(identity))
+    assert Signer.parse(signer.spell()) == signer
+    with pytest.raises(FormatError):
+        Signer.parse(signer.spell().replace("sigstore:", "keyless:", 1))
+
+
+def test_identities_of_a_publisher_are_kept(tmp_path):
+    publishers = Publishers(Home.of({"SKILLHUB_HOME": str(tmp_path)}))
+    first, second = (Identity(NAME, ISSUER, root).dump() for root in (None, ROOT))
+    publishers.trust(Trusted("acme", keys=("a key",), identities=(first,)))
+    publishers.trust(Trusted("acme", identities=(first, second)))
+    assert publishers.all()["acme"] == Trusted("acme", keys=("a key",), identities=(first, second))
+
+
+def test_publishers_of_before_there_were_identities_are_read(tmp_path):
+    publishers = Publishers(Home.of({"SKILLHUB_HOME": str(tmp_path)}))
+    publishers.trust(Trusted("acme", keys=("a key",)))
+    [path] = tmp_path.rglob("publishers.json")
+    rows = json.loads(path.read_text())
+    del rows["publishers"]["acme"]["identities"]
+    path.write_text(json.dumps(rows))
+    assert publishers.all() == {"acme": Trusted("acme", keys=("a key",))}
