@@ -9,21 +9,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from skillhub.cli.approver import Flags, Person
 from skillhub.cli.streams import is_interactive
 from skillhub.cli.terminal import Terminal
 from skillhub.errors import NotFound, SourceError, UsageError
-from skillhub.world.embedded import EMBEDDED_URL, embedded
 from skillhub.world.home import Home
 from skillhub.world.project import Project
-from skillhub.world.publishers import Publishers
-from skillhub.world.sources import Source, Sources
 from skillhub.world.store import Store
 
 if TYPE_CHECKING:
     from skillhub.flows.ports import Ports, Registry
     from skillhub.model.question import Approver
     from skillhub.world.fetch import Fetcher
+    from skillhub.world.publishers import Publishers
+    from skillhub.world.sources import Source, Sources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,15 +77,21 @@ class Common:
     @property
     def sources(self) -> Sources:
         """The user's sources."""
+        from skillhub.world.sources import Sources  # here, for `list` has no use for it
+
         return Sources(self.home)
 
     @property
     def publishers(self) -> Publishers:
         """Whom the user trusts."""
+        from skillhub.world.publishers import Publishers
+
         return Publishers(self.home)
 
     def approver(self, *, allow_unsigned: bool = False) -> Approver:
         """Return who answers: a person if one is there and the flags leave it to them."""
+        from skillhub.cli.approver import Flags, Person
+
         flags = Flags(self.yes, allow_unsigned)
         if self.json or self.yes or not is_interactive():
             return flags
@@ -167,6 +171,8 @@ class Registries:
         Raises:
             SourceError: with ``--offline``.
         """
+        from skillhub.world.embedded import EMBEDDED_URL, embedded
+
         if url == EMBEDDED_URL:
             return embedded()
         if self._common.offline:

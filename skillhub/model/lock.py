@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, NoReturn, TypeVar
 
@@ -158,7 +158,7 @@ def _block(entry: Locked | LockedSource) -> dict[str, Any]:
     }
 
 
-def _only(block: Mapping[str, Any], known: set[str], where: str, joint: str = ".") -> None:
+def _only(block: Mapping[str, Any], known: Set[str], where: str, joint: str = ".") -> None:
     for key in sorted(block.keys() - known):
         raise FormatError(
             f"unknown key {quote(key)}",
@@ -237,19 +237,23 @@ _FIELDS: dict[str, Any] = {
 }
 # What a file must have beyond what the values cannot do without; null is never written for an absent key.
 _NEEDED = {Locked: {"capabilities", "requires"}, LockedSource: {"root"}}
+# By key, whether it must be there.
+_KEYS = {
+    kind: {f.name: f.default is MISSING or f.name in needed for f in fields(kind)}
+    for kind, needed in _NEEDED.items()
+}
 
 
 def _decode(kind: type[_T], block: Mapping[str, Any], where: str) -> _T:
-    known = fields(kind)
-    _only(block, {f.name for f in known}, where)
+    known = _KEYS[kind]
+    _only(block, known.keys(), where)
     values = {}
-    for f in known:
-        if f.name not in block:
-            if f.default is MISSING or f.name in _NEEDED[kind]:
-                raise FormatError(f"the key {f.name!r} is missing", where=f"{where}.{f.name}")
-            continue
-        try:
-            values[f.name] = _FIELDS[f.name](block[f.name])
-        except FormatError as error:
-            raise FormatError(error.message, where=f"{where}.{f.name}") from error
+    for key, is_needed in known.items():
+        if key in block:
+            try:
+                values[key] = _FIELDS[key](block[key])
+            except FormatError as error:
+                raise FormatError(error.message, where=f"{where}.{key}") from error
+        elif is_needed:
+            raise FormatError(f"the key {key!r} is missing", where=f"{where}.{key}")
     return kind(**values)

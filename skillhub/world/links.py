@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Literal
@@ -106,7 +105,7 @@ def make(path: str, tree: Tree, stored: str, kind: LinkKind) -> None:
         StateError: the disk refuses.
     """
     parent = os.path.dirname(path)
-    staged = os.path.join(os.path.dirname(parent), f"{_STAGED}{secrets.token_hex(6)}")
+    staged = os.path.join(os.path.dirname(parent), f"{_STAGED}{os.urandom(6).hex()}")
     try:
         os.makedirs(parent, exist_ok=True)
         if kind == "symlink":
@@ -136,7 +135,7 @@ def unmake(path: str) -> None:
         StateError: the disk refuses.
     """
     parent = os.path.dirname(path)
-    gone = os.path.join(os.path.dirname(parent), f"{_STAGED}{secrets.token_hex(6)}-old")
+    gone = os.path.join(os.path.dirname(parent), f"{_STAGED}{os.urandom(6).hex()}-old")
     try:
         with suppress(FileNotFoundError):
             os.rename(path, gone)

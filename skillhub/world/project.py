@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
+from typing import TypeVar, cast
 
 from skillhub.errors import StateError
 from skillhub.model.intent import Intent
@@ -17,6 +18,7 @@ from skillhub.world.home import Home
 
 LOCK, INTENT = "skillhub.lock", "skillhub.toml"
 _CAP = 64 * 1024 * 1024
+_Parsed = TypeVar("_Parsed")
 
 
 class Project:
@@ -41,6 +43,7 @@ class Project:
         key = sha256(os.fsencode(f"{scope}:{os.path.realpath(base)}")).hexdigest()[:32]
         self.config_lock = os.path.join(home.state, "agents.lock")
         self._state = os.path.join(home.state, "projects", f"{key}.json")
+        self._seen: dict[str, tuple[bytes, object]] = {}
 
     @classmethod
     def find(cls, start: str, home: Home) -> Project:
@@ -73,7 +76,7 @@ class Project:
             StateError: it cannot be read, is another user's, or is a link that leaves the project.
         """
         data = self._read(LOCK)
-        return Lock() if data is None else Lock.parse(data, self.lock_path)
+        return Lock() if data is None else self._parsed(Lock.parse, data, self.lock_path)
 
     def intent(self) -> Intent:
         """Return the intent; an absent one is empty. Raises as ``lock`` does."""
@@ -91,7 +94,7 @@ class Project:
     def records(self) -> Records:
         """Return what this machine knows of the project."""
         data = files.read(self._state, _CAP)
-        return Records() if data is None else Records.parse(data, self._state)
+        return Records() if data is None else self._parsed(Records.parse, data, self._state)
 
     def write_records(self, records: Records) -> None:
         """Replace what this machine knows of the project, atomically."""
@@ -123,6 +126,14 @@ class Project:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         except OSError as error:
             raise files.disk_error(error, folder) from error
+
+    def _parsed(self, parse: Callable[[bytes, str], _Parsed], data: bytes, path: str) -> _Parsed:
+        """Return what ``parse`` makes of ``data``; bytes that were parsed before are not parsed again."""
+        seen, value = self._seen.get(path, (None, None))
+        if seen != data:
+            value = parse(data, path)
+            self._seen[path] = data, value
+        return cast("_Parsed", value)
 
     def _read(self, name: str) -> bytes | None:
         path = files.inside(self.root, name)

@@ -7,7 +7,6 @@ trusted for being there: whoever relies on a tree compares it with a listing who
 from __future__ import annotations
 
 import os
-import secrets
 from contextlib import suppress
 
 from skillhub.errors import FormatError, StateError
@@ -64,7 +63,7 @@ class Store:
 
     def _write(self, path: str, tree: Tree) -> None:
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-        staged = f"{path}.{secrets.token_hex(4)}.tmp"
+        staged = f"{path}.{os.urandom(4).hex()}.tmp"
         try:
             write_tree(staged, tree.items(), read_only=True)
             with open(f"{staged}.listing", "wb") as out:
@@ -128,7 +127,7 @@ class Store:
             OSError: something cannot be removed.
         """
         path = self.path(tree)
-        gone = f"{path}.{secrets.token_hex(4)}.tmp"
+        gone = f"{path}.{os.urandom(4).hex()}.tmp"
         with suppress(FileNotFoundError):
             os.rename(path, gone)
         remove_tree(gone)
