@@ -72,8 +72,10 @@ def from_registry(source: Source, release: Release, admission: Admission, ports:
         FormatError: the archive or the manifest is malformed.
     """
     unpacked = unpack(ports.open(source).artifact(release), "zip", wrapper=False)
-    publishers = [publisher_of(admission), *signers.trusted(ports.publishers)]
-    verdict = judge(unpacked.tree, publishers, source.alias, ports.clock())
+    # Whom the user trusts elsewhere is nobody here: the registry says whose name it is.
+    owner = publisher_of(admission, release.published)
+    publishers = [owner, *signers.trusted(ports.publishers)]
+    verdict = judge(unpacked.tree, [owner], source.alias, ports.clock())
     if verdict.signer is None or verdict.status != "valid":
         raise SecurityError(
             f"expected {release.name} to be signed by {admission.publisher}, found it {verdict.status}",
@@ -175,6 +177,9 @@ def _again(name: str, entry: Locked, ports: Ports) -> Candidate:
         if release.withdrawn is not None:
             raise Withdrawn(f"{name} {release.version} was withdrawn: {release.withdrawn}", where=source.url)
         candidate = from_registry(source, release, index.admissions[release.publisher or ""], ports)
+        if release.yanked is not None:
+            note = f"version {release.version} was yanked: {release.yanked}"
+            candidate = replace(candidate, warnings=(*candidate.warnings, note))
     _is_locked(name, entry, candidate)
     # Word for word: what is said of it now never changes a locked entry.
     return replace(candidate, entry=entry)

@@ -1,22 +1,23 @@
-"""For who runs a registry: make one, put skills into it, check it as a client would."""
+"""For who runs a registry: make one, and put skills into it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from skillhub.errors import NameNotOwned, Refused, UsageError
-from skillhub.flows.registry_submission import Submission, submit
+from skillhub.flows.registry_opened import Opened, Signing, opened
+from skillhub.flows.registry_submission import Desk, Submission, submit
 from skillhub.model.digest import Digest
-from skillhub.model.index import parse_listing, parse_namespaces, parse_releases
 from skillhub.model.release import Admission, Release, newest_first
 from skillhub.model.text import is_name, quote
 from skillhub.trust.keys import Kind, PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet
 from skillhub.trust.registry import publisher_of
-from skillhub.trust.registry_documents import LISTING_PATH, Shelf
-from skillhub.trust.roles import ROLES, index_path, key_names
+from skillhub.trust.registry_documents import Shelf
+from skillhub.trust.roles import NAMESPACES, ROLES, ROOT, key_names
+from skillhub.trust.signing import keyid
 from skillhub.world.registry_dir import RegistryDir, Settings
 
 NewKey = Callable[[str, Kind], PrivateKey]
@@ -32,11 +33,13 @@ class Setup:
 
     Attributes:
         passphrase: What all private keys are encrypted with; None leaves them to the disk's protection.
+        keys: The folder for the offline keys; None for one in the registry's own.
         new_key: Makes the key of a name; random but for public test keys.
     """
 
     settings: Settings
-    passphrase: bytes | None = None
+    passphrase: bytes | None = field(default=None, repr=False)
+    keys: str | None = None
     new_key: NewKey = field(default=_random_key)
 
 
@@ -66,22 +69,21 @@ def init(folder: str, setup: Setup, now: datetime) -> Created:
     registry, settings = RegistryDir(folder), setup.settings
     if not is_name(settings.publisher):
         raise UsageError(f"expected a name of a-z, 0-9 and hyphens, found {quote(settings.publisher)}")
+    keys = registry.keys(setup.passphrase, setup.keys)
     with registry.locked():
         if registry.exists:
             raise UsageError("there is a registry already", where=registry.path)
         own = setup.new_key(settings.publisher, "p256")
-        registry.save_key(f"publishers/{settings.publisher}", own, setup.passphrase)
-        keys = {role: [setup.new_key(name, "ed25519") for name in key_names(role)] for role in ROLES}
-        for role, made in keys.items():
-            for name, key in zip(key_names(role), made, strict=True):
-                registry.save_key(name, key, setup.passphrase)
-        dates = Dates(now, settings.days)
+        keys.save(f"publishers/{settings.publisher}", own)
+        made = {role: [setup.new_key(name, "ed25519") for name in key_names(role)] for role in ROLES}
+        for role, several in made.items():
+            for name, key in zip(key_names(role), several, strict=True):
+                keys.save(name, key)
+        metadata = MetadataSet.create(made.__getitem__, settings.bin_bits, Dates(now, settings.days))
+        keys.save_first_root(metadata.documents[ROOT])
         admission = Admission(publisher=settings.publisher, keys=(own.public.pem.decode(),))
-        shelf = Shelf({settings.publisher: admission}, {})
-        targets = shelf.targets([settings.publisher], [])
-        metadata = MetadataSet.create(keys.__getitem__, settings.bin_bits, dates)
-        metadata = metadata.revise(targets, keys.__getitem__, dates)
-        registry.publish({**_site(metadata, targets), **shelf.public(targets, [])})
+        hub = Opened(registry, settings, metadata, keys, Signing(now=now))
+        hub.publish(Shelf({settings.publisher: admission}, {}), [settings.publisher], [])
         registry.create(settings)
     return Created(registry.path, registry.fingerprint())
 
@@ -92,6 +94,7 @@ def add(
     *,
     now: datetime,
     passphrase: bytes | None = None,
+    keys: str | None = None,
     dry_run: bool = False,
 ) -> Added:
     """Publish skills, folders or archives, all or none; signed by the registry's own publisher if unsigned.
@@ -107,45 +110,32 @@ def add(
         SourceError: there is no such registry or skill.
         StateError: the disk refuses.
     """
-    registry = RegistryDir(folder)
-    settings = registry.settings()
-    with registry.locked():
-        metadata = registry.metadata()
-        shelf = _shelf(registry, metadata)
-        admission = shelf.admissions[settings.publisher]
-        key = registry.key(f"publishers/{settings.publisher}", passphrase)
-        publisher = publisher_of(admission)
-        submissions = [submit(path, publisher, key, now, settings.compress) for path in skills]
+    signing = Signing(now=now, passphrase=passphrase, keys=keys, dry_run=dry_run)
+    with opened(folder, signing) as hub:
+        shelf = hub.shelf()
+        desk = _desk(hub, shelf)
+        submissions = [submit(path, desk, now) for path in skills]
         fresh: list[Submission] = []
         for each in submissions:
             if _is_new(each, shelf):
                 fresh.append(each)
-                shelf = _with(shelf, each.release)
-        names = sorted({each.release.name for each in submissions})
-        targets = shelf.targets([settings.publisher], names)
-        revised = metadata.revise(targets, registry.keys(passphrase), Dates(now, settings.days))
-        archives = {each.release.url: each.artifact for each in submissions if each in fresh}
-        if not dry_run:
-            registry.publish({**archives, **_site(revised, targets), **shelf.public(targets, names)})
+                shelf = _with(shelf, each.release, hub)
+        publishers = sorted({each.release.publisher or "" for each in submissions})
+        archives = {each.release.url: each.artifact for each in fresh}
+        hub.publish(shelf, publishers, sorted({each.release.name for each in submissions}), archives)
     old = tuple(each.release for each in submissions if each not in fresh)
     return Added(tuple(each.release for each in fresh), old)
 
 
-def _shelf(registry: RegistryDir, metadata: MetadataSet) -> Shelf:
-    """Read back what the registry offers; descriptions stand in the listing alone."""
-    admissions: dict[str, Admission] = {}
-    for path in metadata.namespaces:
-        admissions |= parse_namespaces(registry.target(metadata, path) or b"", path)
-    listing = parse_listing(registry.target(metadata, LISTING_PATH) or b"", LISTING_PATH)
-    skills: dict[str, tuple[Release, ...]] = {}
-    for publisher in admissions:
-        data = registry.target(metadata, index_path(publisher))
-        if data is not None:
-            for release in parse_releases(data, index_path(publisher))[1]:
-                described = listing.skills.get(release.name)
-                text = described[0].description if described else ""
-                skills[release.name] = (*skills.get(release.name, ()), replace(release, description=text))
-    return Shelf(admissions, skills)
+def _desk(hub: Opened, shelf: Shelf) -> Desk:
+    own = hub.settings.publisher
+    return Desk(
+        publishers=tuple(publisher_of(each, hub.signing.time) for each in shelf.admissions.values()),
+        owners={name: owner for owner, each in shelf.admissions.items() for name in each.names},
+        own=own,
+        key=hub.keys.publisher(own),
+        compress=hub.settings.compress,
+    )
 
 
 def _is_new(submission: Submission, shelf: Shelf) -> bool:
@@ -161,16 +151,21 @@ def _is_new(submission: Submission, shelf: Shelf) -> bool:
     return not same
 
 
-def _with(shelf: Shelf, release: Release) -> Shelf:
+def _with(shelf: Shelf, release: Release, hub: Opened) -> Shelf:
     publisher, name = release.publisher or "", release.name
     admission = shelf.admissions[publisher]
+    if name not in admission.names:
+        _may_claim(release, hub)
     claimed = replace(admission, names=admission.names | {name})
     releases = newest_first((*shelf.skills.get(name, ()), release))
     return Shelf({**shelf.admissions, publisher: claimed}, {**shelf.skills, name: releases})
 
 
-def _site(metadata: MetadataSet, targets: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the signed part of the site in the order in which it may appear."""
-    found = ((metadata.find(path), data) for path, data in targets.items())
-    files = {f"targets/{target.get_prefixed_paths()[0]}": data for target, data in found if target}
-    return {**files, **metadata.files()}
+def _may_claim(release: Release, hub: Opened) -> None:
+    """Return if a name can be given to a publisher here and now."""
+    able = {keyid(key.public) for key in hub.keys.of(NAMESPACES)} & set(hub.metadata.keyids(NAMESPACES))
+    needed = ROLES[NAMESPACES].threshold
+    if len(able) < needed:
+        message = f"{release.name} is a new name, and to give it takes {needed} keys of namespaces, found {len(able)}"
+        command = f"skillhub registry delegate {hub.registry.path} {release.publisher} --name {release.name}"
+        raise Refused(message, hint=f"bring the offline keys (--keys DIR), or have somebody run: {command}")

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from tempfile import TemporaryDirectory
 
 from skillhub.archive import unpack
 from skillhub.errors import SecurityError, SkillhubError
+from skillhub.flows.registry_refresh import CEREMONY_DAYS
 from skillhub.model.finding import Issue
 from skillhub.model.index import LISTING_CAP, parse_listing
 from skillhub.model.manifest import Manifest
-from skillhub.model.release import Admission, Release
+from skillhub.model.release import Admission, Index, Release
 from skillhub.trust.publishers import judge
 from skillhub.trust.registry import agrees, publisher_of
-from skillhub.trust.roles import WELL_KNOWN
+from skillhub.trust.roles import RELEASES, ROLES, WELL_KNOWN, rule_of
+from skillhub.trust.root_view import view_expiry
+from skillhub.world import files
 from skillhub.world.embedded import Folder
 from skillhub.world.fetch import Fetcher
 from skillhub.world.http import Http
 from skillhub.world.registry_dir import RegistryDir
 from skillhub.world.tuf_client import Registry, fetch_root
 
+ONLINE_DAYS = 1
 _FOLDER = "folder:"
 
 
@@ -45,7 +50,51 @@ def check(place: str, now: datetime) -> tuple[Issue, ...]:
                 return (Issue("wrong-bytes", "the public index is not the signed one", where),)
         except SkillhubError as error:
             return (_issue(error, place),)
-        return tuple(issue for name in listing.names for issue in _skill(registry, name, now))
+        listed = [issue for name in listing.names for issue in _skill(registry, name, now)]
+        return (*listed, *_unlisted(registry, listing, now))
+
+
+def aging(place: str, now: datetime) -> tuple[Issue, ...]:
+    """Return a warning for each role that waits for its operator: offline ones early, online ones at the last day.
+
+    A registry that ``check`` finds unsound as a whole has none. Takes and raises what ``check`` does.
+    """
+    with _opened(place) as (url, fetcher), TemporaryDirectory() as folder:
+        try:
+            registry = Registry.open(url, fetch_root(url, fetcher), fetcher, folder)
+            registry.listing()
+            registry.offers()
+        except SkillhubError:
+            return ()
+        found = (_aged(os.path.join(folder, name), now) for name in sorted(os.listdir(folder)))
+        return tuple(issue for issue in found if issue)
+
+
+def _aged(path: str, now: datetime) -> Issue | None:
+    """Return a warning about one document that the client keeps; its folder holds other things too."""
+    role, suffix = os.path.splitext(os.path.basename(path))
+    if suffix != ".json" or not (role in ROLES or role.startswith(f"{RELEASES}-")):
+        return None
+    # The client keeps every root it walked through and links to the last one.
+    data = files.read(os.path.realpath(path), LISTING_CAP)
+    expires = view_expiry(data or b"", role)[1]
+    online = rule_of(role).online
+    if datetime.fromisoformat(expires) - now > timedelta(days=ONLINE_DAYS if online else CEREMONY_DAYS):
+        return None
+    remedy = "skillhub registry refresh, daily" if online else f"skillhub registry refresh --role {role}"
+    return Issue("expires-soon", f"what {role} has signed expires {expires}: {remedy}", role)
+
+
+def _unlisted(registry: Registry, listing: Index, now: datetime) -> Iterator[Issue]:
+    try:
+        offered = registry.offers().names
+    except SkillhubError as error:
+        yield _issue(error, registry.url)
+        return
+    for name in offered:
+        if name not in listing.skills:
+            yield Issue("not-listed", "it has releases, and the listing does not show it", name)
+            yield from _skill(registry, name, now)
 
 
 def _skill(registry: Registry, name: str, now: datetime) -> Iterator[Issue]:
@@ -55,6 +104,8 @@ def _skill(registry: Registry, name: str, now: datetime) -> Iterator[Issue]:
         yield _issue(error, name)
         return
     for release in index.releases(name):
+        if release.withdrawn is not None:
+            continue  # Nobody fetches it; its archive may be gone.
         try:
             _release(registry, release, index.admissions[release.publisher or ""], now)
         except SkillhubError as error:
@@ -63,7 +114,7 @@ def _skill(registry: Registry, name: str, now: datetime) -> Iterator[Issue]:
 
 def _release(registry: Registry, release: Release, admission: Admission, now: datetime) -> None:
     tree = unpack(registry.artifact(release), "zip", wrapper=False).tree
-    verdict = judge(tree, [publisher_of(admission)], None, now)
+    verdict = judge(tree, [publisher_of(admission, release.published)], None, now)
     if verdict.status != "valid":
         raise SecurityError(f"expected a signature by {admission.publisher}", where=release.url)
     manifest = Manifest.read(verdict.tree, strict=True)

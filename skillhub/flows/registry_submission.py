@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from skillhub.archive import pack
@@ -30,22 +31,42 @@ class Submission:
     artifact: bytes
 
 
-def submit(
-    path: str, publisher: Publisher, key: PrivateKey | None, now: datetime, compress: bool
-) -> Submission:
-    """Return the folder or archive at ``path`` as a release of ``publisher``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """Who may submit what.
+
+    Attributes:
+        publishers: All that the registry admits.
+        owners: The publisher of each name that is given.
+        own: The registry's own publisher, and ``key`` what it signs with if it is at hand.
+        compress: Deflate artifacts.
+    """
+
+    publishers: tuple[Publisher, ...]
+    owners: Mapping[str, str]
+    own: str
+    key: PrivateKey | None = field(repr=False)
+    compress: bool
+
+    def signers(self, name: str) -> list[Publisher]:
+        """Return the publishers, the owner of the name first: two may share a key."""
+        return sorted(
+            self.publishers, key=lambda publisher: publisher.name != self.owners.get(name, self.own)
+        )
+
+
+def submit(path: str, desk: Desk, now: datetime) -> Submission:
+    """Return the folder or archive at ``path`` as a release of the admitted publisher that signed it.
 
     Args:
-        path: Where the skill is.
-        publisher: Who publishes it; one of its keys must have signed.
-        key: What to sign with if nobody has.
+        path: Where the skill is; what nobody signed is signed by the registry's own publisher.
+        desk: Who may submit.
         now: When it is published.
-        compress: Deflate the artifact.
 
     Raises:
         FormatError: it is not as the specification wants it, or has no version.
         SecurityError: it is unsafe, or its signature is broken.
-        Refused: it is signed by somebody else, or not signed and there is no key.
+        Refused: it is signed by somebody who is not admitted, or not signed and there is no key.
         SourceError: nothing is there.
     """
     folder = os.path.basename(os.path.abspath(path)) if os.path.isdir(path) else None
@@ -57,12 +78,12 @@ def submit(
     if manifest.version is None or not is_version(manifest.version):
         hint = "published skills carry metadata.version, a version by SemVer 2.0.0"
         raise FormatError(f"expected a version, found {quote(manifest.version)}", where=path, hint=hint)
-    tree = _signed(tree, manifest.name, publisher, key, path)
-    verdict = judge(tree, [publisher], None, now)
-    if verdict.status != "valid":
-        hint = f"only skills signed by {publisher.name} are published here"
-        raise Refused(f"expected a signature by {publisher.name}, found another", where=path, hint=hint)
-    artifact = pack(verdict.tree, "zip", compress)
+    verdict = judge(_signed(tree, manifest.name, desk, path), desk.signers(manifest.name), None, now)
+    if verdict.status != "valid" or verdict.signer is None:
+        owner = desk.owners.get(manifest.name, "a publisher that is admitted here")
+        hint = "to admit whoever signed it: skillhub registry delegate DIR PUBLISHER --key FILE"
+        raise Refused(f"expected a signature by {owner}, found another", where=path, hint=hint)
+    artifact = pack(verdict.tree, "zip", desk.compress)
     digest = Digest.of(artifact)
     release = Release(
         name=manifest.name,
@@ -72,7 +93,7 @@ def submit(
         size=len(artifact),
         url=f"archives/{manifest.name}/{manifest.version}/{digest.hex}.zip",
         tree=verdict.tree.digest,
-        publisher=publisher.name,
+        publisher=verdict.signer.identity,
         description=manifest.description,
         requires=tuple(need.spell() for need in manifest.requires),
         capabilities=capabilities(verdict.tree, manifest),
@@ -80,10 +101,10 @@ def submit(
     return Submission(path, release, artifact)
 
 
-def _signed(tree: Tree, name: str, publisher: Publisher, key: PrivateKey | None, path: str) -> Tree:
+def _signed(tree: Tree, name: str, desk: Desk, path: str) -> Tree:
     if SIGNATURE in tree:
         return tree
-    if key is None:
-        hint = f"sign it (skillhub sign), or bring the key of {publisher.name}"
+    if desk.key is None:
+        hint = f"sign it (skillhub sign), or bring the key of {desk.own}"
         raise Refused("a registry carries signed skills only, this one is not", where=path, hint=hint)
-    return Tree({**tree, SIGNATURE: File(oms.sign(tree, name, key))})
+    return Tree({**tree, SIGNATURE: File(oms.sign(tree, name, desk.key))})

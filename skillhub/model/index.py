@@ -146,6 +146,7 @@ class _Releases(_Document):
 class _Revocation(_Document):
     fingerprint: Sha
     since: Time
+    pem: Pem
 
 
 class _Publisher(_Document):
@@ -241,7 +242,9 @@ def parse_namespaces(data: bytes, where: str) -> Mapping[str, Admission]:
             publisher=publisher,
             keys=entry.keys,
             certificates=entry.certificates,
-            revoked=tuple(Revocation(Digest(each.fingerprint), each.since) for each in entry.revoked),
+            revoked=tuple(
+                Revocation(Digest(each.fingerprint), each.since, each.pem) for each in entry.revoked
+            ),
             names=frozenset(entry.names),
         )
         for publisher, entry in document.publishers.items()

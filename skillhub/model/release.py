@@ -45,10 +45,17 @@ class Release:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Revocation:
-    """A key or root that no longer speaks for its publisher: what it signed from ``since`` (UTC) is void."""
+    """A key that no longer speaks for its publisher: what it signed from ``since`` on is void.
+
+    Attributes:
+        fingerprint: Of the key (SPKI), or of a certificate that bears it: a root, or one inside a chain.
+        since: UTC, held against the time at which a release was published.
+        pem: The key or certificate itself; it need not be among those that are admitted.
+    """
 
     fingerprint: Digest
     since: str
+    pem: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from cryptography.hazmat.primitives.serialization import load_pem_public_key
-from securesystemslib.signer import Signature, SSlibKey  # type: ignore[attr-defined]
 from tuf.api.exceptions import RepositoryError
 from tuf.api.metadata import (  # type: ignore[attr-defined]
-    DelegatedRole,
-    Delegations,
     Metadata,
     MetaFile,
-    Root,
     Signed,
     Snapshot,
-    SuccinctRoles,
     TargetFile,
     Targets,
     Timestamp,
 )
 
-from skillhub.errors import FormatError, Refused
-from skillhub.trust.keys import PrivateKey
-from skillhub.trust.roles import (
-    LISTING,
-    NAMESPACES,
-    RELEASES,
-    ROLES,
-    ROOT,
-    SNAPSHOT,
-    TARGETS,
-    TIMESTAMP,
-    rule_of,
-)
+from skillhub.errors import FormatError
+from skillhub.trust.founding import founding
+from skillhub.trust.roles import NAMESPACES, ROOT, SNAPSHOT, TARGETS, TIMESTAMP, delegator_of, rule_of
+from skillhub.trust.signing import Keys, sign, verify
 
-# The private keys of a role that are at hand; asked only for roles whose documents change.
-Keys = Callable[[str], Sequence[PrivateKey]]
 _Kind = TypeVar("_Kind", bound=Signed)
 
 
@@ -75,20 +58,7 @@ class MetadataSet:
         Raises:
             Refused: a role has fewer keys than its threshold.
         """
-        public = _public(keys, RELEASES)
-        bins = SuccinctRoles([key.keyid for key in public], ROLES[RELEASES].threshold, bin_bits, RELEASES)
-        binned = Delegations({key.keyid: key for key in public}, succinct_roles=bins)
-        signed: dict[str, Signed] = {
-            ROOT: _root(keys, dates),
-            TARGETS: Targets(expires=dates.expires(TARGETS), delegations=_delegations(keys)),
-            RELEASES: Targets(expires=dates.expires(RELEASES), delegations=binned),
-        }
-        for role in (NAMESPACES, LISTING, *bins.get_roles()):
-            signed[role] = Targets(expires=dates.expires(role))
-        documents = {role: _sign(role, document, keys) for role, document in signed.items()}
-        meta = {f"{role}.json": MetaFile(1) for role in signed if role != ROOT}
-        snapshot = Snapshot(expires=dates.expires(SNAPSHOT), meta=meta)
-        return cls(_sealed(documents, snapshot, 1, keys, dates))
+        return cls(MappingProxyType({})).changed(founding(keys, bin_bits), keys, dates)
 
     @classmethod
     def load(cls, documents: Mapping[str, bytes]) -> MetadataSet:
@@ -101,6 +71,16 @@ class MetadataSet:
         for role in documents:
             found.read(role)
         return found
+
+    def verify(self) -> None:
+        """Return if every document is signed as its role wants it; its date is not looked at.
+
+        Raises:
+            BadMetadataSignature: one is not.
+            FormatError: one is no metadata, or a role is missing.
+        """
+        for role, data in self.documents.items():
+            verify(role, data, self.read(delegator_of(role)))
 
     def revise(self, targets: Mapping[str, bytes], keys: Keys, dates: Dates) -> MetadataSet:
         """Return the next state, in which these targets have this content; this one if they have it now.
@@ -116,26 +96,57 @@ class MetadataSet:
             if role not in changed:
                 changed[role] = self.signed(role, Targets)
             changed[role].targets[path] = TargetFile.from_data(path, data, ["sha256"])
-        if not changed:
+        return self.changed(changed, keys, dates)
+
+    def renewed(self, roles: Collection[str], keys: Keys, dates: Dates) -> MetadataSet:
+        """Return the next state, in which these roles say what they said, signed and dated anew.
+
+        Raises:
+            Refused: too few keys of one of them are at hand.
+        """
+        return self.changed({role: self.read(role) for role in roles}, keys, dates)
+
+    def changed(self, documents: Mapping[str, Signed], keys: Keys, dates: Dates) -> MetadataSet:
+        """Return the next state, in which these roles say this; this state if there are none.
+
+        What names them is signed anew with them: the snapshot, and the timestamp. A new root is signed by those
+        whom the old one believes as well (TUF, 6.1).
+
+        Args:
+            documents: By role, as they are to be but for version and date.
+            keys: The keys at hand.
+            dates: When.
+
+        Raises:
+            Refused: too few keys of a role are at hand.
+        """
+        if not documents:
             return self
-        snapshot, timestamp = self.signed(SNAPSHOT, Snapshot), self.signed(TIMESTAMP, Timestamp)
-        documents = dict(self.documents)
-        for role, document in changed.items():
-            document.version += 1
-            document.expires = dates.expires(role)
-            documents[role] = _sign(role, document, keys)
-            snapshot.meta[f"{role}.json"] = MetaFile(document.version)
-        snapshot.version += 1
-        snapshot.expires = dates.expires(SNAPSHOT)
-        return MetadataSet(_sealed(documents, snapshot, timestamp.version + 1, keys, dates))
+        made = _Signer(self, dict(documents), keys, dates)
+        listed = [role for role in documents if role not in (ROOT, SNAPSHOT, TIMESTAMP)]
+        for role in (ROOT, *listed) if ROOT in documents else listed:
+            made.sign(role)
+        if listed or SNAPSHOT in documents:
+            snapshot = made.take(SNAPSHOT, Snapshot)
+            snapshot.meta |= {f"{role}.json": MetaFile(made.take(role, Targets).version) for role in listed}
+            made.sign(SNAPSHOT)
+            meta = MetaFile.from_data(snapshot.version, made.signed[SNAPSHOT], ["sha256"])
+            made.take(TIMESTAMP, Timestamp).snapshot_meta = meta
+        if TIMESTAMP in made.documents:
+            made.sign(TIMESTAMP)
+        return MetadataSet(MappingProxyType({**self.documents, **made.signed}))
 
     def files(self) -> Mapping[str, bytes]:
-        """Return the documents by path below the site, what is immutable first and the timestamp last."""
+        """Return the documents by path below the site, in the order in which they may appear.
+
+        What is immutable comes first, then the timestamp; a root counts from the moment that it is there, so
+        it comes when all that it asks for is.
+        """
         names = {
             role: TIMESTAMP if role == TIMESTAMP else f"{self.read(role).version}.{role}"
             for role in self.documents
         }
-        last = [role for role in (SNAPSHOT, TIMESTAMP) if role in names]
+        last = [role for role in (SNAPSHOT, TIMESTAMP, ROOT) if role in names]
         order = [role for role in names if role not in last] + last
         return {f"metadata/{names[role]}.json": self.documents[role] for role in order}
 
@@ -150,6 +161,16 @@ class MetadataSet:
         """The versions of the roles that sign targets, as the snapshot names them."""
         meta = self.signed(SNAPSHOT, Snapshot).meta
         return {name.removesuffix(".json"): file.version for name, file in meta.items()}
+
+    def expires(self, role: str) -> datetime:
+        """Return when the newest document of ``role`` expires."""
+        when: datetime = self.read(role).expires
+        return when
+
+    def keyids(self, role: str) -> tuple[str, ...]:
+        """Return the keys whose signatures count for ``role``, by TUF's name for a key."""
+        delegator: Any = self.read(delegator_of(role))
+        return tuple(delegator.get_delegated_role(role).keyids)
 
     def holds(self, path: str, data: bytes) -> bool:
         """Say whether target ``path`` has this content."""
@@ -204,58 +225,37 @@ class MetadataSet:
         Raises:
             FormatError: it is of another.
         """
-        found = self.read(role)
-        if not isinstance(found, kind):
-            raise FormatError(f"expected metadata of the kind {kind.__name__.lower()}", where=role)
-        return found
+        return _as(self.read(role), kind, role)
 
 
-def _public(keys: Keys, role: str) -> list[SSlibKey]:
-    return [SSlibKey.from_crypto(load_pem_public_key(key.public.pem)) for key in keys(role)]
+@dataclass(slots=True)
+class _Signer:
+    """The documents of the state after ``before``, while they are being signed."""
+
+    before: MetadataSet
+    documents: dict[str, Signed]
+    keys: Keys
+    dates: Dates
+    signed: dict[str, bytes] = field(default_factory=dict)
+
+    def take(self, role: str, kind: type[_Kind]) -> _Kind:
+        """Return the document of ``role``, which is going to be changed."""
+        if role not in self.documents:
+            self.documents[role] = self.before.read(role)
+        return _as(self.documents[role], kind, role)
+
+    def sign(self, role: str) -> None:
+        document, delegator = self.documents[role], delegator_of(role)
+        document.version += role in self.before.documents
+        document.expires = self.dates.expires(role)
+        after = self.documents.get(delegator) or self.before.read(delegator)
+        believers = [after]
+        if role == ROOT and ROOT in self.before.documents:
+            believers.append(self.before.read(ROOT))
+        self.signed[role] = sign(role, document, believers, self.keys)
 
 
-def _root(keys: Keys, dates: Dates) -> Root:
-    root = Root(expires=dates.expires(ROOT), consistent_snapshot=True)
-    for role in (ROOT, TARGETS, SNAPSHOT, TIMESTAMP):
-        for key in _public(keys, role):
-            root.add_key(key, role)
-        root.roles[role].threshold = ROLES[role].threshold
-    return root
-
-
-def _delegations(keys: Keys) -> Delegations:
-    known: dict[str, SSlibKey] = {}
-    roles = {}
-    for role in (NAMESPACES, RELEASES, LISTING):
-        rule, public = ROLES[role], _public(keys, role)
-        known |= {key.keyid: key for key in public}
-        keyids = [key.keyid for key in public]
-        roles[role] = DelegatedRole(role, keyids, rule.threshold, terminating=True, paths=list(rule.paths))
-    return Delegations(dict(known), roles)
-
-
-def _sealed(
-    documents: Mapping[str, bytes], snapshot: Snapshot, version: int, keys: Keys, dates: Dates
-) -> Mapping[str, bytes]:
-    sealed = _sign(SNAPSHOT, snapshot, keys)
-    meta = MetaFile.from_data(snapshot.version, sealed, ["sha256"])
-    timestamp = Timestamp(version=version, expires=dates.expires(TIMESTAMP), snapshot_meta=meta)
-    last = {SNAPSHOT: sealed, TIMESTAMP: _sign(TIMESTAMP, timestamp, keys)}
-    return MappingProxyType({**documents, **last})
-
-
-def _sign(role: str, signed: Signed, keys: Keys) -> bytes:
-    rule = rule_of(role)
-    at_hand = keys(role if role in ROLES else RELEASES)
-    if len(at_hand) < rule.threshold:
-        kind = "online" if rule.online else "offline"
-        raise Refused(
-            f"the role {role} takes the signatures of {rule.threshold} keys, found {len(at_hand)}",
-            hint=f"bring the {kind} keys of the registry, and their passphrase",
-        )
-    metadata: Metadata[Any] = Metadata(signed)
-    data = metadata.signed_bytes
-    for key in at_hand[: rule.threshold]:
-        keyid = SSlibKey.from_crypto(load_pem_public_key(key.public.pem)).keyid
-        metadata.signatures[keyid] = Signature(keyid, key.sign(data).hex())
-    return metadata.to_bytes()
+def _as(document: Signed, kind: type[_Kind], role: str) -> _Kind:
+    if not isinstance(document, kind):
+        raise FormatError(f"expected metadata of the kind {kind.__name__.lower()}", where=role)
+    return document

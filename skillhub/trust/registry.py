@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from skillhub.errors import NameNotOwned, NotFound, SourceMismatch, WrongBytes
+from skillhub.errors import FormatError, NameNotOwned, NotFound, SourceMismatch, WrongBytes
 from skillhub.model.digest import Digest
-from skillhub.model.release import Admission, Release
+from skillhub.model.release import Admission, Release, Revocation
 from skillhub.model.text import quote
 from skillhub.trust import x509
 from skillhub.trust.keys import PublicKey
@@ -25,25 +25,44 @@ def admission_of(name: str, publisher: str, admissions: Mapping[str, Admission])
     return found
 
 
-def publisher_of(admission: Admission) -> Publisher:
-    """Return the publisher that a registry vouches for; a key it has revoked is kept as such.
+def publisher_of(admission: Admission, published: str | None = None) -> Publisher:
+    """Return the publisher that a registry vouches for; a key that it has revoked is kept as such.
+
+    Args:
+        admission: What the registry says of it.
+        published: When the release in question was published (UTC): a revocation from a later time on leaves
+            it alone. None holds every revocation against it.
 
     Raises:
         FormatError: a key or a certificate is none that may sign skills.
     """
-    keys = tuple(PublicKey.load(pem.encode()) for pem in admission.keys)
-    gone = {revocation.fingerprint for revocation in admission.revoked}
+    void = [each for each in admission.revoked if published is None or published >= each.since]
+    revoked = {revocation.fingerprint: _revoked_key(revocation) for revocation in void}
+    gone = {*revoked, *(key.fingerprint for key in revoked.values())}
+    keys = (PublicKey.load(pem.encode()) for pem in admission.keys)
+    roots = (root for pem in admission.certificates for root in x509.load(pem.encode()))
     return Publisher(
         name=admission.publisher,
         keys=tuple(key for key in keys if key.fingerprint not in gone),
         roots=tuple(
-            root
-            for pem in admission.certificates
-            for root in x509.load(pem.encode())
-            if root.fingerprint not in gone
+            root for root in roots if root.fingerprint not in gone and root.key.fingerprint not in gone
         ),
-        revoked=tuple(key for key in keys if key.fingerprint in gone),
+        revoked=tuple(revoked.values()),
+        former=frozenset(each.fingerprint for each in admission.revoked),
     )
+
+
+def _revoked_key(revocation: Revocation) -> PublicKey:
+    """Return the key that is revoked; of a certificate, the key that it bears."""
+    if "CERTIFICATE" in revocation.pem.partition("\n")[0]:
+        certificate = x509.load(revocation.pem.encode())[0]
+        key, names = certificate.key, {certificate.fingerprint, certificate.key.fingerprint}
+    else:
+        key = PublicKey.load(revocation.pem.encode())
+        names = {key.fingerprint}
+    if revocation.fingerprint not in names:
+        raise FormatError(f"expected the key {revocation.fingerprint}, found {key.fingerprint}")
+    return key
 
 
 def released_by(

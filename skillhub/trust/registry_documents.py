@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 
 from skillhub.model.index import SCHEMA
@@ -94,7 +94,7 @@ def _namespaces(admissions: Mapping[str, Admission]) -> bytes:
             "certificates": each.certificates,
             "keys": each.keys,
             "names": sorted(each.names),
-            "revoked": [{"fingerprint": gone.fingerprint, "since": gone.since} for gone in each.revoked],
+            "revoked": [asdict(gone) for gone in each.revoked],
         }
         for publisher, each in admissions.items()
     }

@@ -52,10 +52,20 @@ def rule_of(role: str) -> Role:
     return ROLES[RELEASES if role.startswith(RELEASES) else role]
 
 
+def delegator_of(role: str) -> str:
+    """Return the role whose document says which keys count for ``role``."""
+    if role in (ROOT, TARGETS, SNAPSHOT, TIMESTAMP):
+        return ROOT
+    return TARGETS if role in ROLES else RELEASES
+
+
 def key_names(role: str) -> Iterator[str]:
     """Name the keys of ``role``: the role itself, numbered if there are several."""
     count = ROLES[role].keys
     yield from (role,) if count == 1 else (f"{role}-{number}" for number in range(1, count + 1))
+
+
+NAMESPACE_PATHS = tuple(f"ns/{number:02x}.json" for number in range(256))
 
 
 def namespace_path(publisher: str) -> str:

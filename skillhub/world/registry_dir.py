@@ -1,7 +1,7 @@
 """A registry on its operator's disk: what is served, the keys, and the settings.
 
 DIR/site/           what any web server may serve as it is
-DIR/keys/online/    keys that sign releases; offline/ those brought out for a ceremony; publishers/
+DIR/keys/           the private keys, see ``registry_keys``
 DIR/registry.json   the settings
 """
 
@@ -13,14 +13,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-from skillhub.errors import FormatError, NotFound, PassphraseNeeded, SecurityError, StateError
+from skillhub.errors import BadMetadata, FormatError, NotFound, SecurityError, StateError
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.text import is_name, quote
-from skillhub.trust.keys import PrivateKey
-from skillhub.trust.metadata import Keys, MetadataSet
-from skillhub.trust.roles import ROLES, ROOT, SNAPSHOT, TIMESTAMP, key_names
+from skillhub.trust.metadata import MetadataSet
+from skillhub.trust.roles import ROOT, SNAPSHOT, TIMESTAMP
+from skillhub.trust.signing import verify
 from skillhub.world import files
+from skillhub.world.registry_keys import FileKeys, KeyStore
 
 _CAP = 64 * 1024 * 1024
 
@@ -112,23 +113,47 @@ class RegistryDir:
             raise NotFound("there is no registry", where=self.path, hint=hint)
         return Settings.parse(data, self._settings)
 
-    def metadata(self) -> MetadataSet:
-        """Return the metadata that is served now.
+    def metadata(self, keys: KeyStore | None = None) -> MetadataSet:
+        """Return the metadata that is served now, every signature of it verified.
+
+        Who signs the next state vouches for this one: were it not verified, whoever can write to the site could
+        have offline keys sign what they please.
+
+        Args:
+            keys: They keep the first root, which the site's must be.
 
         Raises:
             StateError: a document is gone.
             FormatError: one is no metadata.
+            BadMetadata: one is not signed as its role wants it, or the first root is another.
         """
-        top = MetadataSet.load({TIMESTAMP: self._served("metadata/timestamp.json")})
-        documents = dict(top.documents)
+        documents = {ROOT: self._last_root(keys), TIMESTAMP: self._served("metadata/timestamp.json")}
+        top = MetadataSet.load(documents)
         documents[SNAPSHOT] = self._served(f"metadata/{top.snapshot_version}.snapshot.json")
         versions = MetadataSet.load(documents).target_versions
         for role, version in versions.items():
             documents[role] = self._served(f"metadata/{version}.{role}.json")
-        root = 1
-        while (data := self._read(f"metadata/{root}.root.json")) is not None:
-            documents[ROOT], root = data, root + 1
-        return MetadataSet.load(documents)
+        found = MetadataSet.load(documents)
+        found.verify()
+        for role, version in {**versions, SNAPSHOT: top.snapshot_version}.items():
+            if found.read(role).version != version:
+                raise BadMetadata(f"expected version {version} of {role}", where=self.site)
+        return found
+
+    def _last_root(self, keys: KeyStore | None) -> bytes:
+        last = self._served("metadata/1.root.json")
+        pinned = keys.first_root() if keys else None
+        if pinned not in (None, last):
+            hint = "restore the site; clients believe the root that the registry began with, and no other"
+            raise BadMetadata(
+                "the first root is not the one beside the offline keys", where=self.site, hint=hint
+            )
+        number = 1
+        while (data := self._read(f"metadata/{(number := number + 1)}.root.json")) is not None:
+            for believer in (last, data):
+                verify(ROOT, data, MetadataSet.load({ROOT: believer}).read(ROOT))
+            last = data
+        return last
 
     def target(self, metadata: MetadataSet, path: str) -> bytes | None:
         """Return the content of a target as it is signed, or None if there is no such target.
@@ -156,38 +181,17 @@ class RegistryDir:
             if files.read(full, max(len(data), _CAP)) != data:
                 files.write_atomic(full, data, mode=0o644)
 
-    def save_key(self, name: str, key: PrivateKey, passphrase: bytes | None) -> None:
-        """Keep a private key, for its owner's eyes only.
+    def artifact(self, path: str) -> bytes:
+        """Return the archive of a release, as the site has it.
 
         Raises:
-            StateError: the disk refuses.
+            StateError: it is gone.
         """
-        files.write_atomic(self._key_path(name), key.pem(passphrase), mode=0o600)
+        return self._served(path)
 
-    def keys(self, passphrase: bytes | None) -> Keys:
-        """Return what gives the keys of a role that are at hand, and raises what ``key`` does."""
-
-        def at_hand(role: str) -> list[PrivateKey]:
-            found = (self.key(name, passphrase) for name in key_names(role))
-            return [key for key in found if key is not None]
-
-        return at_hand
-
-    def key(self, name: str, passphrase: bytes | None) -> PrivateKey | None:
-        """Return the key of that name (``root-1``, ``publishers/acme``), or None if it is not at hand.
-
-        Raises:
-            UsageError: it is encrypted and there is no passphrase.
-            FormatError: the file is no key, or has another passphrase.
-        """
-        path = self._key_path(name)
-        data = files.read(path, _CAP)
-        if data is None:
-            return None
-        encrypted = b"ENCRYPTED" in data.partition(b"\n")[0]
-        if encrypted and passphrase is None:
-            raise PassphraseNeeded("the key has a passphrase, and none was given", where=path)
-        return PrivateKey.load(data, passphrase if encrypted else None)
+    def keys(self, passphrase: bytes | None = None, offline: str | None = None) -> FileKeys:
+        """Return the keys; the offline ones may be in a folder of their own."""
+        return FileKeys(os.path.join(self.path, "keys"), offline, passphrase)
 
     def fingerprint(self) -> Digest:
         """Return the SHA-256 of the first root, by which clients pin this registry.
@@ -196,12 +200,6 @@ class RegistryDir:
             StateError: it is gone.
         """
         return Digest.of(self._served("metadata/1.root.json"))
-
-    def _key_path(self, name: str) -> str:
-        if name.startswith("publishers/"):
-            return os.path.join(self.path, "keys", *f"{name}.pem".split("/"))
-        role = name if name in ROLES else name.rpartition("-")[0]
-        return os.path.join(self.path, "keys", "online" if ROLES[role].online else "offline", f"{name}.pem")
 
     def _served(self, path: str) -> bytes:
         data = self._read(path)

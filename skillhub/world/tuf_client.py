@@ -32,7 +32,7 @@ from skillhub.model.json import strict_json
 from skillhub.model.release import Admission, Index, Release
 from skillhub.model.text import is_name, quote
 from skillhub.trust.registry import admission_of, checked, released_by
-from skillhub.trust.roles import WELL_KNOWN, index_path, namespace_path, skill_path
+from skillhub.trust.roles import NAMESPACE_PATHS, WELL_KNOWN, index_path, namespace_path, skill_path
 from skillhub.world.fetch import Fetcher
 from skillhub.world.files import lock, read, write_atomic
 
@@ -141,6 +141,21 @@ class Registry:
             raise NotFound("the registry has no listing", where=self.url)
         return found
 
+    def offers(self) -> Index:
+        """Return every release that is signed, be it listed or not; reads all documents, for who runs a registry.
+
+        Raises:
+            NameNotOwned: a publisher offers a name that it was not given.
+            SecurityError, SourceError, FormatError, StateError: as for ``open``.
+        """
+        skills: dict[str, tuple[Release, ...]] = {}
+        admissions: dict[str, Admission] = {}
+        for path in NAMESPACE_PATHS:
+            for publisher, admission in (self._document(path, parse_namespaces) or {}).items():
+                admissions[publisher] = admission
+                skills |= self._published(admission).skills
+        return Index(skills, admissions)
+
     def artifact(self, release: Release) -> bytes:
         """Return the artifact of a release that ``release_index`` gave.
 
@@ -166,8 +181,16 @@ class Registry:
     def _load(self, name: str, publisher: str) -> _Published:
         """Read what is signed about the publisher who is said to own ``name``, and must."""
         known = self._document(namespace_path(publisher), parse_namespaces)
-        admission = admission_of(name, publisher, known or {})
-        releases = self._document(index_path(publisher), parse_releases)
+        found = self._published(admission_of(name, publisher, known or {}))
+        hints = self._hints()
+        learned = {**hints, **dict.fromkeys(found.admission.names, publisher)}
+        if learned != hints:
+            text = json.dumps(learned, sort_keys=True).encode()
+            write_atomic(self._file("publishers.json"), text, mode=0o600, sync=False)
+        return found
+
+    def _published(self, admission: Admission) -> _Published:
+        releases = self._document(index_path(admission.publisher), parse_releases)
         skills = released_by(admission, *releases) if releases else {}
         found = _Published(
             admission,
@@ -176,11 +199,6 @@ class Registry:
                 for each, offered in skills.items()
             },
         )
-        hints = self._hints()
-        learned = {**hints, **dict.fromkeys(admission.names, publisher)}
-        if learned != hints:
-            text = json.dumps(learned, sort_keys=True).encode()
-            write_atomic(self._file("publishers.json"), text, mode=0o600, sync=False)
         self._owners |= dict.fromkeys(admission.names, found)
         return found
 

@@ -49,10 +49,12 @@ class Simulator:
     with each path and may raise or change ``files``.
     """
 
-    def __init__(self, folder: object, label: str = "test", when: datetime | None = None) -> None:
+    def __init__(
+        self, folder: object, label: str = "test", when: datetime | None = None, bits: int = 4
+    ) -> None:
         self.when = when or now()
         self._settle(folder, os.path.join(str(folder), f"registry-{label}"))
-        init(self.dir.path, Setup(settings=Settings("acme"), new_key=key_of(label)), self.when)
+        init(self.dir.path, Setup(settings=Settings("acme", bits), new_key=key_of(label)), self.when)
         self.pull()
 
     def copy(self, folder: object) -> Simulator:
@@ -83,7 +85,7 @@ class Simulator:
 
     def revise(self, targets: dict[str, bytes], when: datetime | None = None) -> MetadataSet:
         """Sign these targets with the registry's own keys, as whoever stole them could, and serve them."""
-        metadata = self.dir.metadata().revise(targets, self.dir.keys(None), Dates(when or self.when))
+        metadata = self.dir.metadata().revise(targets, self.dir.keys().of, Dates(when or self.when))
         found = {
             f"targets/{metadata.find(path).get_prefixed_paths()[0]}": data for path, data in targets.items()
         }

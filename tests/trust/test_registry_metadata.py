@@ -87,8 +87,8 @@ def test_revision_raises_what_changed_and_nothing_else():
     assert changed == {MADE.role_of("idx/acme.json"), "snapshot", "timestamp"}
     assert all(revised.read(role).version == MADE.read(role).version + 1 for role in changed)
     assert revised.revise({"idx/acme.json": b"{}"}, KEYS, DATES) is revised
-    assert list(revised.files())[-1] == "metadata/timestamp.json"
-    assert list(revised.files())[-2] == "metadata/2.snapshot.json"
+    last = ["metadata/2.snapshot.json", "metadata/timestamp.json", "metadata/1.root.json"]
+    assert list(revised.files())[-3:] == last
 
 
 def test_same_in_same_out_and_every_signature_holds():
@@ -114,7 +114,7 @@ def test_documents_are_read_back_as_they_were():
     admission = Admission(
         publisher="acme",
         keys=(key.pem.decode(),),
-        revoked=(Revocation(TREE, "2026-01-01T00:00:00Z"),),
+        revoked=(Revocation(key.fingerprint, "2026-01-01T00:00:00Z", key.pem.decode()),),
         names=frozenset({"hello", "unused"}),
     )
     newest = release(version="2.0.0", description="Größe 😀", yanked="broken", requires=("env:TOKEN",))
@@ -180,7 +180,7 @@ def test_revoked_key_is_kept_as_revoked():
     admission = Admission(
         publisher="acme",
         keys=(good.pem.decode(), gone.pem.decode()),
-        revoked=(Revocation(gone.fingerprint, "2026-01-01T00:00:00Z"),),
+        revoked=(Revocation(gone.fingerprint, "2026-01-01T00:00:00Z", gone.pem.decode()),),
     )
     publisher = publisher_of(admission)
     assert publisher.keys == (good,)

@@ -1,0 +1,157 @@
+"""A registry as its operator has it open: verified, locked against others, and ready for its next state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from skillhub.errors import NotFound, UsageError
+from skillhub.model.index import parse_listing, parse_namespaces, parse_releases
+from skillhub.model.release import Admission, Release
+from skillhub.model.text import clean, quote
+from skillhub.trust.metadata import Dates, MetadataSet
+from skillhub.trust.registry_documents import LISTING_PATH, Shelf
+from skillhub.trust.roles import index_path
+from skillhub.world.registry_dir import RegistryDir, Settings
+from skillhub.world.registry_keys import KeyStore
+
+REASON_MAX = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signing:
+    """When and with what an operator signs.
+
+    Attributes:
+        now: The time, with its zone.
+        passphrase: Of the keys, if they have one.
+        keys: The folder of the offline keys, if they are not in the registry's own.
+        dry_run: Do everything but write.
+    """
+
+    now: datetime
+    passphrase: bytes | None = field(default=None, repr=False)
+    keys: str | None = None
+    dry_run: bool = False
+
+    @property
+    def time(self) -> str:
+        """``now`` as documents have it."""
+        return f"{self.now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A registry, what its documents say, and what to sign the next ones with."""
+
+    registry: RegistryDir
+    settings: Settings
+    metadata: MetadataSet
+    keys: KeyStore
+    signing: Signing
+
+    @property
+    def dates(self) -> Dates:
+        """When what is signed now expires."""
+        return Dates(self.signing.now, self.settings.days)
+
+    def shelf(self) -> Shelf:
+        """Read back what the registry offers; descriptions stand in the listing alone.
+
+        Raises:
+            SecurityError: a document is not what is signed of it.
+            StateError: one is gone.
+        """
+        admissions: dict[str, Admission] = {}
+        for path in self.metadata.namespaces:
+            admissions |= parse_namespaces(self._target(path) or b"", path)
+        listing = parse_listing(self._target(LISTING_PATH) or b"", LISTING_PATH)
+        skills: dict[str, tuple[Release, ...]] = {}
+        for publisher in admissions:
+            path = index_path(publisher)
+            for release in parse_releases(data, path)[1] if (data := self._target(path)) else ():
+                described = listing.skills.get(release.name)
+                text = described[0].description if described else ""
+                skills[release.name] = (*skills.get(release.name, ()), replace(release, description=text))
+        return Shelf(admissions, skills)
+
+    def publish(
+        self,
+        shelf: Shelf,
+        publishers: Iterable[str],
+        names: Iterable[str],
+        archives: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Make this what the registry offers, as far as it is about these publishers and skills.
+
+        Raises:
+            Refused: too few keys are at hand of a role whose documents change.
+            StateError: the disk refuses.
+        """
+        targets = shelf.targets(publishers, names)
+        revised = self.metadata.revise(targets, self.keys.of, self.dates)
+        found = ((revised.find(path), data) for path, data in targets.items())
+        signed = {f"targets/{target.get_prefixed_paths()[0]}": data for target, data in found if target}
+        self.write({**(archives or {}), **signed, **revised.files(), **shelf.public(targets, names)})
+
+    def write(self, files: Mapping[str, bytes]) -> None:
+        """Write these files below the site, in their order, unless this is a dry run.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        if not self.signing.dry_run:
+            self.registry.publish(files)
+
+    def _target(self, path: str) -> bytes | None:
+        return self.registry.target(self.metadata, path)
+
+
+@contextmanager
+def opened(folder: str, signing: Signing) -> Iterator[Opened]:
+    """Open a registry, for nobody else to change meanwhile.
+
+    Raises:
+        NotFound: there is none.
+        BadMetadata: its site is not what its keys have signed.
+        FormatError: a document of it is malformed.
+        StateError: one is gone, or another process is at it.
+    """
+    registry = RegistryDir(folder)
+    settings = registry.settings()
+    keys = registry.keys(signing.passphrase, signing.keys)
+    with registry.locked():
+        yield Opened(registry, settings, registry.metadata(keys), keys, signing)
+
+
+def reason_of(text: str) -> str:
+    """Return a reason that is going to be published.
+
+    Raises:
+        UsageError: it is empty, or too long.
+    """
+    reason = clean(text).strip()
+    if not 0 < len(reason) <= REASON_MAX:
+        raise UsageError(f"expected a reason of 1 to {REASON_MAX} characters, found {quote(text)}")
+    return reason
+
+
+def find(shelf: Shelf, wanted: str) -> Release:
+    """Return the release that ``NAME@VERSION`` names.
+
+    Raises:
+        UsageError: it names none.
+        NotFound: it is not here; the hint lists the versions that are.
+    """
+    name, _, version = wanted.partition("@")
+    if not name or not version:
+        raise UsageError(f"expected NAME@VERSION, found {quote(wanted)}")
+    releases = shelf.skills.get(name, ())
+    found = next((release for release in releases if release.version == version), None)
+    if found is None:
+        known = ", ".join(release.version or "" for release in releases[:8])
+        hint = f"there are: {known}" if known else None
+        raise NotFound(f"there is no release {quote(wanted)}", hint=hint)
+    return found

@@ -1,0 +1,161 @@
+"""The private keys of a registry: a port, and the files that are behind it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from skillhub.errors import PassphraseNeeded, StateError
+from skillhub.trust.keys import PrivateKey
+from skillhub.trust.roles import ROLES
+from skillhub.trust.signing import keyid
+from skillhub.world import files
+
+_CAP = 1 << 20
+_ROOT = "1.root.json"
+_PEM, _NEW = ".pem", ".new.pem"
+
+
+class KeyStore(Protocol):
+    """Where a registry's keys are kept: files now, a vault another day."""
+
+    def of(self, role: str) -> Sequence[PrivateKey]:
+        """Return the keys of a role that are at hand, those that are pending among them, in a lasting order."""
+
+    def pending(self, role: str) -> Sequence[PrivateKey]:
+        """Return the keys that were made for a role and that perhaps count for it not yet."""
+
+    def add(self, role: str, key: PrivateKey) -> None:
+        """Keep a key, pending."""
+
+    def settle(self, role: str, keyids: Collection[str]) -> None:
+        """Take these for the keys of a role: none of them is pending any more, and others are put aside."""
+
+    def publisher(self, name: str) -> PrivateKey | None:
+        """Return the key of a publisher, or None if it is not at hand."""
+
+    def first_root(self) -> bytes | None:
+        """Return the root that the registry began with, kept where its site cannot be tampered with."""
+
+
+class FileKeys:
+    """Keys as files for their owner's eyes only, encrypted if there is a passphrase.
+
+    Args:
+        folder: ``online/``, ``offline/``, ``publishers/``, and ``retired/`` for keys that count no longer.
+        offline: Where the offline keys are, if not in ``folder``: a disk that is brought for a ceremony.
+        passphrase: What the files are encrypted with.
+    """
+
+    def __init__(self, folder: str, offline: str | None, passphrase: bytes | None) -> None:
+        self._folder = folder
+        self._offline = os.path.abspath(offline) if offline else os.path.join(folder, "offline")
+        self._passphrase = passphrase
+        self._known: dict[str, PrivateKey] = {}  # decrypted once, for a thousand documents are signed
+
+    def save(self, name: str, key: PrivateKey) -> None:
+        """Keep a key under this name (``root-1``, ``publishers/acme``).
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        role = name if name in ROLES else name.rpartition("-")[0]
+        place = self._folder if name.startswith("publishers/") else self._place(role)
+        self._write(os.path.join(place, *f"{name}{_PEM}".split("/")), key)
+
+    def save_first_root(self, data: bytes) -> None:
+        """Keep the root that the registry begins with beside the offline keys.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        files.write_atomic(os.path.join(self._offline, _ROOT), data, mode=0o600)
+
+    def of(self, role: str) -> Sequence[PrivateKey]:
+        """Return what ``KeyStore.of`` does.
+
+        Raises:
+            PassphraseNeeded: a key is encrypted and there is no passphrase.
+            FormatError: a file is no key, or has another passphrase.
+            StateError: the disk refuses.
+        """
+        return [key for _, key in self._all(role)]
+
+    def pending(self, role: str) -> Sequence[PrivateKey]:
+        """Return what ``KeyStore.pending`` does, and raise what ``of`` does."""
+        return [key for path, key in self._all(role) if path.endswith(_NEW)]
+
+    def add(self, role: str, key: PrivateKey) -> None:
+        """Keep a key, pending.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        self._write(os.path.join(self._place(role), f"{role}-{keyid(key.public)[:8]}{_NEW}"), key)
+
+    def settle(self, role: str, keyids: Collection[str]) -> None:
+        """Do what ``KeyStore.settle`` promises, and raise what ``of`` does."""
+        for path, key in self._all(role):
+            if keyid(key.public) not in keyids:
+                retired = os.path.join(self._folder, "retired")
+                self._move(path, os.path.join(retired, f"{role}-{keyid(key.public)[:8]}{_PEM}"))
+            elif path.endswith(_NEW):
+                self._move(path, path.removesuffix(_NEW) + _PEM)
+
+    def publisher(self, name: str) -> PrivateKey | None:
+        """Return what ``KeyStore.publisher`` does, and raise what ``of`` does."""
+        return self._read(os.path.join(self._folder, "publishers", name + _PEM))
+
+    def first_root(self) -> bytes | None:
+        """Return what ``KeyStore.first_root`` does.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        return files.read(os.path.join(self._offline, _ROOT), _CAP)
+
+    def _place(self, role: str) -> str:
+        return os.path.join(self._folder, "online") if ROLES[role].online else self._offline
+
+    def _all(self, role: str) -> list[tuple[str, PrivateKey]]:
+        place = self._place(role)
+        try:
+            names = sorted(os.listdir(place))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise files.disk_error(error, place) from error
+        ours = [name for name in names if name == role + _PEM or _is_numbered(name, role)]
+        found = ((path, self._read(path)) for path in (os.path.join(place, name) for name in ours))
+        return [(path, key) for path, key in found if key is not None]
+
+    def _read(self, path: str) -> PrivateKey | None:
+        if path in self._known:
+            return self._known[path]
+        data = files.read(path, _CAP)
+        if data is None:
+            return None
+        encrypted = b"ENCRYPTED" in data.partition(b"\n")[0]
+        if encrypted and self._passphrase is None:
+            raise PassphraseNeeded("the key has a passphrase, and none was given", where=path)
+        key = self._known[path] = PrivateKey.load(data, self._passphrase if encrypted else None)
+        return key
+
+    def _write(self, path: str, key: PrivateKey) -> None:
+        files.write_atomic(path, key.pem(self._passphrase), mode=0o600)
+
+    def _move(self, path: str, to: str) -> None:
+        data = files.read(path, _CAP)
+        if data is None:
+            raise StateError("expected the key that was there a moment ago", where=path)
+        # The other folder may be on another disk, across which nothing can be renamed.
+        files.write_atomic(to, data, mode=0o600)
+        try:
+            os.remove(path)
+        except OSError as error:
+            raise files.disk_error(error, path) from error
+
+
+def _is_numbered(name: str, role: str) -> bool:
+    return name.startswith(f"{role}-") and name.endswith(_PEM)

@@ -1,0 +1,84 @@
+"""Killing a piece of work for real, before each of the steps by which it becomes visible."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+
+
+class Killed(BaseException):
+    """Nobody catches it, as nobody catches a signal that ends the process."""
+
+
+class Killer:
+    """Ends the work before its Nth rename or removal: all that is visible of ours becomes so by one of them."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, arguments: tuple) -> None:
+        if self.left is None or event not in ("os.rename", "os.remove"):
+            return
+        self.left -= 1
+        if self.left < 0:
+            self.left = None
+            raise Killed(arguments)
+
+
+KILLER = Killer()
+
+
+def kill_everywhere(folder: str, run: Callable[[], object], look: Callable[[int, bool], None]) -> int:
+    """Do ``run`` from the same start again and again, each time killed one step later, until it gets through.
+
+    After each kill, and after the call that heals it, ``look`` is called with
+    the number of the kill and whether the work is done.
+
+    Args:
+        folder: What ``run`` changes.
+        run: The work.
+        look: Judges what is there.
+
+    Returns:
+        How often it was killed.
+    """
+    start = shutil.copytree(folder, f"{folder}-start")
+    kills = 0
+    while True:
+        shutil.rmtree(folder)
+        shutil.copytree(start, folder)
+        KILLER.left = kills
+        try:
+            run()
+        except Killed:
+            kills += 1
+        else:
+            KILLER.left = None
+            look(kills + 1, True)
+            return kills
+        look(kills, False)
+        run()
+        look(kills, True)
+
+
+class OldClients:
+    """A client from before the work, a copy of it for each kill, which goes through the kill and the healing."""
+
+    def __init__(self, hub: object, folder: object, *names: str) -> None:
+        self._hub, self._folder = hub, folder
+        hub.open(folder / "old").release_index(names)
+
+    def open(self, kill: int) -> object:
+        """Return the registry as the client of this kill sees it now."""
+        path = self._folder / f"old-{kill}"
+        if not path.exists():
+            shutil.copytree(self._folder / "old", path, symlinks=True)
+        self._hub.pull()
+        return self._hub.open(path)
+
+    def fresh(self, kill: int, done: bool) -> object:
+        """Return the registry as somebody sees it who comes now."""
+        self._hub.pull()
+        return self._hub.open(self._folder / f"fresh-{kill}-{done}")
