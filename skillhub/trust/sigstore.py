@@ -45,7 +45,7 @@ _MALFORMED = (
     CryptographyDeprecationWarning,
     LookupError,
     OSError,
-    RecursionError,
+    RuntimeError,
     StructError,
     TypeError,
     UnsupportedAlgorithm,

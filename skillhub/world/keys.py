@@ -116,7 +116,8 @@ def read_key(path: str, passphrase: bytes | None) -> PrivateKey:
         FormatError: it is no key that may sign, or has another passphrase.
         PassphraseNeeded: it is encrypted and there is none.
     """
-    path = os.path.abspath(os.path.expanduser(path))
+    # A person names it, so a link to it will do, as where secrets are mounted.
+    path = os.path.realpath(os.path.expanduser(path))
     data = _read(path)
     is_encrypted = b"ENCRYPTED" in data
     if is_encrypted and passphrase is None:

@@ -70,6 +70,11 @@ def test_from_trust_to_a_changed_signer(shell):
     assert shell.run("verify").status == 0
     assert shell.run("sync").status == 0
 
+    # What is installed stays, proven by what was pinned with it.
+    assert shell.run("publisher", "remove", "acme").status == 0
+    for command in ("verify", "sync", "install"):
+        assert shell.run(command, "--offline").status == 0, command
+
     trust(shell, "mallory", "ann@acme.example")
     written(shell, MAIL, more="changed")
     before = (shell.project / "skillhub.lock").read_bytes()

@@ -112,6 +112,13 @@ def test_file_is_read_as_a_file_even_if_a_key_has_its_name(keys, tmp_path, monke
     assert keys.load("work", None).public != their.public
 
 
+def test_file_may_be_a_link_to_the_key(tmp_path):
+    their = PrivateKey.generate()
+    (tmp_path / "mounted").write_bytes(their.pem())
+    (tmp_path / "key.pem").symlink_to("mounted")
+    assert read_key(str(tmp_path / "key.pem"), None).public == their.public
+
+
 @pytest.mark.parametrize("command", ["openssl genrsa 2048", "openssl ecparam -name secp521r1 -genkey -noout"])
 def test_key_that_may_not_sign_is_not_taken(tmp_path, command):
     with pytest.raises(FormatError):
