@@ -57,11 +57,19 @@ def test_a_reader_that_is_gone_is_no_error(installed):
     assert (done.returncode, done.stderr) == (141, "")
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-@pytest.mark.parametrize(
-    ("words", "status"), [("list", 0), ("--help", 0), ("show nope", 3), ("install ./x --json", 3)]
-)
-def test_closed_streams_change_nothing(installed, closed, words, status):
+CLOSED = [
+    ("list", "<&-", 0),
+    ("show github:gh-fix-ci", "<&-", 0),
+    ("list", ">&-", 0),
+    ("--help", ">&-", 0),
+    ("install ./x --json", ">&-", 3),
+    ("show nope", "2>&-", 3),
+    ("install ./x --json", "<&- >&- 2>&-", 3),
+]
+
+
+@pytest.mark.parametrize(("words", "closed", "status"), CLOSED)
+def test_closed_streams_change_nothing(installed, words, closed, status):
     done = bash(installed, f"$S {words} {closed}")
     assert done.returncode == status
     assert "Traceback" not in done.stderr + done.stdout
