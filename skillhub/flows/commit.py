@@ -54,6 +54,8 @@ def commit(changes: Sequence[Change], wishes: Wishes, before: Standing, ports: P
     with ports.project.exclusively():
         now = read_standing(ports)
         _unchanged_meanwhile(changes, before, now)
+        lock = _lock(changes, wishes, now, ports)
+        lock.dump()  # what cannot be written is refused before anything is
         links.sweep(ports.project, [link for change in changes for link in change.record.links])
         for done, change in enumerate(changes):
             ports.report("storing", done, len(changes))
@@ -64,7 +66,7 @@ def commit(changes: Sequence[Change], wishes: Wishes, before: Standing, ports: P
             if change.passage is not None:
                 change.passage.write(ports.project.config_lock)
                 changed |= bool(change.passage.writes)
-        changed |= _write_documents(changes, wishes, now, ports)
+        changed |= _write_documents(lock, changes, wishes, now, ports)
         records = _records(changes, wishes, now)
         write_records(_leaving(records, now.records), ports)
         linker = Linker(ports.project, ports.store)
@@ -95,17 +97,24 @@ def _unchanged_meanwhile(changes: Sequence[Change], before: Standing, now: Stand
             )
 
 
-def _write_documents(changes: Sequence[Change], wishes: Wishes, now: Standing, ports: Ports) -> bool:
-    """Write intent and lock, in this order: an intent without its lock is finished by ``install``."""
+def _lock(changes: Sequence[Change], wishes: Wishes, now: Standing, ports: Ports) -> Lock:
     if wishes.frozen:
-        return False
+        return now.lock
     entries = {change.name: change.candidate.entry for change in changes}
     known = ports.sources.all()
     used = {entry.source for entry in entries.values() if entry.path is None}
-    lock = Lock(
+    return Lock(
         {**now.lock.skills, **entries},
         {**now.lock.sources, **{alias: known[alias].locked() for alias in used}},
     )
+
+
+def _write_documents(
+    lock: Lock, changes: Sequence[Change], wishes: Wishes, now: Standing, ports: Ports
+) -> bool:
+    """Write intent and lock, in this order: an intent without its lock is finished by ``install``."""
+    if wishes.frozen:
+        return False
     added = {change.name: change.candidate.wanted for change in changes if change.candidate.wanted}
     text = ports.project.intent_bytes()
     edited = edit(text, added, ())

@@ -34,7 +34,8 @@ def _install(candidate: Candidate, record: Record | None) -> Question:
     )
     details = [
         candidate.manifest.description,
-        f"from {entry.source}: {entry.url or entry.path}; {signed}",
+        f"from {entry.source}: {entry.url or entry.path}",
+        signed,
         f"{len(candidate.tree)} files, {candidate.tree.size} bytes, tree {candidate.tree.digest}",
         f"it can: {', '.join(can) or 'nothing but give instructions'}",
         f"it needs: {', '.join(spelled(candidate.manifest)) or 'nothing'}",

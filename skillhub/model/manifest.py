@@ -19,7 +19,7 @@ from skillhub.model import declared, yaml
 from skillhub.model.finding import Issue
 from skillhub.model.frontmatter import split
 from skillhub.model.requirement import Requirement
-from skillhub.model.text import NAME_MAX, is_name, quote
+from skillhub.model.text import NAME_MAX, clean, is_name, quote
 from skillhub.model.tree import SKILL_MD, Tree
 from skillhub.model.yaml import Node
 
@@ -200,7 +200,12 @@ class _Reading:
 
     def _clients(self) -> None:
         version = self.metadata.get("version")
-        self.version = version if isinstance(version, str) and version else None
+        # It goes into locks and file names, so what cannot be shown there is no version.
+        is_shown = isinstance(version, str) and 0 < len(version) <= NAME_MAX and clean(version) == version
+        self.version = str(version) if is_shown else None
+        if version and not is_shown:
+            message = f"expected a version of at most {NAME_MAX} visible characters, found {quote(version)}"
+            self.warnings.append(Issue("version", message, self.place("metadata")))
         self.tools: tuple[str, ...] = ()
         with self._noting(self.breaches, "allowed-tools"):
             tools = self.top.get("allowed-tools", "")

@@ -233,3 +233,11 @@ def test_any_bytes_at_all(data):
         except SkillhubError as error:
             assert error.exit_code in (4, 5)
         problems(tree)
+
+
+@pytest.mark.parametrize("version", ['"1.0\\u001b[31m"', '"1.0\\u202e"', '"' + "1" * 65 + '"', '"1\\n0"'])
+def test_a_version_that_cannot_be_shown_is_none(version: str) -> None:
+    text = f"---\nname: evil\ndescription: Does a thing.\nmetadata:\n  version: {version}\n---\n"
+    manifest = Manifest.read(Tree({"SKILL.md": File(text.encode())}))
+    assert manifest.version is None
+    assert any("version" in warning for warning in manifest.warnings)
