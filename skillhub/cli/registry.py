@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from skillhub.cli.common import Common, Run, command, now
 from skillhub.cli.passphrase import new_passphrase, with_passphrase
+from skillhub.cli.registry_operate import Dir, KeysDir, delegate, refresh, rotate, withdraw, yank
 from skillhub.cli.table import COMMANDS
 from skillhub.errors import UsageError
-
-Dir = Annotated[str, typer.Argument(metavar="DIR", help="The registry's folder.")]
 
 
 def init(
@@ -24,6 +24,7 @@ def init(
             "--publisher", metavar="NAME", help="The name that the registry's own skills are signed by."
         ),
     ] = "own",
+    keys: KeysDir = None,
 ) -> int:
     """Make a registry that offers nothing yet: DIR/site to serve, DIR/keys to guard.
 
@@ -44,7 +45,8 @@ def init(
         else:
             common.terminal.out(f"{planned['path']}: would be a registry")
         return 0
-    setup = Setup(settings=Settings(publisher), passphrase=new_passphrase("the registry's keys", common))
+    passphrase = new_passphrase("the registry's keys", common)
+    setup = Setup(settings=Settings(publisher), passphrase=passphrase, keys=keys)
     created = flow(folder, setup, now())
     if common.json:
         common.terminal.json(
@@ -53,9 +55,9 @@ def init(
         return 0
     common.terminal.out(f"{created.path}: a registry, root {created.fingerprint}", "green")
     common.terminal.out(f"  serve {_site(folder)} with any web server; it holds nothing secret")
-    common.terminal.out(
-        f"  guard {os.path.join(created.path, 'keys')}; move keys/offline to where no network reaches"
-    )
+    offline = keys or os.path.join(created.path, "keys", "offline")
+    common.terminal.out(f"  guard {os.path.join(created.path, 'keys')}")
+    common.terminal.out(f"  keep {offline} where no network reaches; --keys DIR brings it back")
     return 0
 
 
@@ -63,8 +65,11 @@ def add(
     common: Common,
     folder: Dir,
     skills: Annotated[list[str], typer.Argument(metavar="SKILL...", help="Folders or archives.")],
+    keys: KeysDir = None,
 ) -> int:
-    """Publish skills, all or none; one that nobody signed is signed by the registry's own publisher.
+    """Publish skills, all or none, each signed by a publisher that is admitted, or else by the registry's own.
+
+    A name that is new takes the offline keys.
 
     Example: skillhub registry add ./registry ./my-skill
     """
@@ -73,7 +78,7 @@ def add(
     added = with_passphrase(
         "passphrase of the registry's keys",
         common,
-        lambda given: flow(folder, skills, now=now(), passphrase=given, dry_run=common.dry_run),
+        lambda given: flow(folder, skills, now=now(), passphrase=given, keys=keys, dry_run=common.dry_run),
     )
     if common.json:
         common.terminal.json(
@@ -95,15 +100,21 @@ def check(
 ) -> int:
     """Verify a registry as a client would: all metadata, every release of every skill. Exits 1 if something is wrong.
 
+    What is about to expire is a warning.
+
     Example: skillhub registry check ./registry
     """
+    from skillhub.flows.registry_check import aging
     from skillhub.flows.registry_check import check as flow
 
     issues = flow(place, now())
+    warnings = () if issues else aging(place, now())
     if common.json:
-        rows = [{"code": issue.code, "message": issue.message, "where": issue.where} for issue in issues]
-        common.terminal.json({"ok": not issues, "problems": rows})
+        rows, soon = ([asdict(each) for each in found] for found in (issues, warnings))
+        common.terminal.json({"ok": not issues, "problems": rows, "warnings": soon})
     else:
+        for issue in warnings:
+            common.terminal.say(f"warning: {issue} [{issue.code}]", "yellow")
         for issue in issues:
             common.terminal.out(f"{issue} [{issue.code}]", "red")
         if not issues:
@@ -149,7 +160,17 @@ def _row(release: Any) -> dict[str, Any]:  # noqa: ANN401 - a Release, whose mod
     return {"name": release.name, "version": release.version, "digest": release.digest, "tree": release.tree}
 
 
-_COMMANDS: dict[str, Run] = {"init": init, "add": add, "check": check, "serve": serve}
+_COMMANDS: dict[str, Run] = {
+    "init": init,
+    "add": add,
+    "yank": yank,
+    "withdraw": withdraw,
+    "delegate": delegate,
+    "rotate": rotate,
+    "refresh": refresh,
+    "check": check,
+    "serve": serve,
+}
 
 
 def register(app: typer.Typer, name: str) -> None:

@@ -1,0 +1,288 @@
+"""``registry``: what an operator signs besides releases: recalls, who may publish what, new keys, later dates."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skillhub.cli.common import Common, now
+from skillhub.cli.passphrase import with_passphrase
+from skillhub.errors import NotFound, UsageError
+from skillhub.model.text import quote
+from skillhub.world import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from skillhub.flows.registry_opened import Signing
+    from skillhub.flows.registry_refresh import Expiry
+    from skillhub.model.release import Release
+
+    _T = TypeVar("_T")
+
+KEYS_VARIABLE = "SKILLHUB_REGISTRY_KEYS"
+_PEM_CAP = 1 << 16
+
+Dir = Annotated[str, typer.Argument(metavar="DIR", help="The registry's folder.")]
+KeysDir = Annotated[
+    str | None,
+    typer.Option(
+        "--keys",
+        metavar="DIR",
+        envvar=KEYS_VARIABLE,
+        help="Where the offline keys are, if not in the registry's own folder.",
+    ),
+]
+Wanted = Annotated[str, typer.Argument(metavar="NAME@VERSION", help="The release.")]
+
+
+def signed(common: Common, keys: str | None, use: Callable[[Signing], _T]) -> _T:
+    """Return what ``use`` returns, given what to sign with; a passphrase is asked for where one is needed."""
+    from skillhub.flows.registry_opened import Signing
+
+    def with_keys(passphrase: bytes | None) -> _T:
+        return use(Signing(now=now(), passphrase=passphrase, keys=keys, dry_run=common.dry_run))
+
+    return with_passphrase("passphrase of the registry's keys", common, with_keys)
+
+
+def yank(
+    common: Common,
+    folder: Dir,
+    wanted: Wanted,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="Why; users read it.")
+    ] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Offer it again.")] = False,
+) -> int:
+    """Tell clients not to choose a release any more; who has it locked can still install it, with a warning.
+
+    Example: skillhub registry yank ./registry my-skill@1.2.0 --reason "breaks on Windows"
+    """
+    from skillhub.flows import registry_recall
+
+    if undo == (reason is not None):
+        raise UsageError("expected either --reason TEXT or --undo")
+    release = signed(
+        common,
+        None,
+        lambda signing: (
+            registry_recall.unyank(folder, wanted, signing)
+            if reason is None
+            else registry_recall.yank(folder, wanted, reason, signing)
+        ),
+    )
+    return _recalled(common, release, "offered again" if undo else "yanked")
+
+
+def withdraw(
+    common: Common,
+    folder: Dir,
+    wanted: Wanted,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; users read it.")],
+) -> int:
+    """Take a release back for good: clients refuse it, also from a lock. There is no way back.
+
+    Example: skillhub registry withdraw ./registry my-skill@1.2.0 --reason "sends tokens away"
+    """
+    from skillhub.flows import registry_recall
+
+    release = signed(common, None, lambda signing: registry_recall.withdraw(folder, wanted, reason, signing))
+    return _recalled(common, release, "withdrawn")
+
+
+def _recalled(common: Common, release: Release, verb: str) -> int:
+    if common.json:
+        common.terminal.json(_row(release))
+    else:
+        would = "would be " if common.dry_run else ""
+        common.terminal.out(f"{release.name} {release.version} {would}{verb}", "green")
+    return 0
+
+
+def _row(release: Release) -> dict[str, str | None]:
+    return {
+        "name": release.name,
+        "version": release.version,
+        "yanked": release.yanked,
+        "withdrawn": release.withdrawn,
+    }
+
+
+def delegate(
+    common: Common,
+    folder: Dir,
+    publisher: Annotated[str, typer.Argument(metavar="PUBLISHER", help="Whom; admitted if it is new.")],
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", metavar="FILE", help="A public key that it signs with (PEM; repeatable)."),
+    ] = None,
+    certificate: Annotated[
+        list[str] | None,
+        typer.Option("--certificate", metavar="FILE", help="A root of its signers (PEM; repeatable)."),
+    ] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option("--name", metavar="SKILL", help="A skill that it may publish (repeatable)."),
+    ] = None,
+    move: Annotated[bool, typer.Option("--move", help="Take the names from whoever has them.")] = False,
+    revoke: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--revoke", metavar="FINGERPRINT|FILE", help="A key or certificate that is not its own any more."
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help="What it signed before stays good; else nothing does."),
+    ] = None,
+    keys: KeysDir = None,
+) -> int:
+    """Say who may publish what: admit a publisher, give it keys and names, revoke keys. Takes the offline keys.
+
+    Releases that are left without a valid signature by this are withdrawn, and named.
+
+    Example: skillhub registry delegate ./registry acme --key acme.pub.pem --name my-skill
+    """
+    from skillhub.flows import registry_delegate as flow
+
+    mandate = flow.Mandate(
+        publisher=publisher,
+        keys=tuple(_pem(path) for path in key or ()),
+        certificates=tuple(_pem(path) for path in certificate or ()),
+        names=tuple(name or ()),
+        move=move,
+        revoke=tuple(each if each.startswith("sha256:") else _pem(each).decode() for each in revoke or ()),
+        since=_time(since) if since else flow.ALWAYS,
+    )
+    done = signed(common, keys, lambda signing: flow.delegate(folder, mandate, signing))
+    admission = done.admission
+    if common.json:
+        common.terminal.json(
+            {
+                "publisher": publisher,
+                "keys": list(flow.fingerprints(admission)),
+                "names": sorted(admission.names),
+                "revoked": [{"fingerprint": r.fingerprint, "since": r.since} for r in admission.revoked],
+                "withdrawn": [_row(release) for release in done.withdrawn],
+            }
+        )
+        return 0
+    common.terminal.out(f"{publisher}{' (dry run)' if common.dry_run else ''}", "bold")
+    for fingerprint in flow.fingerprints(admission):
+        common.terminal.out(f"  signs with {fingerprint}")
+    for gone in admission.revoked:
+        when = "ever" if gone.since == flow.ALWAYS else gone.since
+        common.terminal.out(f"  revoked    {gone.fingerprint} since {when}")
+    for each in sorted(admission.names):
+        common.terminal.out(f"  publishes  {each}")
+    for release in done.withdrawn:
+        common.terminal.out(f"withdrawn: {release.name} {release.version}: {release.withdrawn}", "yellow")
+    return 0
+
+
+def rotate(
+    common: Common,
+    folder: Dir,
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="root, targets, namespaces, releases, …")],
+    lost: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--lost",
+            metavar="KEYID",
+            help="Replace this key alone, lost or stolen (repeatable; 8 digits do).",
+        ),
+    ] = None,
+    keys: KeysDir = None,
+) -> int:
+    """Give a role new keys; clients follow by themselves. --dry-run lists the keys, and which are at hand.
+
+    Takes the keys of root, or for namespaces, releases and listing those of targets.
+
+    Example: skillhub registry rotate ./registry timestamp
+    """
+    from skillhub.flows.registry_rotate import rotate as flow
+
+    done = signed(common, keys, lambda signing: flow(folder, role, signing, lost or ()))
+    if common.json:
+        parts = {"gone": done.gone, "new": done.new, "kept": done.kept, "at_hand": sorted(done.at_hand)}
+        common.terminal.json({"role": role, **{part: list(ids) for part, ids in parts.items()}})
+        return 0
+    for verb, ids in (("would go" if common.dry_run else "gone", done.gone), ("kept", done.kept)):
+        for each in ids:
+            common.terminal.out(f"{verb}: {each}{'' if each in done.at_hand else ' (not at hand)'}")
+    for each in done.new:
+        common.terminal.out(f"new: {each}", "green")
+    if done.gone and not common.dry_run:
+        common.terminal.say("the old keys are in keys/retired; once the site is published, destroy them")
+    return 0
+
+
+def refresh(
+    common: Common,
+    folder: Dir,
+    within: Annotated[
+        float, typer.Option("--within", metavar="DAYS", min=0, help="Sign anew what expires so soon.")
+    ] = 2,
+    role: Annotated[
+        list[str] | None,
+        typer.Option("--role", metavar="ROLE", help="Sign for this role in any case (repeatable)."),
+    ] = None,
+    keys: KeysDir = None,
+) -> int:
+    """Sign anew what expires soon, with online keys alone; nothing if nothing does. For cron, once a day.
+
+    What waits for offline keys is told 30 days ahead; bring them, and name the role.
+
+    Example: skillhub registry refresh ./registry --quiet
+    """
+    from skillhub.flows.registry_refresh import refresh as flow
+
+    done = signed(common, keys, lambda signing: flow(folder, signing, within, role or ()))
+    for each in done.waiting:
+        text = (
+            f"what {each.role} has signed expires {_shown(each)}; with the offline keys: --role {each.role}"
+        )
+        common.terminal.prose(f"warning: {text}", sys.stderr, tone="yellow")
+    if common.json:
+        rows = {"renewed": done.renewed, "waiting": done.waiting}
+        common.terminal.json(
+            {
+                part: [{"role": each.role, "expires": _shown(each)} for each in found]
+                for part, found in rows.items()
+            }
+        )
+    elif done.renewed and not common.quiet:
+        verb = "would sign anew" if common.dry_run else "signed anew"
+        first = min(done.renewed, key=lambda each: each.when)
+        common.terminal.out(
+            f"{verb}: {len(done.renewed)} documents; the first expires {_shown(first)}", "green"
+        )
+    return 0
+
+
+def _shown(expiry: Expiry) -> str:
+    return f"{expiry.when.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _pem(path: str) -> bytes:
+    data = files.read(os.path.realpath(os.path.expanduser(path)), _PEM_CAP)
+    if data is None:
+        raise NotFound("there is no such file", where=path)
+    return data
+
+
+def _time(text: str) -> str:
+    """Return a time as documents have it; one without a zone is UTC, a day is its beginning."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        message = f"expected a time such as 2026-01-02T03:04:05Z, found {quote(text)}"
+        raise UsageError(message) from error
+    zoned = found if found.tzinfo else found.replace(tzinfo=UTC)
+    return f"{zoned.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,131 @@
+"""The operator's commands as they are typed: what they print, and that every line of the page runs."""
+
+import json
+import re
+import shlex
+
+import pytest
+
+from tests.support.cli import REPO, Shell
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    shell = Shell(tmp_path_factory.mktemp("made"))
+    head = 'metadata:\n  version: "1.0.0"\n'
+    shell.skill("project/my-skill", head=head)
+    assert shell.run("registry", "init", "registry", "--publisher", "acme").status == 0
+    assert shell.run("registry", "add", "registry", "my-skill").status == 0
+    for name in ("partner", "new"):
+        shell.run("key", "new", name)
+        pem = (shell.hub / f"state/keys/{name}.pub.pem").read_bytes()
+        shell.write(f"project/{name}.pub.pem", pem)
+    return shell
+
+
+@pytest.fixture
+def shell(made, tmp_path):
+    return made.copy(tmp_path / "twin")
+
+
+def ok(shell, *words):
+    done = shell.run("registry", *words, "--json")
+    assert done.status == 0, done.err
+    return done.json
+
+
+def test_every_line_of_the_page_runs_in_its_order(shell):
+    page = (REPO / "docs/registry.md").read_text(encoding="utf-8").partition("## What lies where")[2]
+    lines = re.findall(r"^skillhub registry (.*)$", page, re.MULTILINE)
+    lost = ok(shell, "rotate", "registry", "root", "--dry-run")["gone"][0]
+    assert len(lines) >= 10
+    for line in lines:
+        if line.startswith("push "):
+            continue
+        words = line.replace("/media/offline", "registry/keys/offline").replace("3f9d21ab", lost[:8])
+        done = shell.run("registry", *shlex.split(words))
+        assert done.status == 0, f"{line}: {done.err}"
+    assert ok(shell, "check", "registry") == {"ok": True, "problems": [], "warnings": []}
+
+
+def test_what_recalls_say(shell):
+    row = ok(shell, "yank", "registry", "my-skill@1.0.0", "--reason", "broken")
+    assert row == {"name": "my-skill", "version": "1.0.0", "yanked": "broken", "withdrawn": None}
+    assert ok(shell, "yank", "registry", "my-skill@1.0.0", "--undo")["yanked"] is None
+    assert ok(shell, "withdraw", "registry", "my-skill@1.0.0", "--reason", "bad")["withdrawn"] == "bad"
+    for words in (["yank"], ["yank", "--undo", "--reason", "x"], ["withdraw"]):
+        assert shell.run("registry", words[0], "registry", "my-skill@1.0.0", *words[1:]).status == 2
+    assert shell.run("registry", "yank", "registry", "my-skill@9.0.0", "--reason", "x").status == 3
+
+
+def test_what_delegate_says(shell):
+    done = ok(shell, "delegate", "registry", "partner", "--key", "partner.pub.pem", "--name", "theirs")
+    (fingerprint,) = done["keys"]
+    assert done == {
+        "publisher": "partner",
+        "keys": [fingerprint],
+        "names": ["theirs"],
+        "revoked": [],
+        "withdrawn": [],
+    }
+    words = ("--key", "new.pub.pem", "--revoke", fingerprint, "--since", "2026-01-02")
+    done = ok(shell, "delegate", "registry", "partner", *words)
+    assert done["revoked"] == [{"fingerprint": fingerprint, "since": "2026-01-02T00:00:00Z"}]
+    assert fingerprint not in done["keys"]
+    taken = shell.run("registry", "delegate", "registry", "partner", "--name", "my-skill", "--json")
+    assert (taken.status, taken.error["code"]) == (5, "name-not-owned")
+    moved = ok(shell, "delegate", "registry", "partner", "--name", "my-skill", "--move")
+    assert [each["name"] for each in moved["withdrawn"]] == ["my-skill"]
+    for words, status in (
+        (["--since", "yesterday"], 2),
+        (["--key", "absent.pem"], 3),
+        (["--key", "my-skill/SKILL.md"], 4),
+    ):
+        assert shell.run("registry", "delegate", "registry", "partner", *words).status == status
+
+
+def test_refresh_is_quiet_when_nothing_is_due(shell):
+    before = shell.files()
+    done = shell.run("registry", "refresh", "registry")
+    assert (done.status, done.raw, done.raw_err) == (0, b"", b"")
+    assert shell.files() == before
+    assert ok(shell, "refresh", "registry") == {"renewed": [], "waiting": []}
+    rows = ok(shell, "refresh", "registry", "--within", "4")["renewed"]
+    assert [row["role"] for row in rows] == ["timestamp"]
+    assert shell.run("registry", "refresh", "registry", "--within", "4", "--quiet").raw == b""
+
+
+def test_refresh_and_check_warn_of_offline_roles_and_exit_0(shell):
+    settings = shell.project / "registry/registry.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_bytes()), "days": 20}))
+    ok(shell, "refresh", "registry", "--role", "namespaces")
+    done = shell.run("registry", "refresh", "registry", "--quiet")
+    assert done.status == 0
+    assert "warning: what namespaces has signed expires" in done.err
+    assert [row["role"] for row in ok(shell, "refresh", "registry")["waiting"]] == ["namespaces"]
+    checked = shell.run("registry", "check", "registry")
+    assert checked.status == 0
+    assert "namespaces" in checked.err
+
+
+def test_rotate_with_keys_from_another_folder(shell):
+    (shell.project / "registry/keys/offline").rename(shell.folder / "disk")
+    missing = shell.run("registry", "rotate", "registry", "root", "--json")
+    assert (missing.status, missing.error["code"]) == (6, "refused")
+    assert "--keys" in missing.error["hint"]
+    done = shell.run(
+        "registry", "rotate", "registry", "root", "--json", SKILLHUB_REGISTRY_KEYS=shell.folder / "disk"
+    )
+    assert done.status == 0, done.err
+    assert len(done.json["gone"]) == len(done.json["new"]) == 3
+    assert ok(shell, "check", "registry")["ok"] is True
+    assert shell.run("registry", "rotate", "registry", "nobody").status == 2
+
+
+def test_offline_keys_can_be_elsewhere_from_the_start(shell):
+    disk = shell.folder / "disk"
+    assert shell.run("registry", "init", "other", "--keys", disk).status == 0
+    assert sorted(path.name for path in disk.iterdir())[0] == "1.root.json"
+    assert not (shell.project / "other/keys/offline").exists()
+    assert shell.run("registry", "add", "other", "my-skill").status == 6
+    assert shell.run("registry", "add", "other", "my-skill", "--keys", disk).status == 0
