@@ -75,7 +75,12 @@ def changes(before: RootView, now: RootView) -> Iterator[str]:
 
 
 def _signed(data: bytes, where: str) -> dict[str, Any]:
-    match strict_json(data, where, _CAP):
-        case {"signed": {"version": int(), "expires": str(), **rest} as signed}:
-            return {**rest, "version": signed["version"], "expires": signed["expires"]}
+    document = strict_json(data, where, _CAP)
+    signed = document.get("signed") if isinstance(document, dict) else None
+    if (
+        isinstance(signed, dict)
+        and isinstance(signed.get("version"), int)
+        and isinstance(signed.get("expires"), str)
+    ):
+        return signed
     raise FormatError("expected signed metadata", where=where)

@@ -121,7 +121,8 @@ def test_a_path_that_passes_stays_inside(path):
         assert error.reason
         return
     assert posixpath.normpath(path) == path
-    assert not path.startswith(("/", ".."))
+    assert not path.startswith("/")
+    assert ".." not in path.split("/")
     assert not re.search(r'[\\:\0<>"|?*\x01-\x1f\x7f]|[. ](?:/|\Z)', path)
     assert path.encode().decode() == path
 
