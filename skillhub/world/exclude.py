@@ -24,7 +24,8 @@ def exclude(base: str, links: Iterable[str]) -> None:
     projects in the same repository, whose work trees all share the one file.
 
     Raises:
-        StateError: the file cannot be read or written.
+        LinkLeavesProject: the file is, or lies behind, a link out of git's folder.
+        StateError: it cannot be read or written.
     """
     found = _git_folder(base)
     if found is None:
@@ -34,8 +35,8 @@ def exclude(base: str, links: Iterable[str]) -> None:
     prefix = "/" if prefix == "." else f"/{_literal(prefix)}/"
     start = f"# skillhub: enabled skills of {prefix}" + (f" in {_literal(work_tree)}" if work_tree else "")
     ours = sorted(f"{prefix}{_literal(link)}" for link in links if not os.path.isabs(link))
-    # A person may keep the file elsewhere, behind a link.
-    path = os.path.realpath(os.path.join(git, "info", "exclude"))
+    # A repository may come with its `.git`: behind a link, its folders' names would be lines of a shell's file.
+    path = files.inside(git, "info/exclude")
     for _ in range(_TRIES):
         before = files.read(path, _CAP)
         after = _with_block(before or b"", start, ours)

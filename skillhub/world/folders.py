@@ -213,12 +213,17 @@ def remove_tree(folder: str) -> None:
             return
     except FileNotFoundError:
         return
-    with suppress(PermissionError):
-        os.chmod(folder, 0o755)
-    with os.scandir(folder) as rows:
-        for row in rows:
-            if row.is_dir(follow_symlinks=False):
-                remove_tree(row.path)
-            else:
-                os.unlink(row.path)
-    os.rmdir(folder)
+    # With a list, not by recursion: whoever put a folder there may have nested it deeper than that goes.
+    waiting, emptied = [folder], []
+    while waiting:
+        emptied.append(waiting.pop())
+        with suppress(PermissionError):
+            os.chmod(emptied[-1], 0o755)
+        with os.scandir(emptied[-1]) as rows:
+            for row in rows:
+                if row.is_dir(follow_symlinks=False):
+                    waiting.append(row.path)
+                else:
+                    os.unlink(row.path)
+    for each in reversed(emptied):
+        os.rmdir(each)

@@ -22,8 +22,9 @@ from skillhub.world.mcp_dialects import DIALECTS, Entry, spell
 
 State = Literal["absent", "equal", "different"]
 AGENTS_WITH_MCP: tuple[str, ...] = tuple(DIALECTS)
-# ~/.claude.json holds the history of every project too, and grows to some megabytes.
-_LIMIT = 32 * 1024 * 1024
+# ~/.claude.json holds the history of every project too, and grows to some megabytes; what a repository
+# brings has no such reason to keep a person waiting.
+_LIMITS: Mapping[Scope, int] = {"project": 1 << 20, "user": 32 << 20}
 _TRIES = 5
 # What Claude Code and Codex take as a name; `__proto__` is a name that JavaScript gives a meaning.
 _NAME = re.compile(r"(?!__proto__$)[A-Za-z0-9_-]{1,64}", re.ASCII)
@@ -91,7 +92,7 @@ def servers(file: ConfigFile) -> Mapping[str, object]:
         FormatError: the file is malformed, or what should hold the servers is no object.
         StateError: the file cannot be read.
     """
-    return _servers(_text(files.read(file.path, _LIMIT), file), file)
+    return _servers(_text(files.read(file.path, _LIMITS[file.scope]), file), file)
 
 
 def present(file: ConfigFile, name: str) -> object | None:
@@ -156,7 +157,7 @@ def _edit(file: ConfigFile, change: Callable[[str], str | None], lock: str) -> b
     """Write what ``change`` makes of the text, unless that is None; say whether anything was written."""
     with files.lock(lock):
         for _ in range(_TRIES):
-            before = files.read(file.path, _LIMIT)
+            before = files.read(file.path, _LIMITS[file.scope])
             after = change(_text(before, file))
             if after is None:
                 return False

@@ -22,6 +22,9 @@ _TOKEN = re.compile(
     r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{}\n]',
     re.DOTALL,
 )
+# The parser's time grows with the square of a dotted key's depth; possessive, so that this takes linear time.
+_DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
+_LEVELS_MAX = 100
 _DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -30,16 +33,20 @@ def parse(text: str, where: str) -> dict[str, Any]:
     """Return what ``text`` holds, floats as they are spelled (so that a NaN equals itself).
 
     Raises:
-        FormatError: it is not TOML 1.0; with the line.
+        FormatError: it is not TOML 1.0, with the line; or has more than 100 levels.
     """
+    if _DEEP_KEY.search(text):
+        raise FormatError(f"expected at most {_LEVELS_MAX} levels, found a longer key", where=where)
     try:
-        return tomllib.loads(text.removeprefix(BOM), parse_float=str)
+        found = tomllib.loads(text.removeprefix(BOM), parse_float=str)
     except tomllib.TOMLDecodeError as error:
         raise FormatError(f"expected TOML: {error}", where=where) from error
     except (RecursionError, ValueError) as error:
         raise FormatError(
             "expected TOML, found nesting too deep or a number too long", where=where
         ) from error
+    _check_levels(found, where)
+    return found
 
 
 def insert(text: str, path: tuple[str, ...], table: Mapping[str, object], where: str) -> str:
@@ -148,6 +155,17 @@ def _key(key: str) -> str:
 def _value(value: object) -> str:
     # JSON's strings and lists are TOML's, but for the surrogate pairs that escaped non-ASCII would become.
     return json.dumps(value, ensure_ascii=False)
+
+
+def _check_levels(data: dict[str, Any], where: str) -> None:
+    """Refuse what is nested so deep that to compare it would be more than the stack holds."""
+    level: list[Any] = [data]
+    for _ in range(_LEVELS_MAX):
+        inner = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [value for values in inner for value in values if isinstance(value, dict | list)]
+        if not level:
+            return
+    raise FormatError(f"expected at most {_LEVELS_MAX} levels", where=where)
 
 
 def _at(data: dict[str, Any], path: tuple[str, ...]) -> object:

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from skillhub.errors import LinkLeavesProject
 from skillhub.world.exclude import exclude
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is the judge")
@@ -114,13 +115,14 @@ def test_a_submodule(repository, tmp_path):
     assert (outer / "inner/.git").is_file()
 
 
-def test_an_exclude_file_behind_a_link_of_its_owner(repository, tmp_path):
-    path = repository / ".git/info/exclude"
+@pytest.mark.parametrize("linked", ["info", "info/exclude"])
+def test_an_exclude_file_behind_a_link_out_of_git_s_folder(repository, tmp_path, linked):
+    path = repository / ".git" / linked
     path.rename(tmp_path / "mine")
     path.symlink_to(tmp_path / "mine")
-    exclude(str(repository), LINKS)
-    assert ignored(repository, LINKS[0])
-    assert path.is_symlink()
+    with pytest.raises(LinkLeavesProject):
+        exclude(str(repository), LINKS)
+    assert "skillhub" not in text_of(repository)
 
 
 def test_outside_of_a_repository_nothing_happens(tmp_path):

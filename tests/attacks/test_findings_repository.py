@@ -1,0 +1,113 @@
+"""A repository that was made to do harm: its `.git`, its agents' files, and what lies in its agents' folders."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+
+import pytest
+
+from skillhub.errors import FormatError, LinkLeavesProject
+from skillhub.model.requirement import McpServer
+from skillhub.world import mcp, mcp_toml, tracked
+from skillhub.world.folders import remove_tree
+from tests.support.world import World, skill
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+def git(folder, *words):
+    environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    who = ("-c", "user.name=a", "-c", "user.email=a@b.invalid")
+    done = subprocess.run(
+        ["git", *who, *words], cwd=folder, env=environ, capture_output=True, check=True, text=True
+    )
+    return done.stdout.strip()
+
+
+def test_a_repository_whose_missing_tree_a_program_is_to_fetch(tmp_path):
+    """A partial clone with a sparse index: to list files, git would run what the remote's URL names."""
+    base, mark = tmp_path / "project", tmp_path / "ran"
+    (base / "dir/sub").mkdir(parents=True)
+    (base / "dir/sub/file").write_text("x")
+    (base / "top").write_text("y")
+    git(base, "init", "-q")
+    git(base, "add", ".")
+    git(base, "commit", "-q", "-m", "x")
+    git(base, "sparse-checkout", "init", "--cone", "--sparse-index")
+    tree = git(base, "rev-parse", "HEAD:dir")
+    (base / f".git/objects/{tree[:2]}/{tree[2:]}").unlink()
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {mark}\n")
+    program.chmod(0o755)
+    for key, value in {
+        "core.repositoryformatversion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": f"ext::{program}",
+        "protocol.ext.allow": "always",
+    }.items():
+        git(base, "config", key, value)
+    assert tracked.copies(str(base), [str(base / ".agents/skills/plain")]) == []
+    assert not mark.exists()
+
+
+def test_an_exclude_file_that_is_a_link_to_a_file_of_the_home(world):
+    """Its lines hold names of folders, which a repository chooses and a shell would run."""
+    target = world.user_home / ".bashrc"
+    target.write_text("mine\n")
+    git(world.base, "init", "-q")
+    exclude = world.base / ".git/info/exclude"
+    exclude.unlink(missing_ok=True)
+    exclude.parent.mkdir(exist_ok=True)
+    exclude.symlink_to(target)
+    with pytest.raises(LinkLeavesProject):
+        world.install(str(skill(world.folder)))
+    assert target.read_text() == "mine\n"
+    assert not world.copy("plain").exists()
+
+
+def test_folders_deeper_than_a_stack_in_an_enabled_copy(world):
+    world.install(str(skill(world.folder)))
+    here = os.getcwd()
+    os.chdir(world.copy("plain"))
+    try:
+        for _ in range(1200):
+            os.mkdir("a")
+            os.chdir("a")
+    finally:
+        os.chdir(here)
+    world.sync(None)
+    remove_tree(str(world.copy("plain")))
+    assert not world.copy("plain").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" + ".".join("a" * 2000) + "]\n",
+        ".".join(['"a"'] * 300_000) + " = 1\n",
+        "x = " + "{a.a.a.a.a.a.a.a.a.a = " * 50 + "1" + "}" * 50 + "\n",
+    ],
+)
+def test_keys_nested_without_end_in_a_config_of_the_repository(text):
+    started = time.monotonic()
+    with pytest.raises(FormatError):
+        mcp_toml.insert(text, ("mcp_servers", "x"), {"command": "x"}, "f")
+    assert time.monotonic() - started < 5
+
+
+def test_prose_with_many_dots_in_a_config_is_no_deep_key():
+    text = f'a = "{"So it is. " * 500}"\n'
+    assert mcp_toml.insert(text, ("mcp_servers", "x"), {"command": "x"}, "f").startswith(text)
+
+
+def test_a_config_of_the_repository_that_takes_a_minute_to_read(world):
+    (world.base / ".mcp.json").write_text('{"mcpServers":{' + " " * (1 << 20) + "}}")
+    file = mcp.config_file("claude-code", "project", str(world.base), str(world.user_home), {})
+    with pytest.raises(FormatError, match="at most"):
+        mcp.write(file, "x", McpServer("stdio", ("x",)), str(world.folder / "lock"))
