@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -21,6 +22,8 @@ from skillhub.trust.x509 import Certificate
 from skillhub.world import files
 from skillhub.world.local import read_local
 from skillhub.world.publishers import Publishers
+
+_IN_A_NAME = re.compile(r"[0-9A-Za-z.+_-]{1,100}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +136,8 @@ def pack_skill(path: str, output: str | None, kind: Kind, now: datetime, *, dry_
     unpacked, _ = read_local(path)
     tree = judge(unpacked.tree, (), None, now).tree
     manifest = Manifest.read(tree, strict=True)
-    version = f"-{manifest.version}" if manifest.version else ""
+    # Whoever wrote the skill wrote its version, which need not be one: it may not lead to another folder.
+    version = f"-{manifest.version}" if _IN_A_NAME.fullmatch(manifest.version or "") else ""
     target = output or "."
     if os.path.isdir(target):
         target = os.path.join(target, f"{manifest.name}{version}.{kind}")
