@@ -21,7 +21,7 @@ $(READY): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "skillhub needs Python 3.11 or newer; name it with: make PYTHON=python3.12"; exit 2; }
 	@echo "setting up $(VENV), once; later runs need no network"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all,test]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	@pwd -P > $(READY)
 
 demo: $(READY)   ## install a signed skill in a new empty project, with the questions answered by a script
