@@ -73,6 +73,9 @@ def init(folder: str, setup: Setup, now: datetime) -> Created:
     with registry.locked():
         if registry.exists:
             raise UsageError("there is a registry already", where=registry.path)
+        if keys.first_root() is not None:
+            hint = "each registry has keys of its own; name an empty folder, or move these away"
+            raise UsageError("there are the offline keys of a registry already", where=setup.keys, hint=hint)
         own = setup.new_key(settings.publisher, "p256")
         keys.save(f"publishers/{settings.publisher}", own)
         made = {role: [setup.new_key(name, "ed25519") for name in key_names(role)] for role in ROLES}
@@ -80,10 +83,10 @@ def init(folder: str, setup: Setup, now: datetime) -> Created:
             for name, key in zip(key_names(role), several, strict=True):
                 keys.save(name, key)
         metadata = MetadataSet.create(made.__getitem__, settings.bin_bits, Dates(now, settings.days))
-        keys.save_first_root(metadata.documents[ROOT])
         admission = Admission(publisher=settings.publisher, keys=(own.public.pem.decode(),))
         hub = Opened(registry, settings, metadata, keys, Signing(now=now))
         hub.publish(Shelf({settings.publisher: admission}, {}), [settings.publisher], [])
+        keys.save_first_root(metadata.documents[ROOT])
         registry.create(settings)
     return Created(registry.path, registry.fingerprint())
 

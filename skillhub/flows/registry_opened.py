@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from skillhub.errors import NotFound, UsageError
 from skillhub.model.index import parse_listing, parse_namespaces, parse_releases
@@ -13,7 +14,7 @@ from skillhub.model.release import Admission, Release
 from skillhub.model.text import clean, quote
 from skillhub.trust.metadata import Dates, MetadataSet
 from skillhub.trust.registry_documents import LISTING_PATH, Shelf
-from skillhub.trust.roles import index_path
+from skillhub.trust.roles import NAMESPACES, ROOT, TARGETS, index_path
 from skillhub.world.registry_dir import RegistryDir, Settings
 from skillhub.world.registry_keys import KeyStore
 
@@ -94,16 +95,25 @@ class Opened:
         revised = self.metadata.revise(targets, self.keys.of, self.dates)
         found = ((revised.find(path), data) for path, data in targets.items())
         signed = {f"targets/{target.get_prefixed_paths()[0]}": data for target, data in found if target}
-        self.write({**(archives or {}), **signed, **revised.files(), **shelf.public(targets, names)})
+        self.serve(revised, {**(archives or {}), **signed}, shelf.public(targets, names))
 
-    def write(self, files: Mapping[str, bytes]) -> None:
-        """Write these files below the site, in their order, unless this is a dry run.
+    def serve(
+        self,
+        state: MetadataSet,
+        first: Mapping[str, bytes] = MappingProxyType({}),
+        last: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> None:
+        """Make this the state that is served, unless this is a dry run; other files come first or last.
 
         Raises:
             StateError: the disk refuses.
         """
-        if not self.signing.dry_run:
-            self.registry.publish(files)
+        if self.signing.dry_run:
+            return
+        self.registry.publish({**first, **state.files(), **last})
+        versions = {role: state.read(role).version for role in (ROOT, TARGETS, NAMESPACES)}
+        if any(state.documents[role] != self.metadata.documents.get(role) for role in versions):
+            self.keys.remember(versions)
 
     def _target(self, path: str) -> bytes | None:
         return self.registry.target(self.metadata, path)

@@ -61,7 +61,7 @@ def refresh(
         ]
         wanted = [role for role in hub.metadata.documents if _base(role) in roles]
         after = hub.metadata.renewed([*wanted, *due], hub.keys.of, hub.dates)
-        hub.write(after.files())
+        hub.serve(after)
     before = hub.metadata.documents
     renewed = [role for role, data in after.documents.items() if before[role] != data]
     waiting = expiring(after, signing.now, CEREMONY_DAYS)

@@ -96,7 +96,7 @@ def _walk(hub: Opened, role: str, kept: Sequence[str], made: Sequence[PrivateKey
     if lasting != now:
         change = Rotation(role, frozenset(now - lasting), tuple(key.public for key in made))
         for state in rotation.states(hub.metadata, change, hub.keys.of, hub.dates):
-            hub.write(state.files())
+            hub.serve(state)
     hub.keys.settle(role, lasting)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-from skillhub.errors import BadMetadata, FormatError, NotFound, SecurityError, StateError
+from skillhub.errors import BadMetadata, FormatError, NotFound, Rollback, SecurityError, StateError
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.text import is_name, quote
@@ -120,12 +120,13 @@ class RegistryDir:
         have offline keys sign what they please.
 
         Args:
-            keys: They keep the first root, which the site's must be.
+            keys: They keep the first root, which the site's must be, and versions, which it may not fall behind.
 
         Raises:
             StateError: a document is gone.
             FormatError: one is no metadata.
             BadMetadata: one is not signed as its role wants it, or the first root is another.
+            Rollback: one is older than what its offline keys signed last.
         """
         documents = {ROOT: self._last_root(keys), TIMESTAMP: self._served("metadata/timestamp.json")}
         top = MetadataSet.load(documents)
@@ -138,6 +139,10 @@ class RegistryDir:
         for role, version in {**versions, SNAPSHOT: top.snapshot_version}.items():
             if found.read(role).version != version:
                 raise BadMetadata(f"expected version {version} of {role}", where=self.site)
+        for role, version in keys.seen().items() if keys else ():
+            if found.read(role).version < version:
+                message = f"expected version {version} of {role} or a newer one, as was signed before"
+                raise Rollback(message, where=self.site, hint="restore the site as it was published last")
         return found
 
     def _last_root(self, keys: KeyStore | None) -> bytes:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from skillhub.errors import PassphraseNeeded, StateError
+from skillhub.errors import FormatError, PassphraseNeeded, StateError
+from skillhub.model.json import strict_json
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.roles import ROLES
 from skillhub.trust.signing import keyid
 from skillhub.world import files
 
 _CAP = 1 << 20
-_ROOT = "1.root.json"
+_ROOT, _SEEN = "1.root.json", "seen.json"
 _PEM, _NEW = ".pem", ".new.pem"
 
 
@@ -37,6 +39,12 @@ class KeyStore(Protocol):
 
     def first_root(self) -> bytes | None:
         """Return the root that the registry began with, kept where its site cannot be tampered with."""
+
+    def seen(self) -> Mapping[str, int]:
+        """Return the versions that offline roles had when their keys last signed, by role."""
+
+    def remember(self, versions: Mapping[str, int]) -> None:
+        """Keep these versions for ``seen``."""
 
 
 class FileKeys:
@@ -114,6 +122,28 @@ class FileKeys:
             StateError: the disk refuses.
         """
         return files.read(os.path.join(self._offline, _ROOT), _CAP)
+
+    def seen(self) -> Mapping[str, int]:
+        """Return what ``KeyStore.seen`` does.
+
+        Raises:
+            FormatError: the file is malformed.
+            StateError: the disk refuses.
+        """
+        path = os.path.join(self._offline, _SEEN)
+        found = strict_json(files.read(path, _CAP) or b"{}", path, _CAP)
+        if not isinstance(found, dict) or not all(isinstance(each, int) for each in found.values()):
+            raise FormatError("expected versions by role", where=path)
+        return found
+
+    def remember(self, versions: Mapping[str, int]) -> None:
+        """Keep these versions.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        text = json.dumps(dict(versions), indent=2, sort_keys=True) + "\n"
+        files.write_atomic(os.path.join(self._offline, _SEEN), text.encode(), mode=0o600)
 
     def _place(self, role: str) -> str:
         return os.path.join(self._folder, "online") if ROLES[role].online else self._offline

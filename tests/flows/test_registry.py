@@ -59,7 +59,7 @@ def test_new_registry_is_sound_and_its_keys_are_for_its_owner(hub):
     assert check(hub.dir.path, now()) == ()
     keys = os.path.join(hub.dir.path, "keys")
     assert sorted(os.listdir(keys)) == ["offline", "online", "publishers"]
-    assert len(os.listdir(os.path.join(keys, "offline"))) == 10
+    assert len(os.listdir(os.path.join(keys, "offline"))) == 11
     for top, _, names in os.walk(keys):
         for name in names:
             assert stat.S_IMODE(os.stat(os.path.join(top, name)).st_mode) == 0o600
@@ -81,6 +81,14 @@ def test_second_init_changes_nothing(hub):
     before = files_of(hub.dir.path)
     with pytest.raises(UsageError):
         init(hub.dir.path, Setup(settings=Settings("acme")), now())
+    assert files_of(hub.dir.path) == before
+
+
+def test_offline_keys_of_another_registry_are_not_written_over(hub, tmp_path):
+    disk = os.path.join(hub.dir.path, "keys", "offline")
+    before = files_of(hub.dir.path)
+    with pytest.raises(UsageError, match="offline keys"):
+        init(str(tmp_path / "other"), Setup(settings=Settings("acme"), keys=disk), now())
     assert files_of(hub.dir.path) == before
 
 

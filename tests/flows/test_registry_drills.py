@@ -4,6 +4,7 @@ The thief can write to the site, too. What clients come to trust is held against
 """
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -212,3 +213,16 @@ def test_one_stolen_root_key_is_not_enough_for_a_root(hub):
     mixed = [*one["root"], key_of("thief")("root-1", "ed25519")]
     with pytest.raises(Refused, match="found 1"):
         metadata.renewed(["root"], lambda role: mixed, Dates(hub.when))
+
+
+def test_site_put_back_to_before_a_revocation_is_not_signed_on(hub, tmp_path):
+    """All of it was signed once; the next ceremony would unsay what was said since."""
+    give(hub, "rival", keys=(OTHER.public.pem,))
+    before = dict(hub.files)
+    give(hub, "rival", keys=(THIEF.public.pem,), revoke=(OTHER.public.fingerprint,))
+    shutil.rmtree(hub.dir.site)
+    hub.dir.publish(before)
+    with pytest.raises(Rollback):
+        give(hub, "rival", names=("more",))
+    hub.dir.keys().remember({})
+    give(hub, "rival", names=("more",))
