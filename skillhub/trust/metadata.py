@@ -20,6 +20,7 @@ from tuf.api.metadata import (  # type: ignore[attr-defined]
 )
 
 from skillhub.errors import FormatError
+from skillhub.trust.ahead import AHEAD_PATH, ahead
 from skillhub.trust.founding import founding
 from skillhub.trust.roles import NAMESPACES, ROOT, SNAPSHOT, TARGETS, TIMESTAMP, delegator_of, rule_of
 from skillhub.trust.signing import Keys, sign, verify
@@ -148,7 +149,8 @@ class MetadataSet:
         }
         last = [role for role in (SNAPSHOT, TIMESTAMP, ROOT) if role in names]
         order = [role for role in names if role not in last] + last
-        return {f"metadata/{names[role]}.json": self.documents[role] for role in order}
+        found = {f"metadata/{names[role]}.json": self.documents[role] for role in order}
+        return {AHEAD_PATH: ahead(found), **found}
 
     @property
     def snapshot_version(self) -> int:

@@ -31,12 +31,14 @@ from skillhub.model.index import DOCUMENT_CAP, parse_listing, parse_namespaces, 
 from skillhub.model.json import strict_json
 from skillhub.model.release import Admission, Index, Release
 from skillhub.model.text import is_name, quote
+from skillhub.trust.ahead import AHEAD_PATH, read_ahead
 from skillhub.trust.registry import admission_of, checked, released_by
 from skillhub.trust.roles import NAMESPACE_PATHS, WELL_KNOWN, index_path, namespace_path, skill_path
 from skillhub.world.fetch import Fetcher
 from skillhub.world.files import lock, read, write_atomic
 
 ROOT_CAP = 512_000
+_AHEAD_CAP = 8_000_000
 _Parsed = TypeVar("_Parsed")
 _MEANING: Mapping[type[Exception], tuple[type[SkillhubError], str]] = {
     DeserializationError: (FormatError, "expected signed metadata, found something else"),
@@ -106,7 +108,9 @@ class Registry:
         """
         base = url.rstrip("/")
         with _ours(base), lock(os.path.join(folder, "lock")):
-            updater = Updater(folder, f"{base}/metadata/", fetcher=_Bridge(fetcher), bootstrap=root)
+            is_new = not os.path.exists(os.path.join(folder, "snapshot.json"))
+            bridge = _Bridge(fetcher, _ahead(base, fetcher) if is_new else {})
+            updater = Updater(folder, f"{base}/metadata/", fetcher=bridge, bootstrap=root)
             updater.refresh()
         return cls(base, Digest.of(root), fetcher, updater, folder)
 
@@ -250,17 +254,29 @@ class Registry:
 class _Bridge(FetcherInterface):
     """Our fetcher as python-tuf wants one."""
 
-    def __init__(self, fetcher: Fetcher) -> None:
+    def __init__(self, fetcher: Fetcher, ahead: Mapping[str, bytes]) -> None:
         self._fetcher = fetcher
+        self._ahead = ahead
 
     def _fetch(self, url: str) -> Iterator[bytes]:
         raise NotImplementedError
 
     def download_bytes(self, url: str, max_length: int) -> bytes:
+        data = self._ahead.get(url.rpartition("/")[2])
+        if data is not None and len(data) <= max_length:
+            return data
         try:
             return self._fetcher.get(url, cap=max_length).data
         except NotFound as error:
             raise exceptions.DownloadHTTPError(str(error), 404) from error
+
+
+def _ahead(base: str, fetcher: Fetcher) -> Mapping[str, bytes]:
+    """Return what the registry has packed for new clients; not every registry does."""
+    try:
+        return read_ahead(fetcher.get(f"{base}/{AHEAD_PATH}", cap=_AHEAD_CAP).data)
+    except (NotFound, WrongBytes):
+        return {}
 
 
 @contextmanager

@@ -1,0 +1,83 @@
+"""What is packed for new clients is a transport: whatever it holds, the same is trusted."""
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillhub.errors import BadMetadataSignature, WrongBytes
+from skillhub.trust.ahead import AHEAD_PATH, ahead, read_ahead
+from tests.support.registry import Simulator
+
+
+@pytest.fixture
+def hub(tmp_path):
+    hub = Simulator(tmp_path)
+    hub.publish()
+    return hub
+
+
+def trusted(folder):
+    return {name: (folder / name).read_bytes() for name in os.listdir(folder) if name.endswith(".json")}
+
+
+def test_new_client_asks_for_four_documents_less(hub, tmp_path):
+    hub.open(tmp_path / "m").release_index(["hello"])
+    assert hub.asked.total() == 7
+    packed = {f"metadata/{name}" for name in read_ahead(hub.files[AHEAD_PATH])}
+    assert len(packed) == 4
+    assert packed <= hub.files.keys() - hub.asked.keys()
+
+
+@pytest.mark.parametrize(
+    "data", [None, b"", b"<!doctype html>", b"\n\n \n", b"timestamp.json {}", bytes(9_000_000)]
+)
+def test_without_it_all_is_the_same(hub, tmp_path, data):
+    hub.open(tmp_path / "with").release_index(["hello"])
+    hub.files[AHEAD_PATH] = data
+    if data is None:
+        del hub.files[AHEAD_PATH]
+    hub.asked.clear()
+    hub.open(tmp_path / "without").release_index(["hello"])
+    assert hub.asked.total() == 11
+    assert trusted(tmp_path / "without") == trusted(tmp_path / "with")
+
+
+def test_stale(hub, tmp_path):
+    """Of what it holds, that is taken which the timestamp and the snapshot of today name."""
+    old = hub.files[AHEAD_PATH]
+    hub.publish(version="1.1.0")
+    hub.files[AHEAD_PATH] = old
+    newest = hub.open(tmp_path / "m").release_index(["hello"]).releases("hello")[0]
+    assert newest.version == "1.1.0"
+    assert hub.asked.keys() & {f"metadata/{name}" for name in read_ahead(old)} == set()
+
+
+def test_attack_forged_documents(hub, tmp_path):
+    """Another registry's documents under this one's names."""
+    other = Simulator(tmp_path, "other")
+    other.publish()
+    hub.files[AHEAD_PATH] = ahead({path: data for path, data in other.files.items() if "metadata/" in path})
+    with pytest.raises((BadMetadataSignature, WrongBytes)):
+        hub.open(tmp_path / "m")
+    assert "snapshot.json" not in trusted(tmp_path / "m")
+
+
+def test_attack_a_root_or_timestamp_in_it(hub, tmp_path):
+    hub.files[AHEAD_PATH] += b"2.root.json {}\ntimestamp.json {}\n"
+    hub.open(tmp_path / "m").release_index(["hello"])
+    assert hub.asked["metadata/2.root.json"] == hub.asked["metadata/timestamp.json"] == 1
+
+
+@given(st.binary())
+def test_any_bytes_at_all(data):
+    read_ahead(data)
+
+
+@given(st.binary().filter(lambda data: b"\n" not in data))
+def test_there_and_back(data):
+    assert (
+        read_ahead(ahead({"metadata/7.targets.json": data, "metadata/7.other.json": b""}))["7.targets.json"]
+        == data
+    )
