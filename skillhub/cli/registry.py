@@ -11,6 +11,7 @@ import typer
 from skillhub.cli.common import Common, Run, command, now
 from skillhub.cli.passphrase import new_passphrase, with_passphrase
 from skillhub.cli.registry_operate import Dir, KeysDir, delegate, refresh, rotate, withdraw, yank
+from skillhub.cli.registry_push import push
 from skillhub.cli.table import COMMANDS
 from skillhub.errors import UsageError
 
@@ -169,6 +170,7 @@ _COMMANDS: dict[str, Run] = {
     "rotate": rotate,
     "refresh": refresh,
     "check": check,
+    "push": push,
     "serve": serve,
 }
 

@@ -1,0 +1,78 @@
+"""``registry push``: to publish a registry's site."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skillhub.cli.common import Common, now
+from skillhub.errors import SourceError, UsageError
+from skillhub.model.text import quote
+
+if TYPE_CHECKING:
+    from skillhub.world.push_target import Target
+
+# What may be absent is imported only where it is asked for.
+_MODULES = {"": "push_folder", "s3": "push_s3", "oci": "push_oci"}
+
+
+def push(
+    common: Common,
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The registry's folder.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET", help="A folder, s3://BUCKET/PREFIX, or oci://REGISTRY/REPOSITORY:TAG."
+        ),
+    ],
+) -> int:
+    """Publish a registry's site: immutable files first, the timestamp last. Nothing newer is ever overwritten.
+
+    S3 and its credentials are found by the usual AWS variables (AWS_ENDPOINT_URL_S3 for other stores), those of an
+    OCI registry as docker login keeps them, or by SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD.
+
+    Example: skillhub registry push ./registry s3://skills-bucket
+    """
+    from skillhub.flows.registry_push import push as flow
+
+    def connect(address: str) -> Target:
+        if common.offline and "://" in address:
+            raise SourceError("--offline keeps this command from the network", where=address)
+        return _open(address)
+
+    done = flow(folder, target, connect, now=now(), dry_run=common.dry_run)
+    if common.json:
+        common.terminal.json({"target": target, "written": list(done.written), "unchanged": done.unchanged})
+        return 0
+    if common.verbose:
+        for path in done.written:
+            common.terminal.say(path)
+    if done.written:
+        verb = "would write" if common.dry_run else "published"
+        common.terminal.out(
+            f"{target}: {verb} {len(done.written)} files, {done.unchanged} were there", "green"
+        )
+    else:
+        common.terminal.out(f"{target}: nothing to do, all {done.unchanged} files are there")
+    return 0
+
+
+def _open(address: str) -> Target:
+    """Return the target of an address.
+
+    Raises:
+        UsageError: nobody knows its scheme, or an extra is not installed.
+    """
+    scheme, separator, _ = address.partition("://")
+    name = _MODULES.get(scheme if separator else "")
+    if name is None:
+        raise UsageError(f"expected a folder, s3://… or oci://…, found {quote(address)}")
+    try:
+        module = importlib.import_module(f"skillhub.world.{name}")
+    except ModuleNotFoundError as error:
+        message = f"{scheme}:// takes a part of skillhub that is not installed"
+        raise UsageError(message, hint=f"pip install 'skillhub[{scheme}]'") from error
+    target: Target = module.open_target(address)
+    return target
