@@ -17,7 +17,8 @@ from typing import Any
 
 from dxf import DXF
 from dxf.exceptions import DXFAuthInsecureError, DXFError, DXFUnauthorizedError
-from requests import RequestException
+from requests import ConnectionError as RequestsConnectionError
+from requests import RequestException, Timeout
 
 from skillhub.errors import FormatError, SourceError, StateError, UsageError
 from skillhub.model.digest import Digest
@@ -143,6 +144,8 @@ class OciTarget:
         except DXFUnauthorizedError as error:
             hint = "log in with docker or oras, or set SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD"
             raise SourceError("the registry does not let you in", where=self._where, hint=hint) from error
+        except (RequestsConnectionError, Timeout) as error:
+            raise SourceError("cannot reach the registry", where=self._where) from error
         except (DXFError, OSError, ValueError, KeyError) as error:  # RequestException is an OSError
             message = f"the registry does not do as asked: {quote(str(error))}"
             raise SourceError(message, where=self._where) from error

@@ -1,0 +1,275 @@
+"""Against Debian's ``docker-registry``; what was pushed is read back by a client of nobody's but the protocol."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from skillhub.errors import FormatError, Refused, Rollback, SourceError, StateError, UsageError
+from skillhub.flows.registry_check import check
+from skillhub.flows.registry_push import push
+from skillhub.model.digest import Digest
+from tests.support.published import change
+from tests.support.registry import Simulator, now
+from tests.support.web import Web, answer
+
+push_oci = pytest.importorskip("skillhub.world.push_oci")
+pytestmark = pytest.mark.interop
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+TIMESTAMP = "metadata/timestamp.json"
+CONFIG = """\
+version: 0.1
+log: {{level: error, accesslog: {{disabled: true}}}}
+storage:
+  filesystem: {{rootdirectory: {folder}}}
+http: {{addr: "127.0.0.1:{port}"}}
+"""
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    if shutil.which("docker-registry") is None:
+        pytest.skip("there is no docker-registry")
+    folder = tmp_path_factory.mktemp("registry")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    config = folder / "config.yml"
+    config.write_text(CONFIG.format(folder=folder, port=port))
+    quiet = subprocess.DEVNULL
+    server = subprocess.Popen(["docker-registry", "serve", str(config)], stdout=quiet, stderr=quiet)
+    for _ in range(300):
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/", timeout=1).close()
+            break
+        except OSError:
+            time.sleep(0.1)
+    yield f"127.0.0.1:{port}"
+    server.terminate()
+    server.wait()
+
+
+@pytest.fixture
+def address(host, request):
+    """A repository that nobody has used yet."""
+    return f"oci://{host}/acme/{abs(hash(request.node.name))}:v1"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    hub = Simulator(tmp_path_factory.mktemp("made"))
+    hub.publish()
+    return hub
+
+
+@pytest.fixture
+def hub(made, tmp_path):
+    return made.copy(tmp_path)
+
+
+def pushed(hub, address, connect=push_oci.open_target, **more):
+    return push(hub.dir.path, address, connect, now=now(), **more)
+
+
+def get(address, path, **headers):
+    base, _, tag = address.removeprefix("oci://").rpartition(":")
+    host, _, repository = base.partition("/")
+    url = f"http://{host}/v2/{repository}/{path or 'manifests/' + tag}"
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as found:
+        return found.read()
+
+
+def manifest(address):
+    return json.loads(get(address, "", Accept=MANIFEST))
+
+
+def pulled(address):
+    """Return every file of the artifact, as anybody reads it."""
+    return {
+        layer["annotations"]["org.opencontainers.image.title"]: get(address, f"blobs/{layer['digest']}")
+        for layer in manifest(address)["layers"]
+    }
+
+
+def put_manifest(address, document):
+    base, _, tag = address.removeprefix("oci://").rpartition(":")
+    host, _, repository = base.partition("/")
+    data = json.dumps(document).encode()
+    url = f"http://{host}/v2/{repository}/manifests/{tag}"
+    headers = {"Content-Type": document["mediaType"]}
+    urllib.request.urlopen(urllib.request.Request(url, data, headers, method="PUT")).close()
+
+
+def test_every_byte_arrives_and_is_a_sound_registry(hub, address, tmp_path):
+    done = pushed(hub, address)
+    found = pulled(address)
+    assert sorted(found) == sorted(done.written)
+    assert found == {path: hub.files[path] for path in found}
+    assert pushed(hub, address) == type(done)((), len(found))
+    shutil.rmtree(hub.dir.site)
+    for path, data in found.items():
+        change(Path(hub.dir.site, path), data)
+    assert check(hub.dir.path, now()) == ()
+
+
+def test_the_artifact_says_what_it_is(hub, address):
+    pushed(hub, address)
+    found = manifest(address)
+    assert (found["mediaType"], found["artifactType"]) == (MANIFEST, "application/vnd.skillhub.registry.v1")
+    assert found["config"]["mediaType"] == "application/vnd.oci.empty.v1+json"
+    for layer in found["layers"]:
+        data = get(address, f"blobs/{layer['digest']}")
+        assert (layer["digest"], layer["size"]) == (Digest.of(data), len(data))
+    zips = [each for each in found["layers"] if each["mediaType"] == "application/zip"]
+    assert len(zips) == 1
+
+
+def test_the_tag_moves_last_and_holds_the_newest_state_alone(hub, address):
+    pushed(hub, address)
+    hub.publish(version="1.1.0")
+    before = manifest(address)
+
+    class Cut(Exception):
+        """The machine that pushes is switched off."""
+
+    class Dying(push_oci.OciTarget):
+        def _upload(self, data):
+            super()._upload(data)
+            if data == hub.files[TIMESTAMP]:
+                raise Cut
+
+    opened = push_oci.open_target(address)
+    dying = Dying(opened._client, "v1", address)
+    with pytest.raises(Cut):
+        pushed(hub, address, lambda _: dying)
+    assert manifest(address) == before
+    pushed(hub, address)
+    found = pulled(address)
+    assert found == {path: hub.files[path] for path in found}
+    assert len([path for path in found if path.endswith(".snapshot.json")]) == 1
+
+
+def test_same_site_gives_the_same_manifest(hub, address):
+    pushed(hub, address)
+    pushed(hub, address.replace(":v1", ":v2"))
+    assert manifest(address) == manifest(address.replace(":v1", ":v2"))
+
+
+def test_dry_run_writes_nothing(hub, address):
+    assert len(pushed(hub, address, dry_run=True).written) > 20
+    with pytest.raises(urllib.error.HTTPError):
+        manifest(address)
+
+
+def test_old_copy_and_another_registry_are_refused(hub, address, tmp_path):
+    (tmp_path / "stale").mkdir()
+    stale = hub.copy(tmp_path / "stale")
+    hub.publish(version="1.1.0")
+    pushed(hub, address)
+    before = manifest(address)
+    with pytest.raises(Rollback):
+        pushed(stale, address)
+    (tmp_path / "other").mkdir()
+    with pytest.raises(Refused):
+        pushed(Simulator(tmp_path / "other", label="other"), address)
+    assert manifest(address) == before
+
+
+def test_another_writer_in_between_loses_nothing(hub, address, tmp_path):
+    pushed(hub, address)
+    hub.publish(version="1.1.0")
+    (tmp_path / "late").mkdir()
+    late = hub.copy(tmp_path / "late")
+    late.publish(version="1.2.0")
+
+    class Overtaken(push_oci.OciTarget):
+        def publish(self, site, changed):
+            pushed(late, address)
+            super().publish(site, changed)
+
+    target = Overtaken(push_oci.open_target(address)._client, "v1", address)
+    with pytest.raises(StateError, match="meanwhile"):
+        pushed(hub, address, lambda _: target)
+    assert pulled(address)[TIMESTAMP] == late.files[TIMESTAMP]
+
+
+def test_image_under_the_tag_is_not_overwritten(hub, address):
+    pushed(hub, address)
+    found = manifest(address)
+    image = {**found, "layers": found["layers"][:1]}
+    del image["artifactType"]
+    put_manifest(address, image)
+    with pytest.raises(StateError, match="something else"):
+        pushed(hub, address)
+    assert manifest(address) == image
+
+
+@pytest.mark.parametrize("layer", [{"annotations": {}}, {"digest": "sha256:no"}, {"annotations": None}])
+def test_layer_at_the_target_that_is_none(hub, layer):
+    where = "oci://example/x:v1"
+    text = json.dumps({"artifactType": push_oci.ARTIFACT, "layers": [{"digest": 1, **layer}]})
+    with pytest.raises(FormatError):
+        push_oci._layers(text, where)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "oci://",
+        "oci://host",
+        "oci://host/UPPER",
+        "oci://host/a/../b",
+        "oci://u:p@host/x",
+        "oci://host/x@sha256:" + "0" * 64,
+        "oci://host/x?y",
+        "oci://host/x:" + "y" * 129,
+    ],
+)
+def test_address_that_is_none(hub, address):
+    with pytest.raises(UsageError):
+        pushed(hub, address)
+
+
+def test_password_is_not_sent_over_plain_http(hub, monkeypatch, tmp_path):
+    monkeypatch.setenv("SKILLHUB_OCI_USERNAME", "me")
+    monkeypatch.setenv("SKILLHUB_OCI_PASSWORD", "secret")
+    with Web() as web:
+        web.at("/v2/x/manifests/v1", answer(b"", 'WWW-Authenticate: Basic realm="x"', status="401 No"))
+        with pytest.raises(SourceError, match="no password"):
+            pushed(hub, f"oci://127.0.0.1:{web.port}/x:v1")
+        assert not any("authorization" in head.lower() for head in web.heads)
+
+
+def test_login_is_found_where_docker_keeps_it(monkeypatch, tmp_path):
+    for name in ("USERNAME", "PASSWORD"):
+        monkeypatch.delenv(f"SKILLHUB_OCI_{name}", raising=False)
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    assert push_oci._credentials("host") is None
+    config = tmp_path / "config.json"
+    config.write_text('{"auths": {"host": {"auth": "bWU6c2VjOnJldA=="}, "bad": {"auth": "%"}, "none": {}}}')
+    assert push_oci._credentials("host") == ("me", "sec:ret")
+    assert push_oci._credentials("none") is None
+    assert push_oci._credentials("other") is None
+    with pytest.raises(FormatError) as caught:
+        push_oci._credentials("bad")
+    assert "%" not in str(caught.value)
+
+
+def test_what_cannot_be_reached_is_said(hub):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(SourceError, match="cannot reach"):
+        pushed(hub, f"oci://127.0.0.1:{port}/x:v1")
+    with Web() as web:
+        web.at("/v2/x/manifests/v1", answer(b"", status="500 Broken"))
+        with pytest.raises(SourceError, match="500"):
+            pushed(hub, f"oci://127.0.0.1:{web.port}/x:v1")
+        web.at("/v2/x/manifests/v1", answer(b"<html>"))
+        with pytest.raises(FormatError):
+            pushed(hub, f"oci://127.0.0.1:{web.port}/x:v1")
+    assert os.path.isdir(hub.dir.site)
