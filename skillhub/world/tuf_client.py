@@ -140,7 +140,7 @@ class Registry:
         Raises:
             SecurityError, SourceError, FormatError, StateError: as for ``open``.
         """
-        found = self._document("index.json", parse_listing)
+        found = self.document("index.json", parse_listing)
         if found is None:
             raise NotFound("the registry has no listing", where=self.url)
         return found
@@ -155,7 +155,7 @@ class Registry:
         skills: dict[str, tuple[Release, ...]] = {}
         admissions: dict[str, Admission] = {}
         for path in NAMESPACE_PATHS:
-            for publisher, admission in (self._document(path, parse_namespaces) or {}).items():
+            for publisher, admission in (self.document(path, parse_namespaces) or {}).items():
                 admissions[publisher] = admission
                 skills |= self._published(admission).skills
         return Index(skills, admissions)
@@ -184,7 +184,7 @@ class Registry:
 
     def _load(self, name: str, publisher: str) -> _Published:
         """Read what is signed about the publisher who is said to own ``name``, and must."""
-        known = self._document(namespace_path(publisher), parse_namespaces)
+        known = self.document(namespace_path(publisher), parse_namespaces)
         found = self._published(admission_of(name, publisher, known or {}))
         hints = self._hints()
         learned = {**hints, **dict.fromkeys(found.admission.names, publisher)}
@@ -194,7 +194,7 @@ class Registry:
         return found
 
     def _published(self, admission: Admission) -> _Published:
-        releases = self._document(index_path(admission.publisher), parse_releases)
+        releases = self.document(index_path(admission.publisher), parse_releases)
         skills = released_by(admission, *releases) if releases else {}
         found = _Published(
             admission,
@@ -228,8 +228,12 @@ class Registry:
                 return found
         return {}
 
-    def _document(self, path: str, parse: Callable[[bytes, str], _Parsed]) -> _Parsed | None:
-        """Return the target ``path``, if one is signed; from the folder if that still holds what is signed."""
+    def document(self, path: str, parse: Callable[[bytes, str], _Parsed]) -> _Parsed | None:
+        """Return the target ``path``, if one is signed; from the folder if that still holds what is signed.
+
+        Raises:
+            SecurityError, SourceError, FormatError, StateError: as for ``open``, and what ``parse`` raises.
+        """
         with _ours(self.url):
             with lock(self._file("lock")):
                 target = self._updater.get_targetinfo(path)

@@ -1,0 +1,220 @@
+"""What a registry of many publishers costs a client: requests and bytes before the artifact, and time.
+
+The registry is a real one as far as anybody looks: roles, bins and signatures are made by the code that operators
+run (``skillhub.trust``), the publishers who share a bin or a namespace document with the one that is asked for are
+all there, and of the others only what is signed of their namespace documents.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+
+from tuf.ngclient.urllib3_fetcher import Urllib3Fetcher
+
+from skillhub.model.digest import Digest
+from skillhub.model.release import Admission, Release
+from skillhub.server.site import site_server
+from skillhub.trust.keys import PrivateKey
+from skillhub.trust.metadata import Dates, MetadataSet
+from skillhub.trust.registry_documents import Shelf
+from skillhub.trust.roles import WELL_KNOWN, index_path, key_names, namespace_path, skill_path
+from skillhub.world.fetch import Answer
+from skillhub.world.http import Http
+from skillhub.world.tuf_client import Registry
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a registry is, and over how many bins it is spread."""
+
+    publishers: int
+    skills: int
+    bin_bits: int
+    releases: int = 1
+
+
+def key(name: str, kind: str = "ed25519") -> PrivateKey:
+    return PrivateKey.from_seed(sha256(f"cost {name}".encode()).digest(), kind)
+
+
+def keys_of(role: str) -> list[PrivateKey]:
+    return [key(name) for name in key_names(role)]
+
+
+def publisher_name(number: int) -> str:
+    return f"publisher-{number:06}"
+
+
+def skill_names(publisher: str, count: int) -> list[str]:
+    return [f"{publisher[10:]}-skill-{number}" for number in range(count)]
+
+
+def releases(publisher: str, size: Size) -> Iterator[Release]:
+    for name in skill_names(publisher, size.skills):
+        for minor in reversed(range(size.releases)):
+            digest = Digest.of(f"{name} {minor}".encode())
+            yield Release(
+                name=name,
+                url=f"archives/{name}/1.{minor}.0/{digest.hex}.zip",
+                digest=digest,
+                version=f"1.{minor}.0",
+                published="2026-01-01T00:00:00Z",
+                size=41_000,
+                tree=digest,
+                publisher=publisher,
+                description="Does what it is for, and says when to use it.",
+                requires=("env:GITHUB_TOKEN",),
+                capabilities=("network:api.github.com", "scripts"),
+            )
+
+
+def site_of(size: Size, asked: str) -> dict[str, bytes]:
+    """Return the files of a registry by path, as far as somebody needs them who installs a skill of ``asked``."""
+    empty = MetadataSet.create(keys_of, size.bin_bits, Dates(datetime.now(UTC)))
+    everybody = [publisher_name(number) for number in range(size.publishers)]
+    same_bin = [each for each in everybody if bin_of(each, size) == bin_of(asked, size)]
+    bucket = [each for each in everybody if namespace_path(each) == namespace_path(asked)]
+    pem = key("publisher", "p256").public.pem.decode()
+    admissions = {
+        each: Admission(publisher=each, keys=(pem,), names=frozenset(skill_names(each, size.skills)))
+        for each in {*same_bin, *bucket}
+    }
+    shelves: dict[str, tuple[Release, ...]] = {}
+    for each in same_bin:
+        for release in releases(each, size):
+            shelves[release.name] = (*shelves.get(release.name, ()), release)
+    shelf = Shelf(admissions, shelves)
+    names = skill_names(asked, size.skills)
+    found = dict(shelf.targets(same_bin, names))
+    targets = {f"ns/{number:02x}.json": found[namespace_path(asked)] for number in range(256)} | found
+    metadata = empty.revise(targets, keys_of, Dates(datetime.now(UTC)))
+    documents = {
+        f"targets/{target.get_prefixed_paths()[0]}": targets[path]
+        for path in (namespace_path(asked), index_path(asked))
+        if (target := metadata.find(path))
+    }
+    public = {f"{WELL_KNOWN}/{skill_path(name)}": found[skill_path(name)] for name in names}
+    return {**metadata.files(), "metadata/1.root.json": metadata.documents["root"], **documents, **public}
+
+
+def bin_of(publisher: str, size: Size) -> int:
+    """Return which bin has the index of a publisher, as TAP 15 has it."""
+    return int(sha256(index_path(publisher).encode()).hexdigest()[:8], 16) >> (32 - size.bin_bits)
+
+
+@dataclass
+class Counting:
+    """A ``Fetcher`` that notes what each path brought."""
+
+    http: Http
+    seen: Counter[str] = field(default_factory=Counter)
+    requests: int = 0
+
+    def get(self, url: str, *, cap: int, named_by: str | None = None) -> Answer:
+        self.requests += 1
+        answer = self.http.get(url, cap=cap, named_by=named_by)
+        self.seen[url.split("/", 3)[3]] += len(answer.data)
+        return answer
+
+
+@contextmanager
+def served(site: dict[str, bytes]) -> Iterator[str]:
+    """Serve these files on loopback; the value is the URL."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path, data in site.items():
+            full = os.path.join(folder, *path.split("/"))
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            with open(full, "wb") as file:
+                file.write(data)
+        server = site_server(folder, "127.0.0.1", 0)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one refresh and one look-up took."""
+
+    requests: int
+    size: int
+    seconds: float
+    by_path: Counter[str]
+
+
+def measure(size: Size) -> tuple[Cost, Cost]:
+    """Return what a skill costs before its artifact: on a machine that is new to the registry, and again."""
+    asked = publisher_name(size.publishers // 3)
+    site = site_of(size, asked)
+    name = skill_names(asked, size.skills)[0]
+    with served(site) as url, tempfile.TemporaryDirectory() as folder:
+        costs = []
+        for _ in range(2):
+            with Http() as http:
+                fetcher, start = Counting(http), time.perf_counter()
+                registry = Registry.open(url, site["metadata/1.root.json"], fetcher, folder)
+                assert registry.release_index([name]).releases(name)
+                seconds = time.perf_counter() - start
+            costs.append(Cost(fetcher.requests, fetcher.seen.total(), seconds, fetcher.seen))
+    return costs[0], costs[1]
+
+
+def fetchers(rounds: int = 5, requests: int = 200) -> dict[str, float]:
+    """Return the seconds that a request takes with our fetcher and with python-tuf's own, the better of several."""
+    body = bytes(4096)
+    with served({"metadata/1.root.json": body}) as url:
+        place = f"{url}/metadata/1.root.json"
+        theirs = Urllib3Fetcher()
+        with Http() as ours:
+            calls = {
+                "ours": lambda: ours.get(place, cap=len(body)).data,
+                "python-tuf's": lambda: theirs.download_bytes(place, len(body)),
+            }
+            return {
+                name: min(_per_call(call, requests) for _ in range(rounds)) for name, call in calls.items()
+            }
+
+
+def _per_call(call: Callable[[], bytes], requests: int) -> float:
+    start = time.perf_counter()
+    for _ in range(requests):
+        call()
+    return (time.perf_counter() - start) / requests
+
+
+SIZES = {
+    "10,000 publishers of 10 skills": Size(10_000, 10, 8),
+    "1,000,000 releases: 10,000 of 10 of 10": Size(10_000, 10, 8, 10),
+    "1,000,000 skills: 100,000 of 10": Size(100_000, 10, 9),
+}
+
+
+def main() -> None:
+    """Print what there is to know."""
+    for label, size in SIZES.items():
+        for state, cost in zip(("cold", "warm"), measure(size), strict=True):
+            facts = f"{cost.requests:3} requests {cost.size:8,} bytes {cost.seconds * 1000:6.0f} ms"
+            print(f"{label:40} {state}: {facts}")
+    found = fetchers()
+    ratio = found["ours"] / found["python-tuf's"]
+    print(
+        f"a request of 4 kB: {', '.join(f'{name} {each * 1e6:.0f} us' for name, each in found.items())}; {ratio:.2f}"
+    )
+
+
+if __name__ == "__main__":
+    main()

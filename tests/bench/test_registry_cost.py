@@ -1,0 +1,18 @@
+"""What a large registry costs is promised in numbers that are the same on every machine: requests and bytes."""
+
+from tests.bench.registry_cost import Size, measure
+
+
+def test_10_000_publishers_of_10_skills():
+    cold, warm = measure(Size(10_000, 10, 8))
+    assert cold.requests <= 9
+    assert cold.size <= 90_000
+    assert warm.requests == 2
+    assert warm.size < 1_000
+
+
+def test_a_million_releases():
+    cold, warm = measure(Size(10_000, 10, 8, releases=10))
+    assert cold.requests <= 9
+    assert cold.size <= 150_000
+    assert warm.size < 1_000

@@ -1,0 +1,50 @@
+"""The edges of what the fetcher promises: one byte more, one hop nearer, a proxy in between."""
+
+import pytest
+
+from skillhub.errors import UnsafeTransfer, WrongBytes
+from skillhub.world.http import Http
+from tests.support.web import Web, answer, hang_up
+
+
+@pytest.fixture
+def web():
+    with Web() as web:
+        yield web
+
+
+@pytest.fixture
+def http():
+    with Http() as http:
+        yield http
+
+
+@pytest.mark.parametrize("length", [0, 1, 7])
+def test_body_of_unknown_length_may_have_as_many_bytes_as_it_may(web, http, length):
+    url = web.at("/a", hang_up(b"HTTP/1.1 200 OK\r\n\r\n" + bytes(length)))
+    assert http.get(url, cap=length).data == bytes(length)
+    more = web.at("/b", hang_up(b"HTTP/1.1 200 OK\r\n\r\n" + bytes(length + 1)))
+    with pytest.raises(WrongBytes):
+        http.get(more, cap=length)
+
+
+def test_announced_body_may_have_as_many_bytes_as_it_may(web, http):
+    url = web.at("/a", answer(bytes(5)))
+    assert http.get(url, cap=5).data == bytes(5)
+    with pytest.raises(WrongBytes):
+        http.get(url, cap=4)
+
+
+def test_document_names_what_is_beside_it(web, http):
+    assert http.get(web.at("/a", answer(b"x")), cap=1, named_by=web.url("/index.json")).data == b"x"
+
+
+def test_attack_site_behind_a_proxy_is_not_taken_for_a_neighbour(web, http, monkeypatch):
+    """The proxy is on this machine; the site that it leads to need not be."""
+    monkeypatch.setenv("http_proxy", web.url(""))
+    site = "http://site.example/index.json"
+    web.at(site, answer(b"x"))
+    assert http.get(site, cap=1).data == b"x"
+    url = web.at("/secret", answer(b"secret"))
+    with pytest.raises(UnsafeTransfer):
+        http.get(url, cap=10, named_by=site)
