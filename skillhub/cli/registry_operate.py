@@ -11,7 +11,7 @@ import typer
 
 from skillhub.cli.common import Common, now
 from skillhub.cli.passphrase import with_passphrase
-from skillhub.errors import NotFound, UsageError
+from skillhub.errors import FormatError, NotFound, UsageError
 from skillhub.model.text import quote
 from skillhub.world import files
 
@@ -157,7 +157,7 @@ def delegate(
         certificates=tuple(_pem(path) for path in certificate or ()),
         names=tuple(name or ()),
         move=move,
-        revoke=tuple(each if each.startswith("sha256:") else _pem(each).decode() for each in revoke or ()),
+        revoke=tuple(each if each.startswith("sha256:") else _pem_text(each) for each in revoke or ()),
         since=_time(since) if since else flow.ALWAYS,
     )
     done = signed(common, keys, lambda signing: flow.delegate(folder, mandate, signing))
@@ -275,6 +275,13 @@ def _pem(path: str) -> bytes:
     if data is None:
         raise NotFound("there is no such file", where=path)
     return data
+
+
+def _pem_text(path: str) -> str:
+    data = _pem(path)
+    if not data.startswith(b"-----BEGIN "):
+        raise FormatError("expected a public key or a certificate in PEM", where=path)
+    return data.decode("ascii", "replace")
 
 
 def _time(text: str) -> str:

@@ -14,6 +14,7 @@ from skillhub.trust.roles import RELEASES, ROLES, rule_of
 
 CEREMONY_DAYS = 30
 WITHIN_DAYS = 2.0
+DAYS_MAX = 3650
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def refresh(
         roles: Sign for these in any case, be they offline.
 
     Raises:
-        UsageError: there is no such role.
+        UsageError: there is no such role, or the days are none.
         NotFound: there is no such registry.
         Refused: a key is not at hand.
         SecurityError: the site is not what was signed.
@@ -53,6 +54,8 @@ def refresh(
     for role in roles:
         if role not in ROLES:
             raise UsageError(f"there is no role {quote(role)}", hint=f"there are: {', '.join(ROLES)}")
+    if not 0 <= within <= DAYS_MAX:
+        raise UsageError(f"expected 0 to {DAYS_MAX} days, found {within}")
     with opened(folder, signing) as hub:
         due = [
             each.role

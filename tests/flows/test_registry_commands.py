@@ -80,6 +80,8 @@ def test_what_delegate_says(shell):
         (["--since", "yesterday"], 2),
         (["--key", "absent.pem"], 3),
         (["--key", "my-skill/SKILL.md"], 4),
+        (["--revoke", "my-skill/SKILL.md"], 4),
+        (["--revoke", "registry/keys/offline/root-1.pem"], 4),
     ):
         assert shell.run("registry", "delegate", "registry", "partner", *words).status == status
 
@@ -93,6 +95,8 @@ def test_refresh_is_quiet_when_nothing_is_due(shell):
     rows = ok(shell, "refresh", "registry", "--within", "4")["renewed"]
     assert [row["role"] for row in rows] == ["timestamp"]
     assert shell.run("registry", "refresh", "registry", "--within", "4", "--quiet").raw == b""
+    for days in ("nan", "inf", "-1", "soon"):
+        assert shell.run("registry", "refresh", "registry", "--within", days).status == 2
 
 
 def test_refresh_and_check_warn_of_offline_roles_and_exit_0(shell):
