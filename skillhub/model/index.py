@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, TypeVar
-
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from typing import Any
 
 from skillhub.errors import FormatError
+from skillhub.model.decode import Read, array, mapping, nullable, record, text, text_that, wrong
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.release import Admission, Index, Release, Revocation, newest_first
@@ -34,130 +33,89 @@ _URL = re.compile(
 _PATH = re.compile(r"[A-Za-z0-9_~+-][A-Za-z0-9._~+-]*(?:/[A-Za-z0-9_~+-][A-Za-z0-9._~+-]*)*", re.ASCII)
 
 
-def _must(holds: Callable[[str], object], expected: str) -> AfterValidator:
-    def check(text: str) -> str:
-        if not holds(text):
-            raise ValueError(f"expected {expected}, found {quote(text)}")
-        return text
-
-    return AfterValidator(check)
-
-
 def _is_url(text: str) -> bool:
     return bool(text) and not text.startswith("//") and _URL.fullmatch(text) is not None
 
 
-Name = Annotated[str, _must(is_name, "a name of a-z, 0-9 and single hyphens, 64 at most")]
-Sha = Annotated[
-    str,
-    _must(lambda text: text.startswith("sha256:") and _HEX.fullmatch(text[7:]), "sha256: and 64 hex digits"),
-    AfterValidator(Digest),
-]
-Hex = Annotated[str, _must(_HEX.fullmatch, "64 lowercase hex digits")]
-Url = Annotated[str, _must(_is_url, "a relative, http or https URL")]
-Path = Annotated[str, _must(_PATH.fullmatch, "a relative path without dot segments")]
-Version = Annotated[str, _must(is_version, "a version by SemVer 2.0.0")]
-Time = Annotated[str, _must(_TIME.fullmatch, "a UTC time such as 2026-01-02T03:04:05Z")]
-Size = Annotated[int, Field(ge=0, le=_MAX_SIZE)]
-Reason = Annotated[str, Field(max_length=1024), AfterValidator(clean)]
-Labels = tuple[Annotated[str, Field(min_length=1, max_length=1024)], ...]
-Pem = Annotated[str, _must(lambda text: text.startswith("-----BEGIN "), "PEM")]
+_name = text_that(is_name, "a name of a-z, 0-9 and single hyphens, 64 at most")
+_hex = text_that(_HEX.fullmatch, "64 lowercase hex digits")
+_url = text_that(_is_url, "a relative, http or https URL")
+_path = text_that(_PATH.fullmatch, "a relative path without dot segments")
+_version = text_that(is_version, "a version by SemVer 2.0.0")
+_time = text_that(_TIME.fullmatch, "a UTC time such as 2026-01-02T03:04:05Z")
+_prose = text_that(lambda text: len(text) <= 1024, "a text of at most 1024 characters")
+_label = text_that(lambda text: 1 <= len(text) <= 1024, "a text of 1 to 1024 characters")
+_pem = text_that(lambda text: text.startswith("-----BEGIN "), "PEM")
 
 
-class _Document(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+def _shown(value: object) -> str:
+    return clean(_prose(value))
 
 
-class _Facts(_Document):
-    """What every document of ours says of a release."""
-
-    version: Version | None = None
-    published: Time | None = None
-    size: Size | None = None
-    tree: Sha | None = None
-    requires: Labels = ()
-    capabilities: Labels = ()
-    yanked: Reason | None = None
-    withdrawn: Reason | None = None
-
-    def release(self, **more: object) -> Release:
-        facts = {field: getattr(self, field) for field in _Facts.model_fields}
-        return Release(**{**facts, **more})
+def _size(value: object) -> int:
+    # Not isinstance: true is an int to Python.
+    return value if type(value) is int and 0 <= value <= _MAX_SIZE else wrong(f"0 to {_MAX_SIZE}", value)
 
 
-class _Entry(_Facts):
-    name: Name
-    type: str
-    description: Annotated[str, Field(max_length=1024), AfterValidator(clean)]
+def _any_version(value: object) -> str | None:
     # Sites of others have versions of their own making; only a registry's signed documents owe us SemVer.
-    version: Annotated[str, AfterValidator(lambda text: text if is_version(text) else None)] | None = None
-    url: Url | None = None
-    digest: Sha | None = None
-    publisher: Name | None = None
-
-    @property
-    def known(self) -> bool:
-        return self.type in ("archive", "skill-md")
-
-    @model_validator(mode="after")
-    def _complete(self) -> _Entry:
-        if self.known and (self.url is None or self.digest is None):
-            raise ValueError("expected url and digest")
-        return self
+    version = text(value)
+    return version if is_version(version) else None
 
 
-class _Listing(_Document):
-    schema_: Annotated[str, Field(alias="$schema")]
-    skills: tuple[_Entry, ...]
+def _complete(value: object) -> dict[str, Any]:
+    entry = _ENTRY(value)
+    if entry["type"] in _TYPES and (entry.get("url") is None or entry.get("digest") is None):
+        raise FormatError("expected url and digest")
+    return entry
 
 
-class _Published(_Facts):
-    """A release of a registry, complete."""
-
-    version: Version
-    published: Time
-    size: Size
-    tree: Sha
-
-
-class _SkillRelease(_Published):
-    url: Url
-    digest: Sha
-
-
-class _Skill(_Document):
-    name: Name
-    publisher: Name
-    description: Annotated[str, Field(max_length=1024), AfterValidator(clean)] = ""
-    releases: tuple[_SkillRelease, ...]
-
-
-class _IndexRelease(_Published):
-    name: Name
-    sha256: Hex
-    url: Path
-
-
-class _Releases(_Document):
-    publisher: Name
-    releases: tuple[_IndexRelease, ...]
-
-
-class _Revocation(_Document):
-    fingerprint: Sha
-    since: Time
-    pem: Pem
-
-
-class _Publisher(_Document):
-    keys: tuple[Pem, ...] = ()
-    certificates: tuple[Pem, ...] = ()
-    revoked: tuple[_Revocation, ...] = ()
-    names: tuple[Name, ...] = ()
-
-
-class _Namespaces(_Document):
-    publishers: dict[Name, _Publisher]
+# What every document of ours says of a release.
+_FACTS: Mapping[str, Read] = {"version": _version, "published": _time, "size": _size, "tree": Digest.parse}
+_MORE: Mapping[str, Read] = {
+    "requires": array(_label),
+    "capabilities": array(_label),
+    "yanked": nullable(_shown),
+    "withdrawn": nullable(_shown),
+}
+_TYPES = ("archive", "skill-md")
+_ENTRY = record(
+    {"name": _name, "type": text, "description": _shown},
+    {
+        **{key: nullable(read) for key, read in _FACTS.items()},
+        **_MORE,
+        "version": nullable(_any_version),
+        "url": nullable(_url),
+        "digest": nullable(Digest.parse),
+        "publisher": nullable(_name),
+    },
+)
+_LISTING = record({"$schema": text, "skills": array(_complete)})
+_SKILL = record(
+    {
+        "name": _name,
+        "publisher": _name,
+        "releases": array(record({**_FACTS, "url": _url, "digest": Digest.parse}, _MORE)),
+    },
+    {"description": _shown},
+)
+_RELEASES = record(
+    {
+        "publisher": _name,
+        "releases": array(record({**_FACTS, "name": _name, "url": _path, "sha256": _hex}, _MORE)),
+    }
+)
+_REVOCATION = record({"fingerprint": Digest.parse, "since": _time, "pem": _pem})
+_PUBLISHER = record(
+    {},
+    {
+        "keys": array(_pem),
+        "certificates": array(_pem),
+        "revoked": array(lambda value: Revocation(**_REVOCATION(value))),
+        "names": array(_name),
+    },
+)
+_NAMESPACES = record({"publishers": mapping(_name, _PUBLISHER)})
 
 
 def parse_listing(data: bytes, where: str) -> Index:
@@ -166,29 +124,17 @@ def parse_listing(data: bytes, where: str) -> Index:
     Raises:
         FormatError: it is not of that version, or one of its entries is malformed or there twice.
     """
-    document = _parse(_Listing, data, where, LISTING_CAP)
-    if document.schema_ != SCHEMA:
-        raise FormatError(f"expected $schema {SCHEMA}, found {quote(document.schema_)}", where=where)
-    _refuse_twice((entry.name for entry in document.skills), where)
+    document = _parse(_LISTING, data, where, LISTING_CAP)
+    if document["$schema"] != SCHEMA:
+        raise FormatError(f"expected $schema {SCHEMA}, found {quote(document['$schema'])}", where=where)
+    entries = document["skills"]
+    _refuse_twice((entry["name"] for entry in entries), where)
     warnings = tuple(
-        f"{entry.name}: skipped, its type {quote(entry.type)} is unknown"
-        for entry in document.skills
-        if not entry.known
+        f"{entry['name']}: skipped, its type {quote(entry['type'])} is unknown"
+        for entry in entries
+        if entry["type"] not in _TYPES
     )
-    skills = {
-        entry.name: (
-            entry.release(
-                name=entry.name,
-                type=entry.type,
-                description=entry.description,
-                url=entry.url,
-                digest=entry.digest,
-                publisher=entry.publisher,
-            ),
-        )
-        for entry in document.skills
-        if entry.known
-    }
+    skills = {entry["name"]: (Release(**entry),) for entry in entries if entry["type"] in _TYPES}
     return Index(skills, warnings=warnings)
 
 
@@ -198,14 +144,12 @@ def parse_skill(data: bytes, where: str) -> tuple[Release, ...]:
     Raises:
         FormatError: it is malformed, holds no release, or one twice.
     """
-    document = _parse(_Skill, data, where, DOCUMENT_CAP)
-    _refuse_twice((release.version for release in document.releases), where)
-    if not document.releases:
+    document = _parse(_SKILL, data, where, DOCUMENT_CAP)
+    releases = document.pop("releases")
+    _refuse_twice((release["version"] for release in releases), where)
+    if not releases:
         raise FormatError("expected at least one release, found none", where=where)
-    shared = {field: getattr(document, field) for field in ("name", "publisher", "description")}
-    return newest_first(
-        tuple(each.release(url=each.url, digest=each.digest, **shared) for each in document.releases)
-    )
+    return newest_first(tuple(Release(**release, **document) for release in releases))
 
 
 def parse_releases(data: bytes, where: str) -> tuple[str, tuple[Release, ...]]:
@@ -214,19 +158,14 @@ def parse_releases(data: bytes, where: str) -> tuple[str, tuple[Release, ...]]:
     Raises:
         FormatError: it is malformed, or holds a release twice.
     """
-    document = _parse(_Releases, data, where, DOCUMENT_CAP)
-    _refuse_twice((f"{each.name} {each.version}" for each in document.releases), where)
-    return document.publisher, newest_first(
-        tuple(
-            each.release(
-                name=each.name,
-                publisher=document.publisher,
-                url=each.url,
-                digest=Digest("sha256:" + each.sha256),
-            )
-            for each in document.releases
-        )
-    )
+    document = _parse(_RELEASES, data, where, DOCUMENT_CAP)
+    publisher, releases = document["publisher"], document["releases"]
+    _refuse_twice((f"{release['name']} {release['version']}" for release in releases), where)
+    return publisher, newest_first(tuple(_released(publisher, **release) for release in releases))
+
+
+def _released(publisher: str, sha256: str, **facts: Any) -> Release:  # noqa: ANN401 - as the readers gave them
+    return Release(publisher=publisher, digest=Digest("sha256:" + sha256), **facts)
 
 
 def parse_namespaces(data: bytes, where: str) -> Mapping[str, Admission]:
@@ -235,37 +174,21 @@ def parse_namespaces(data: bytes, where: str) -> Mapping[str, Admission]:
     Raises:
         FormatError: it is malformed, or gives one name to two publishers.
     """
-    document = _parse(_Namespaces, data, where, DOCUMENT_CAP)
-    _refuse_twice((name for each in document.publishers.values() for name in each.names), where)
+    publishers = _parse(_NAMESPACES, data, where, DOCUMENT_CAP)["publishers"]
+    _refuse_twice((name for entry in publishers.values() for name in entry.get("names", ())), where)
     return {
-        publisher: Admission(
-            publisher=publisher,
-            keys=entry.keys,
-            certificates=entry.certificates,
-            revoked=tuple(
-                Revocation(Digest(each.fingerprint), each.since, each.pem) for each in entry.revoked
-            ),
-            names=frozenset(entry.names),
-        )
-        for publisher, entry in document.publishers.items()
+        name: Admission(**{**entry, "publisher": name, "names": frozenset(entry.get("names", ()))})
+        for name, entry in publishers.items()
     }
 
 
-_Model = TypeVar("_Model", bound=_Document)
-
-
-def _parse(model: type[_Model], data: bytes, where: str, cap: int) -> _Model:
-    # pydantic's own parser takes the last of two equal keys, so ours looks first; but only where pydantic has
-    # parsed the JSON itself does its strict mode take an array for a tuple.
-    strict_json(data, where, cap)
+def _parse(read: Callable[[object], dict[str, Any]], data: bytes, where: str, cap: int) -> dict[str, Any]:
+    document = strict_json(data, where, cap)
     try:
-        return model.model_validate_json(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        path = "".join(
-            f"[{part}]" if isinstance(part, int) else f".{quote(part)[1:-1]}" for part in first["loc"]
-        )
-        raise FormatError(f"{first['msg'].removeprefix('Value error, ')}", where=f"{where} {path}") from error
+        return read(document)
+    except FormatError as error:
+        error.where = f"{where} {error.where}" if error.where else where
+        raise
 
 
 def _refuse_twice(values: Iterable[str], where: str) -> None:

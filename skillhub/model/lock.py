@@ -10,9 +10,10 @@ import json
 import re
 from collections.abc import Callable, Mapping, Set
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from skillhub.errors import FormatError
+from skillhub.model.decode import Read, array, record, wrong
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.ref import is_alias
@@ -184,48 +185,47 @@ def _named(
     return sorted(blocks.items())
 
 
-def _wrong(expected: str, value: object) -> NoReturn:
-    raise FormatError(f"expected {expected}, found {quote(value)}")
-
-
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value or clean(value) != value:
-        _wrong("text without hidden characters", value)
+        wrong("text without hidden characters", value)
     return value
 
 
-def _texts(value: object) -> tuple[str, ...]:
-    return tuple(map(_text, value)) if isinstance(value, list) else _wrong("a list of texts", value)
+_texts = array(_text)
+
+
+def _signer(value: object) -> str:
+    return Signer.parse(_text(value)).spell()
 
 
 def _signers(value: object) -> tuple[str, ...]:
     # An empty list would be a second way to say unsigned.
-    return tuple(Signer.parse(text).spell() for text in _texts(value)) or _wrong("a signer", value)
+    return array(_signer)(value) or wrong("a signer", value)
 
 
 def _size(value: object) -> int:
     # Not isinstance: true is an int to Python.
-    return value if type(value) is int and value >= 0 else _wrong("a number of bytes", value)
+    return value if type(value) is int and value >= 0 else wrong("a number of bytes", value)
 
 
 def _url(value: object) -> str:
     text = _text(value)
     # The lock is committed: no secret may get into it.
-    return _wrong("a URL without user and password", value) if _AUTHORITY_WITH_USER.match(text) else text
+    return wrong("a URL without user and password", value) if _AUTHORITY_WITH_USER.match(text) else text
 
 
 def _path(value: object) -> str:
     text = _text(value)
     if text.startswith("~") or ".." in re.split(r"[/\\]", text):
-        _wrong("a path below the project, or an absolute one", value)
+        wrong("a path below the project, or an absolute one", value)
     return text
 
 
 def _kind(value: object) -> str:
-    return "registry" if value == "registry" else _wrong("registry", value)
+    return "registry" if value == "registry" else wrong("registry", value)
 
 
-_FIELDS: dict[str, Any] = {
+_FIELDS: dict[str, Read] = {
     **dict.fromkeys(("source", "version"), _text),
     **dict.fromkeys(("capabilities", "requires"), _texts),
     **dict.fromkeys(("tree", "digest", "root"), Digest.parse),
@@ -237,23 +237,25 @@ _FIELDS: dict[str, Any] = {
 }
 # What a file must have beyond what the values cannot do without; null is never written for an absent key.
 _NEEDED = {Locked: {"capabilities", "requires"}, LockedSource: {"root"}}
-# By key, whether it must be there.
-_KEYS = {
-    kind: {f.name: f.default is MISSING or f.name in needed for f in fields(kind)}
-    for kind, needed in _NEEDED.items()
-}
+
+
+def _reader(kind: type[_T]) -> Callable[[object], dict[str, Any]]:
+    needed = {f.name for f in fields(kind) if f.default is MISSING} | _NEEDED[kind]
+    keys = {f.name: _FIELDS[f.name] for f in fields(kind)}
+    return record(
+        {key: read for key, read in keys.items() if key in needed},
+        {key: read for key, read in keys.items() if key not in needed},
+    )
+
+
+_READERS = {kind: _reader(kind) for kind in _NEEDED}
+_KNOWN = {kind: {f.name for f in fields(kind)} for kind in _NEEDED}
 
 
 def _decode(kind: type[_T], block: Mapping[str, Any], where: str) -> _T:
-    known = _KEYS[kind]
-    _only(block, known.keys(), where)
-    values = {}
-    for key, is_needed in known.items():
-        if key in block:
-            try:
-                values[key] = _FIELDS[key](block[key])
-            except FormatError as error:
-                raise FormatError(error.message, where=f"{where}.{key}") from error
-        elif is_needed:
-            raise FormatError(f"the key {key!r} is missing", where=f"{where}.{key}")
-    return kind(**values)
+    _only(block, _KNOWN[kind], where)
+    try:
+        return kind(**_READERS[kind](block))
+    except FormatError as error:
+        error.where = f"{where}{error.where}"
+        raise

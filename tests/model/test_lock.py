@@ -124,7 +124,7 @@ def test_any_value_at_any_key(place, value):
         Lock.parse(json.dumps(document).encode())
     except FormatError as error:
         assert error.where.startswith("skillhub.lock: ")
-        assert error.where.isprintable()
+        assert clean(error.where) == error.where
 
 
 def test_attack_lists_as_deep_as_the_parser_goes():
@@ -146,7 +146,7 @@ def test_attack_larger_than_any_lock():
         (replace(ON_DISK, path="skills/\x1b[2J"), "skills.deploy.path"),
         (replace(ON_DISK, path="caf\udce9"), "skills.deploy.path"),
         (replace(ON_DISK, path="../deploy"), "skills.deploy.path"),
-        (replace(ON_DISK, signed_by=("somebody",)), "skills.deploy.signed_by"),
+        (replace(ON_DISK, signed_by=("somebody",)), "skills.deploy.signed_by[0]"),
         (replace(ON_DISK, version="1\n2"), "skills.deploy.version"),
         (replace(ON_DISK, size=-1), "skills.deploy.size"),
         (replace(ON_DISK, path=None), "skills.deploy.digest"),

@@ -1,0 +1,106 @@
+"""Parsed JSON into checked values, by readers made of readers.
+
+A reader returns what it makes of one value or raises a FormatError, whose ``where`` grows on its way out into the
+path to the fault: ``.skills[1].url``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, TypeVar
+
+from skillhub.errors import FormatError
+from skillhub.model.text import quote
+
+Read = Callable[[Any], Any]
+_T = TypeVar("_T")
+
+
+def wrong(expected: str, found: object) -> NoReturn:
+    """Raise the FormatError that says what was expected and what was found."""
+    raise FormatError(f"expected {expected}, found {quote(found)}")
+
+
+def text(value: object) -> str:
+    """Read any string."""
+    return value if isinstance(value, str) else wrong("a text", value)
+
+
+def text_that(holds: Callable[[str], object], expected: str) -> Callable[[object], str]:
+    """Return a reader of strings for which ``holds`` holds; ``expected`` says in words what those are."""
+
+    def read(value: object) -> str:
+        return value if isinstance(value, str) and holds(value) else wrong(expected, value)
+
+    return read
+
+
+def nullable(read: Callable[[Any], _T]) -> Callable[[object], _T | None]:
+    """Return a reader of null and of what ``read`` reads."""
+    return lambda value: None if value is None else read(value)
+
+
+def array(read: Callable[[Any], _T]) -> Callable[[object], tuple[_T, ...]]:
+    """Return a reader of lists of what ``read`` reads."""
+
+    def read_all(value: object) -> tuple[_T, ...]:
+        if not isinstance(value, list):
+            wrong("a list", value)
+        found: list[_T] = []
+        try:
+            for element in value:
+                found.append(read(element))
+        except FormatError as error:
+            raise _below(f"[{len(found)}]", error) from error.__cause__
+        return tuple(found)
+
+    return read_all
+
+
+def record(
+    needed: Mapping[str, Read], optional: Mapping[str, Read] | None = None
+) -> Callable[[object], dict[str, Any]]:
+    """Return a reader of objects with these members; a key that has no reader is passed over."""
+    readers = [*needed.items(), *(optional or {}).items()]
+
+    def read_all(value: object) -> dict[str, Any]:
+        block = _object(value)
+        found = {}
+        key = ""
+        try:
+            for key, read in readers:
+                if key in block:
+                    found[key] = read(block[key])
+                elif key in needed:
+                    raise FormatError(f"the key {key!r} is missing")
+        except FormatError as error:
+            raise _below(f".{key}", error) from error.__cause__
+        return found
+
+    return read_all
+
+
+def mapping(read_key: Callable[[Any], str], read: Callable[[Any], _T]) -> Callable[[object], dict[str, _T]]:
+    """Return a reader of objects whose keys are data, such as names."""
+
+    def read_all(value: object) -> dict[str, _T]:
+        block = _object(value)
+        found = {}
+        key = ""
+        try:
+            for key, member in block.items():
+                found[read_key(key)] = read(member)
+        except FormatError as error:
+            raise _below(f".{quote(key)[1:-1]}", error) from error.__cause__
+        return found
+
+    return read_all
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else wrong("an object", value)
+
+
+def _below(part: str, error: FormatError) -> FormatError:
+    error.where = part + (error.where or "")
+    return error
