@@ -17,7 +17,7 @@ from itertools import takewhile
 from tuf.api.exceptions import LengthOrHashMismatchError
 from tuf.api.metadata import Targets, Timestamp  # type: ignore[attr-defined]
 
-from skillhub.errors import BadMetadata, Refused, Rollback, StateError, UsageError, WrongBytes
+from skillhub.errors import BadMetadata, FormatError, Refused, Rollback, StateError, UsageError, WrongBytes
 from skillhub.flows.registry_check import check
 from skillhub.flows.registry_opened import Opened, Signing, opened
 from skillhub.model.digest import Digest
@@ -26,6 +26,7 @@ from skillhub.model.text import quote
 from skillhub.trust.metadata import MetadataSet
 from skillhub.trust.registry_documents import LISTING_PATH, Shelf
 from skillhub.trust.roles import ROOT, SNAPSHOT, TARGETS, TIMESTAMP, WELL_KNOWN, skill_path
+from skillhub.trust.signing import verify
 from skillhub.world.push_target import APART, File, Target, is_fixed
 
 Connect = Callable[[str], Target]
@@ -133,16 +134,26 @@ def _served(hub: Opened, roots: Sequence[bytes], target: Target) -> Mapping[str,
     if first not in (None, roots[0]) or (first is None and (timestamp or target.read(public))):
         hint = "push to an empty place; clients of that registry would not follow"
         raise Refused("something else is published there already", hint=hint)
-    if target.read(_root_path(len(roots) + 1)) is not None:
-        raise _stale(ROOT, len(roots) + 1, len(roots))
+    _newest_root(roots, target)
     if timestamp in (None, ours.documents[TIMESTAMP]):
         return {}
     found = {TIMESTAMP: timestamp}
     if not any(_believes(root, found) for root in roots):
-        hint = f"see who writes there; if that file is nobody's, delete {_TIMESTAMP} there and push again"
-        raise BadMetadata("the timestamp that is served there is not signed by this registry", hint=hint)
+        raise _foreign(_TIMESTAMP)
     _follows(ours, MetadataSet.load(found))
     return found | _below(hub, MetadataSet.load(found), target)
+
+
+def _newest_root(roots: Sequence[bytes], target: Target) -> None:
+    path = _root_path(len(roots) + 1)
+    there = target.read(path)
+    if there is None:
+        return
+    try:
+        verify(ROOT, there, MetadataSet.load({ROOT: roots[-1]}).read(ROOT))
+    except (BadMetadata, FormatError) as error:
+        raise _foreign(path) from error
+    raise _stale(ROOT, len(roots) + 1, len(roots))
 
 
 def _follows(ours: MetadataSet, theirs: MetadataSet) -> None:
@@ -183,6 +194,11 @@ def _believes(root: bytes, documents: Mapping[str, bytes]) -> bool:
     except BadMetadata:
         return False
     return True
+
+
+def _foreign(path: str) -> BadMetadata:
+    hint = "see who writes there; if that file is nobody's, delete it there and push again"
+    return BadMetadata(f"{path} is served there, and is not signed by this registry", hint=hint)
 
 
 def _stale(role: str, there: int, here: int) -> Rollback:

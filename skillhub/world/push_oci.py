@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from dxf import DXF
@@ -167,13 +167,11 @@ def open_target(address: str) -> Target:
         raise UsageError(f"expected oci://REGISTRY/REPOSITORY:TAG, found {quote(address)}")
     host, repository, tag = match[1], match[2], match[3] or "latest"
     plain = Hop.parse(f"http://{host}").loopback
-    client: Any = DXF(host, repository, _login(host), insecure=plain, timeout=_PATIENCE)
-    client.__enter__()
-    try:
-        return OciTarget(client, tag, f"oci://{host}/{repository}:{tag}")
-    except BaseException:
-        client.__exit__(None, None, None)
-        raise
+    with ExitStack() as stack:
+        client: Any = DXF(host, repository, _login(host), insecure=plain, timeout=_PATIENCE)
+        target = OciTarget(stack.enter_context(client), tag, f"oci://{host}/{repository}:{tag}")
+        stack.pop_all()
+    return target
 
 
 def _login(host: str) -> Callable[[Any, Any], None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from hashlib import md5
 from itertools import takewhile
 from typing import Any
@@ -38,7 +38,7 @@ class S3Target:
     """A ``Target`` whose every write is conditional: on nothing being there, or on what was there at the start.
 
     Args:
-        client: Of boto3, for S3.
+        client: Of boto3, for S3; closed with this.
         bucket: The bucket.
         prefix: What all keys begin with; empty, or ending with a slash.
 
@@ -176,7 +176,10 @@ def open_target(address: str) -> Target:
         client = boto3.session.Session().client("s3", config=_CONFIG)
     except (BotoCoreError, ValueError) as error:
         raise UsageError(f"the configuration of AWS is not one: {quote(str(error))}") from error
-    return S3Target(client, bucket, prefix + "/" if prefix else "")
+    with ExitStack() as stack:
+        target = S3Target(stack.enter_context(closing(client)), bucket, prefix + "/" if prefix else "")
+        stack.pop_all()
+    return target
 
 
 def _status(error: ClientError) -> int:

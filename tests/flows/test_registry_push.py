@@ -233,6 +233,18 @@ def test_forged_timestamp_at_the_target_is_named_and_left(hub, place, tmp_path):
     assert pushed(hub, place).written == (TIMESTAMP,)
 
 
+@pytest.mark.parametrize("forged", [b"evil", None])
+def test_forged_root_at_the_target_is_named_and_left(hub, place, tmp_path, forged):
+    (tmp_path / "thief").mkdir()
+    thief = Simulator(tmp_path / "thief", label="thief")
+    pushed(hub, place)
+    change(place / "metadata/2.root.json", forged or thief.root)
+    before = tree_of(place)
+    with pytest.raises(BadMetadata, match=r"2\.root\.json .* not signed by this registry"):
+        pushed(hub, place)
+    assert tree_of(place) == before
+
+
 @pytest.mark.parametrize("data", [b"", b"{}", b"\xff", b"<html>"])
 def test_timestamp_at_the_target_that_is_none(hub, place, data):
     pushed(hub, place)

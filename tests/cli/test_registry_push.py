@@ -1,0 +1,87 @@
+"""A registry is pushed, served by any web server, and installed from."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import threading
+
+import pytest
+
+from skillhub.model.digest import Digest
+
+
+@pytest.fixture
+def shell(offered, tmp_path):
+    return offered.copy(tmp_path / "twin")
+
+
+@pytest.fixture
+def place(shell):
+    return shell.folder / "public"
+
+
+def test_a_skill_is_installed_from_what_was_pushed_and_any_web_server_serves(shell, place):
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            """Keep silent."""
+
+    done = shell.run("registry", "push", shell.folder / "registry", place, "--json")
+    assert done.status == 0, done.err
+    assert (done.json["target"], done.json["unchanged"]) == (str(place), 0)
+    assert done.json["written"][-1] == "metadata/timestamp.json"
+    handler = functools.partial(Quiet, directory=str(place))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        root = Digest.of((place / "metadata/1.root.json").read_bytes())
+        assert shell.run("source", "add", "acme", url, "--fingerprint", root).status == 0
+        done = shell.run("install", "acme:greeting", "--yes", "--json")
+        checked = shell.run("registry", "check", url, "--json")
+        server.shutdown()
+        thread.join()
+    assert done.status == 0, done.err
+    assert done.json["skills"][0]["trust"] == "signed"
+    assert checked.json["ok"] is True
+
+
+def test_people_are_told_what_was_done(shell, place):
+    words = ("registry", "push", shell.folder / "registry", place)
+    told = shell.run(*words, "--dry-run")
+    assert "would write" in told.out
+    assert not place.exists()
+    assert "published" in shell.run(*words).out
+    assert "nothing to do" in shell.run(*words).out
+    (place / "metadata/timestamp.json").unlink()
+    done = shell.run(*words, "--verbose")
+    assert "metadata/timestamp.json" in done.err
+
+
+@pytest.mark.parametrize("scheme", ["s3://bucket", "oci://127.0.0.1:1/x:v1"])
+def test_extra_that_is_not_installed_is_named(shell, scheme):
+    absent = shell.folder / "absent"
+    absent.mkdir()
+    for name in ("boto3", "dxf"):
+        (absent / f"{name}.py").write_text(f"raise ModuleNotFoundError('no {name}', name='{name}')\n")
+    shell.environ["PYTHONPATH"] = f"{absent}:{shell.environ['PYTHONPATH']}"
+    done = shell.run("registry", "push", shell.folder / "registry", scheme, "--json")
+    assert (done.status, done.error["code"]) == (2, "usage")
+    assert f"skillhub[{scheme.partition(':')[0]}]" in done.error["hint"]
+
+
+@pytest.mark.parametrize(
+    ("target", "more", "status"),
+    [("ftp://host/x", [], 2), ("s3://bucket", ["--offline"], 3), ("oci://host/x:v1", ["--offline"], 3)],
+)
+def test_target_that_cannot_be(shell, target, more, status):
+    done = shell.run("registry", "push", shell.folder / "registry", target, *more, "--json")
+    assert done.status == status, done.err
+
+
+def test_site_is_not_pushed_among_the_keys(shell):
+    done = shell.run(
+        "registry", "push", shell.folder / "registry", shell.folder / "registry/public", "--json"
+    )
+    assert (done.status, done.error["code"]) == (2, "usage")
+    assert not (shell.folder / "registry/public").exists()
