@@ -4,6 +4,7 @@ import pytest
 
 from skillhub.errors import UnsafeTransfer, WrongBytes
 from skillhub.world.http import Http
+from skillhub.world.wire import Clock, Patience
 from tests.support.web import Web, answer, hang_up
 
 
@@ -48,3 +49,15 @@ def test_attack_site_behind_a_proxy_is_not_taken_for_a_neighbour(web, http, monk
     url = web.at("/secret", answer(b"secret"))
     with pytest.raises(UnsafeTransfer):
         http.get(url, cap=10, named_by=site)
+
+
+def test_no_time_left_is_no_time_to_wait():
+    with pytest.raises(TimeoutError):
+        Clock(Patience(grace=0.0)).left()
+    with pytest.raises(TimeoutError):
+        Clock(Patience(total=0.0)).left()
+    clock = Clock(Patience(grace=1.0, rate=10.0, total=5.0))
+    clock.count(20)
+    assert 2.0 < clock.left() <= 3.0
+    clock.count(1000)
+    assert 4.0 < clock.left() <= 5.0
