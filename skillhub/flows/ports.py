@@ -17,7 +17,7 @@ from skillhub.world.publishers import Publishers
 from skillhub.world.sources import Source, Sources
 from skillhub.world.store import Store
 
-if TYPE_CHECKING:  # releases are compared with a library that `sync` has no use for
+if TYPE_CHECKING:  # `sync` has no use for releases
     from skillhub.model.release import Index, Release
 
 

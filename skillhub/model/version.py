@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
-
-from semantic_version import SimpleSpec, Version
+from collections.abc import Callable
 
 from skillhub.errors import UsageError
 from skillhub.model.text import quote
 
-# SemVer 2.0.0 with ASCII digits and nothing after it, where the library's own expression is more lenient.
-_VERSION = re.compile(
-    r"(?:(?:0|[1-9][0-9]{0,15})\.){2}(?:0|[1-9][0-9]{0,15})(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
-)
 _LENGTH_MAX = 256
+_NUMBER = r"(?:0|[1-9][0-9]{0,15})"
+# Clause 9: no identifier is empty, and no numeric one begins with a zero.
+_IDENTIFIER = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+_LABELS = rf"(?:-({_IDENTIFIER}(?:\.{_IDENTIFIER})*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
+_VERSION = re.compile(rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER}){_LABELS}")
+_CLAUSE = re.compile(
+    rf"(<=?|>=?|==?|!=|~=?|\^)?(?:({_NUMBER})(?:\.({_NUMBER})(?:\.({_NUMBER}){_LABELS})?)?(?:\.\*)*|\*)"
+)
 _BLANKS = re.compile(r" *, *|(?<=[<>=~^!]) +")
-_PRE_RELEASE = re.compile(r"([0-9]+\.[0-9]+\.[0-9]+)-[0-9A-Za-z]")
+
+Triple = tuple[int, ...]
+Precedence = tuple[Triple, bool, tuple[tuple[bool, int, str], ...]]
 
 
 class Range:
@@ -32,37 +37,101 @@ class Range:
         try:
             if len(self.text) > _LENGTH_MAX:
                 raise ValueError("too long")
-            self._spec = SimpleSpec(_BLANKS.sub(lambda found: found[0].strip(" "), self.text))
+            spelled = _BLANKS.sub(lambda found: found[0].strip(" "), self.text)
+            self._clauses = [_Clause(each) for each in spelled.split(",")]
         except ValueError as error:
             raise UsageError(
                 f"expected a version or a range such as 1.2.0, ^1.2 or >=1.1,<2, found {quote(text)}"
             ) from error
-        self._pre_released = frozenset(_PRE_RELEASE.findall(self.text))
+        self._pre_released = {each.numbers for each in self._clauses if each.pre}
 
     def allows(self, version: str) -> bool:
         """Say whether this is a version, and within the range."""
         if not is_version(version):
             return False
-        parsed = Version(version)
-        if parsed.prerelease and version.partition("-")[0] not in self._pre_released:
+        key = precedence(version)
+        if not key[1] and key[0] not in self._pre_released:
             return False
-        return bool(self._spec.match(parsed))
+        build = version.partition("+")[2]
+        return all(clause.allows(key, build) for clause in self._clauses)
 
     def __str__(self) -> str:
         return self.text
 
 
+class _Clause:
+    """One sign and one version, of which numbers at the end may be missing or stars."""
+
+    def __init__(self, text: str) -> None:
+        found = _CLAUSE.fullmatch(text)
+        if found is None:
+            raise ValueError(f"no clause: {text}")
+        sign, *numbers, pre, build = found.groups(default="")
+        self.given = tuple(int(number) for number in numbers if number)
+        self.numbers = (*self.given, 0, 0, 0)[:3]
+        self.pre, self.build = pre, build
+        self.key = _key(self.numbers, pre)
+        self.sign = {"": "=", "==": "="}.get(sign, sign)
+        if (build and self.sign not in ("=", "!=")) or (not self.given and self.sign not in ("=", ">=")):
+            raise ValueError(f"{sign} goes with neither a build nor a star")
+
+    def allows(self, key: Precedence, build: str) -> bool:
+        return _ALLOWS[self.sign](self, key, build)
+
+    def next(self, place: int) -> Triple:
+        """Return the first version whose number at ``place`` is larger than here."""
+        return (*self.numbers[:place], self.numbers[place] + 1, 0, 0)[:3]
+
+    def is_below(self, key: Precedence) -> bool:
+        """Say whether ``key`` is lower; the pre-releases of a version are not lower than it, where it has none."""
+        return key < self.key if self.pre else key[0] < self.numbers
+
+    def is_same(self, key: Precedence, build: str) -> bool:
+        if len(self.given) < 3:
+            return not self.given or (self.key <= key and key[0] < self.next(len(self.given) - 1))
+        return key == self.key and self.build in ("", build)
+
+    def is_other(self, key: Precedence, build: str) -> bool:
+        if self.pre or self.build:
+            return not self.is_same(key, build)
+        return key[0][: len(self.given)] != self.given
+
+    def is_within(self, key: Precedence, place: int) -> bool:
+        return self.key <= key and key[0] < self.next(place)
+
+    def caret(self) -> int:
+        """Return the place of the first number that is not zero, else of the last that is given."""
+        return next((at for at, number in enumerate(self.given) if number), len(self.given) - 1)
+
+
+# By sign, whether a clause allows a version.
+_ALLOWS: dict[str, Callable[[_Clause, Precedence, str], bool]] = {
+    "=": _Clause.is_same,
+    "!=": _Clause.is_other,
+    "<": lambda clause, key, _: clause.is_below(key),
+    "<=": lambda clause, key, _: key <= clause.key or clause.is_same(key, ""),
+    ">": lambda clause, key, _: key > clause.key and not clause.is_same(key, ""),
+    ">=": lambda clause, key, _: key >= clause.key,
+    "^": lambda clause, key, _: clause.is_within(key, clause.caret()),
+    "~": lambda clause, key, _: clause.is_within(key, min(len(clause.given), 2) - 1),
+    "~=": lambda clause, key, _: clause.is_within(key, len(clause.given) // 3),
+}
+
+
 def is_version(text: str) -> bool:
     """Say whether ``text`` is a version by Semantic Versioning 2.0.0, of at most 256 characters."""
-    if len(text) > _LENGTH_MAX or not _VERSION.fullmatch(text):
-        return False
-    try:
-        Version(text)
-    except ValueError:
-        return False
-    return True
+    return len(text) <= _LENGTH_MAX and _VERSION.fullmatch(text) is not None
 
 
-def precedence(version: str) -> Version:
+def precedence(version: str) -> Precedence:
     """Return a key by which versions, for which ``is_version`` holds, sort (SemVer clause 11)."""
-    return Version(version)
+    core, _, pre = version.partition("+")[0].partition("-")
+    return _key(tuple(map(int, core.split("."))), pre)
+
+
+def _key(numbers: Triple, pre: str) -> Precedence:
+    # Numeric identifiers come before others; a version comes after its pre-releases.
+    identifiers = (
+        (False, int(each), "") if each.isdecimal() else (True, 0, each) for each in pre.split(".") if each
+    )
+    return numbers, not pre, tuple(identifiers)

@@ -1,8 +1,10 @@
 import contextlib
+import re
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from semantic_version import SimpleSpec, Version
 
 from skillhub.errors import SkillhubError, UsageError
 from skillhub.model.version import Range, is_version, precedence
@@ -75,3 +77,70 @@ def test_precedence_by_clause_11_of_semver():
     ascending += ["1.0.0-beta.11", "1.0.0-rc.1", "1.0.0", "2.0.0", "2.1.0", "2.1.1", "2.10.0"]
     assert sorted(reversed(ascending), key=precedence) == ascending
     assert all(map(is_version, ascending))
+
+
+numbers = st.sampled_from(["0", "1", "2", "10", "9007199254740993"])
+identifiers = st.sampled_from(["0", "1", "10", "rc", "alpha", "a-b", "1a", "-", "01", ""])
+labels = st.lists(identifiers, min_size=1, max_size=3).map(".".join)
+texts = st.builds(
+    lambda core, pre, build: ".".join(core) + pre + build,
+    st.lists(numbers, min_size=3, max_size=3),
+    st.just("") | labels.map("-{}".format),
+    st.just("") | labels.map("+{}".format),
+)
+versions = texts.filter(is_version)
+signs = st.sampled_from(["", "=", "==", "!=", "<", "<=", ">", ">=", "^", "~", "~="])
+partial = st.sampled_from(["*", "1", "1.*", "2", "2.*.*", "1.2", "1.2.*", "0.1", "10.0"])
+clauses = st.builds("{}{}".format, signs, versions | partial)
+
+
+@given(texts)
+def test_the_same_are_versions_to_another_implementation(text):
+    try:
+        Version(text)
+    except ValueError:
+        assert not is_version(text)
+    else:
+        assert is_version(text)
+
+
+@given(versions, versions)
+def test_precedence_is_that_of_another_implementation(one, other):
+    plain, other_plain = (Version(each.partition("+")[0]) for each in (one, other))
+    assert (precedence(one) < precedence(other)) == (plain < other_plain)
+
+
+@given(clauses, st.none() | clauses, versions)
+def test_a_range_allows_what_another_implementation_allows(clause, second, version):
+    spelled = clause if second is None else f"{clause},{second}"
+    # It takes ^1.0.0-rc.1 and ~1.2.0-rc.1 to end before 1.0.0 and 1.2.0; to cargo and npm they go on from there.
+    assume(not re.search(r"[\^~]=?(?:\d+\.\d+\.0|\d+\.0\.0)-", spelled))
+    try:
+        other = SimpleSpec(spelled)
+    except (ValueError, AssertionError):
+        with pytest.raises(UsageError):
+            Range(spelled)
+        return
+    if "-" in version.partition("+")[0]:
+        assert not Range(spelled).allows(version) or other.match(Version(version))
+    else:
+        assert Range(spelled).allows(version) == other.match(Version(version))
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [
+        ("^0", ["0.0.0", "0.9.9"], ["1.0.0"]),
+        ("^0.0", ["0.0.9"], ["0.1.0"]),
+        ("^0.0.3", ["0.0.3"], ["0.0.4", "0.0.2"]),
+        ("^1.0.0-rc.1", ["1.0.0-rc.2", "1.0.0", "1.9.0"], ["1.0.0-beta", "2.0.0"]),
+        ("~1.2.0-rc.1", ["1.2.0", "1.2.9"], ["1.3.0"]),
+        ("<1.2.0,>=1.2.0-rc.1", [], ["1.2.0-rc.1", "1.2.0"]),
+        ("=1.2.0+b", ["1.2.0+b"], ["1.2.0", "1.2.0+c"]),
+        ("<=1.2", ["1.2.9"], ["1.3.0"]),
+        (">1.2", ["1.3.0"], ["1.2.9"]),
+    ],
+)
+def test_corners_of_ranges_as_cargo_has_them(text, inside, outside):
+    wanted = Range(text)
+    assert [version for version in (*inside, *outside) if wanted.allows(version)] == inside
