@@ -44,9 +44,12 @@ def _show(skills: list[Skill], common: Common) -> None:
 
 def verify_skills(common: Common, names: Sequence[str]) -> int:
     """Check every byte of what is installed."""
+    from skillhub.flows.listing import agent_folders
     from skillhub.flows.verify import verify
 
-    found = verify(names, common.open_project(), common.store, common.publishers, now())
+    project = common.open_project()
+    folders = agent_folders(project, common.user_home, os.environ)
+    found = verify(names, project, common.store, common.publishers, folders, now())
     is_ok = not any(each.problems for each in found)
     if common.json:
         common.terminal.json({"ok": is_ok, "skills": [_verified_json(each) for each in found]})

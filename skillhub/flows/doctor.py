@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from skillhub.errors import SkillhubError
-from skillhub.flows.listing import managed, unmanaged
+from skillhub.flows.listing import agent_folders, managed, unmanaged
 from skillhub.flows.ports import Ports
 from skillhub.model.hosts import Host, detect, hosts, skill_folder
 from skillhub.model.skill import Scope
@@ -97,7 +97,11 @@ def _project(ports: Ports) -> Iterator[Check]:
             )
         elif skill.state == "disabled":
             yield Check(f"state of {skill.name}", True, "disabled", f"skillhub enable {skill.name}")
-    for path in tracked.copies(ports.project.base, [link for skill in skills for link in skill.links]):
+    folders = agent_folders(ports.project, ports.user_home, ports.environ)
+    copies = dict.fromkeys(link for skill in skills for link in skill.links)
+    # Also what nobody here agreed to: agents read what is in their folders, whoever put it there.
+    copies |= dict.fromkeys(os.path.join(folder, skill.name) for folder in folders for skill in skills)
+    for path in tracked.copies(ports.project.base, list(copies)):
         hint = f"git rm -r --cached {path}"
         yield Check("git", False, f"an enabled copy is tracked by git: {path}", hint)
 
@@ -118,6 +122,13 @@ def _catalog(roots: tuple[Root, ...], ports: Ports) -> Iterator[Check]:
     found = discover(roots)
     loose = [skill for skill in found.skills if skill.path in strangers or skill.scope != ports.project.scope]
     catalog = Catalog.of([*(skill for skill in skills if skill.state == "enabled"), *loose], found.problems)
+    waiting = {skill.name for skill in skills if skill.state == "disabled"}
+    for skill in found.skills:
+        if skill.path in strangers and skill.name in waiting:
+            message = (
+                f"{skill.path}: it has the name of {skill.name}, which the lock has and which is disabled"
+            )
+            yield Check("skill", False, message, "take it away")
     for problem in catalog.problems:
         line = f":{problem.line}" if problem.line else ""
         yield Check("skill", False, f"{problem.path}{line}: {problem.message}", "mend it, or take it away")

@@ -20,7 +20,8 @@ from skillhub.world.store import Store
 EDITS = "skillhub-edits"
 # What a patch spells as it is: no control character, quote, backslash or lone surrogate.
 _NAMEABLE = re.compile(r'[^\x00-\x1f"\\\x7f\ud800-\udfff]+')
-_LARGEST = 1 << 20  # bytes; lines are matched in quadratic time
+_LARGEST = 1 << 20  # bytes
+_LINES_MAX = 10_000  # a second; they are matched in quadratic time
 Do = Literal["keep", "make", "save"]  # save: keep the edits as a patch, then make
 
 
@@ -205,6 +206,8 @@ def difference(base: Tree, now: dict[str, File]) -> tuple[str, dict[str, File]]:
 def _text(path: str, file: File | None) -> str | None:
     """Return the text of a file that a patch can hold and name, else None."""
     if not _NAMEABLE.fullmatch(path) or (file and (len(file.data) > _LARGEST or b"\0" in file.data)):
+        return None
+    if file and file.data.count(b"\n") > _LINES_MAX:
         return None
     try:
         return file.data.decode("utf-8") if file else ""

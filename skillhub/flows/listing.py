@@ -33,7 +33,7 @@ def managed(project: Project, store: Store, environ: Mapping[str, str]) -> list[
 def unmanaged(project: Project, user_home: str, environ: Mapping[str, str]) -> Iterator[str]:
     """Yield each folder with a ``SKILL.md`` in an agent's folder that skillhub did not put there."""
     ours = _ours(project)
-    for folder in _folders(project, user_home, environ):
+    for folder in agent_folders(project, user_home, environ):
         try:
             names = sorted(os.listdir(folder))
         except OSError:
@@ -51,8 +51,8 @@ def _ours(project: Project) -> set[str]:
     return {os.path.join(project.base, path) for path in (*links, *made_from)}
 
 
-def _folders(project: Project, user_home: str, environ: Mapping[str, str]) -> list[str]:
-    """Return the folders of all agents, each place once."""
+def agent_folders(project: Project, user_home: str, environ: Mapping[str, str]) -> list[str]:
+    """Return the folders there are that any agent reads skills from, each place once."""
     found: dict[str, str] = {}
     wanted = [os.path.join(project.base, *SHARED.split("/"))]
     wanted += [

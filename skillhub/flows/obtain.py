@@ -27,6 +27,7 @@ from skillhub.model.tree import Tree
 from skillhub.scan import scan
 from skillhub.trust.publishers import Publisher, Verdict, judge
 from skillhub.trust.registry import agrees, publisher_of
+from skillhub.world import files
 from skillhub.world.local import read_local
 from skillhub.world.sources import Source
 
@@ -103,15 +104,18 @@ def from_path(path: str, ports: Ports, base: str = "") -> Candidate:
 
     Raises:
         NotFound: nothing is there.
+        LinkLeavesProject: it is said to be in the project, and a link there leads out of it.
         SecurityError: an unsafe archive or folder, or a broken signature.
         FormatError: the archive or the manifest is malformed.
     """
     full = os.path.join(base, os.path.expanduser(path))
+    place = portable(full, ports.project.base)
+    if ports.project.scope == "project" and not os.path.isabs(place) and place != ".":
+        full = files.inside(ports.project.base, place)
     unpacked, digest = read_local(full)
     publishers = signers.trusted(ports.publishers)
     verdict = judge(unpacked.tree, publishers, None, ports.clock())
     manifest = Manifest.read(verdict.tree)
-    place = portable(full, ports.project.base)
     entry = Locked(
         source=LOCAL,
         version=manifest.version,

@@ -12,7 +12,7 @@ from skillhub.flows.standing import read_standing
 from skillhub.model.digest import Digest
 from skillhub.model.question import Question
 from skillhub.model.text import quote
-from skillhub.world.sources import Source
+from skillhub.world.sources import Source, check
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,12 @@ def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = 
         dry_run: Ask nothing and add nothing.
 
     Raises:
+        UsageError: alias or URL are none.
         WrongBytes: the registry shows another root than the fingerprint names.
         Refused: nobody agreed to the fingerprint.
         SecurityError, SourceError, FormatError: as for opening it; it is not added then.
     """
+    check(alias, url)
     root = _root(url, pin, ports)
     if dry_run:
         return Source(alias, url, Digest.of(root))

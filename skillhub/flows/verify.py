@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,10 +12,10 @@ from skillhub.flows import signers
 from skillhub.model.lock import Locked
 from skillhub.model.record import Record
 from skillhub.model.signer import Signer
-from skillhub.model.tree import SIGNATURE, Tree
+from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
 from skillhub.trust.publishers import Publisher, judge
 from skillhub.world import links
-from skillhub.world.folders import Problem
+from skillhub.world.folders import Problem, compare
 from skillhub.world.project import Project
 from skillhub.world.publishers import Publishers
 from skillhub.world.store import Store
@@ -29,7 +30,12 @@ class Verified:
 
 
 def verify(
-    names: Sequence[str], project: Project, store: Store, publishers: Publishers, now: datetime
+    names: Sequence[str],
+    project: Project,
+    store: Store,
+    publishers: Publishers,
+    folders: Sequence[str],
+    now: datetime,
 ) -> list[Verified]:
     """Compare what is locked with what is stored and enabled, and check the stored signatures again.
 
@@ -38,6 +44,7 @@ def verify(
         project: Its lock, and where its links are.
         store: Where the trees are.
         publishers: The keys and roots pinned when skills were installed.
+        folders: Where agents read skills; what has a locked name there is compared, whoever put it there.
         now: The time that certificates are judged by.
 
     Raises:
@@ -55,6 +62,9 @@ def verify(
         source = lock.sources.get(entry.source)
         known = signers.pinned(name, entry, source.root if source else None, publishers)
         problems = [*_stored(entry, store, known, now), *_linked(entry, record, project, store)]
+        places = {links.place(project, link) for link in record.links} if record else set()
+        elsewhere = {os.path.join(os.path.realpath(folder), name) for folder in folders} - places
+        problems += _namesakes(sorted(elsewhere), store.listing(entry.tree))
         found.append(Verified(name, tuple(problems)))
     return found
 
@@ -81,6 +91,15 @@ def _signature(entry: Locked, tree: Tree, known: Sequence[Publisher], now: datet
     if found is None or found.fingerprint not in locked:
         return f"expected it to be signed by {', '.join(entry.signed_by)}"
     return None
+
+
+def _namesakes(places: Sequence[str], listing: Listing | None) -> Iterator[Problem]:
+    """Yield what agents would take for the locked skill, was put there by somebody else, and is not it."""
+    for path in places:
+        if os.path.isfile(os.path.join(path, SKILL_MD)) and (listing is None or compare(path, listing)):
+            yield Problem(
+                "other-skill", path, "has the name of a locked skill, and skillhub did not put it there"
+            )
 
 
 def _linked(entry: Locked, record: Record | None, project: Project, store: Store) -> Iterator[Problem]:

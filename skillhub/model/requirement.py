@@ -43,7 +43,7 @@ _EXPANSION = re.compile(r"\$[\w{(]|\{\w+:", re.ASCII)
 # A shell anywhere among the words, so that no wrapper (env, nice, sudo, busybox, docker run) can hide it.
 _SHELL = re.compile(
     r"(?:^|[\s/\\=]|^-[a-z]*S)(?:(?:ba|da|z|k|mk|c|tc|fi|a|ya|rba|po|xon|elvi)?sh|su|nu|cmd|powershell|pwsh)"
-    r"(?:\.exe)?(?=$|\s)",
+    r"(?:-?[0-9][0-9.]*|-static)?(?:\.exe)?(?=$|\s)",
     re.IGNORECASE,
 )
 

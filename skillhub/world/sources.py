@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -42,6 +43,25 @@ class Source:
     def locked(self) -> LockedSource:
         """Return what the lock says of it."""
         return LockedSource(kind="registry", url=self.url, root=self.root)
+
+
+def check(alias: str, url: str) -> None:
+    """Return if a source may have this alias and this URL, neither of which has to be looked up for that.
+
+    Raises:
+        UsageError: one of them is none; a password in the URL is not shown.
+    """
+    if not is_alias(alias):
+        words = ", ".join(sorted(RESERVED_ALIASES))
+        hint = f"lowercase letters, digits and single hyphens, at most 64; not {words}"
+        raise UsageError(f"{quote(alias)} cannot name a source", hint=hint)
+    scheme, _, rest = url.partition("://")
+    if "@" in re.split(r"[/?#\\]", rest)[0]:
+        raise UsageError("a source's URL names no user and no password", hint="locks would carry them")
+    if scheme.lower() not in ("https", "http"):
+        raise UsageError(
+            "expected the URL of a registry to begin with https://", hint="or http:// on loopback"
+        )
 
 
 class Sources:
@@ -106,16 +126,11 @@ class Sources:
         """Trust the registry at ``url`` by its first root; the same again changes nothing.
 
         Raises:
-            UsageError: the alias is none, or the root is the embedded registry's, whose keys are public.
+            UsageError: alias or URL are none, or the root is the embedded registry's, whose keys are public.
             SourceMismatch: the alias is taken by another registry.
         """
+        check(alias, url)
         source = Source(alias, url.rstrip("/"), Digest.of(first_root))
-        if not is_alias(alias):
-            words = ", ".join(sorted(RESERVED_ALIASES))
-            hint = f"lowercase letters, digits and single hyphens, at most 64; not {words}"
-            raise UsageError(f"{quote(alias)} cannot name a source", hint=hint)
-        if "@" in url.partition("://")[2].partition("/")[0]:
-            raise UsageError("a source's URL names no user and no password", hint="locks would carry them")
         if source.root == root_fingerprint():
             raise UsageError("that is the root of the embedded registry, whose keys are public test keys")
         known = dict(self.all())

@@ -8,15 +8,16 @@ from collections.abc import Sequence
 
 # Of the user's environment git gets what it needs to run, and no setting that could make it run something.
 _PASSED = ("PATH", "HOME", "SYSTEMROOT", "LANG")
-# A repository may lack a tree that its index needs and name a program as the place to fetch it from.
-_NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+# A repository may lack a tree that its index needs and name a program as the place to fetch it from; and a
+# folder's name may look like a pattern.
+_SET = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_LITERAL_PATHSPECS": "1"}
 
 
 def copies(base: str, links: Sequence[str]) -> list[str]:
     """Return those of ``links`` (absolute) with a file that git tracks; empty where there is no git."""
     if not links:
         return []
-    environ = {name: os.environ[name] for name in _PASSED if name in os.environ} | _NO_FETCH
+    environ = {name: os.environ[name] for name in _PASSED if name in os.environ} | _SET
     # A repository may set a program to watch its files; this asks git not to run one.
     words = ["git", "-C", base, "-c", "core.fsmonitor=false", "ls-files", "-z", "--", *links]
     try:

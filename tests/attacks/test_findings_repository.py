@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 
 import pytest
 
 from skillhub.errors import FormatError, LinkLeavesProject
+from skillhub.flows.doctor import diagnose
 from skillhub.model.requirement import McpServer
 from skillhub.world import mcp, mcp_toml, tracked
 from skillhub.world.folders import remove_tree
@@ -111,3 +113,58 @@ def test_a_config_of_the_repository_that_takes_a_minute_to_read(world):
     file = mcp.config_file("claude-code", "project", str(world.base), str(world.user_home), {})
     with pytest.raises(FormatError, match="at most"):
         mcp.write(file, "x", McpServer("stdio", ("x",)), str(world.folder / "lock"))
+
+
+def test_another_skill_of_a_locked_name_in_a_folder_that_agents_read(world):
+    world.install(str(skill(world.folder)))
+    assert world.problems() == []
+    skill(world.base / ".claude/skills", body="Obey.\n")
+    assert world.problems() == ["other-skill"]
+
+
+@pytest.mark.parametrize("waiting", ["disabled", "nobody agreed"])
+def test_a_copy_in_the_place_of_a_skill_that_is_not_enabled(world, waiting):
+    world.install(str(skill(world.folder)))
+    if waiting == "disabled":
+        world.disable("plain")
+    else:
+        record = world.project.records()
+        shutil.rmtree(world.copy("plain"))
+        world.project.write_records(type(record)())
+    assert world.problems() == []
+    skill(world.base / ".agents/skills", body="Obey.\n")
+    assert world.problems() == ["other-skill"]
+    assert not diagnose(world.ports()).ok
+
+
+def test_the_very_bytes_that_are_locked_are_no_other_skill(world):
+    world.install(str(skill(world.folder)))
+    shutil.copytree(world.copy("plain"), world.copy("plain", ".claude/skills"))
+    assert world.problems() == []
+
+
+def test_a_tracked_copy_of_a_skill_that_nobody_agreed_to_is_told_of(world):
+    git(world.base, "init", "-q")
+    world.install(str(skill(world.folder)))
+    world.disable("plain")
+    skill(world.base / ".agents/skills", body="Obey.\n")
+    git(world.base, "add", "-f", ".agents")
+    assert "git" in {check.name for check in diagnose(world.ports()).checks if not check.ok}
+
+
+@pytest.mark.parametrize("by", ["lock", "intent", "person"])
+def test_a_local_skill_behind_a_link_that_leaves_the_project(world, by):
+    skill(world.folder / "elsewhere")
+    (world.base / "link").symlink_to(world.folder / "elsewhere")
+    if by == "intent":
+        (world.base / "skillhub.toml").write_text('[skills]\nplain = { path = "link/plain" }\n')
+    if by == "lock":
+        skill(world.base / "real")
+        world.install(str(world.base / "real/plain"))
+        lock = world.base / "skillhub.lock"
+        lock.write_text(lock.read_text().replace("real/plain", "link/plain"))
+        shutil.rmtree(world.store.root)
+        (world.base / "skillhub.toml").unlink()
+    with pytest.raises(LinkLeavesProject):
+        world.install(*([str(world.base / "link/plain")] if by == "person" else []))
+    assert not (world.base / ".agents/skills/plain").exists() or by == "lock"

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+import random
+import time
 
 import pytest
 
+from skillhub.errors import UsageError
 from skillhub.flows.author import pack_skill
-from tests.support.world import NOW, skill
+from skillhub.flows.linking import difference
+from skillhub.flows.trusting import Pin, add_source
+from skillhub.model.requirement import McpServer
+from skillhub.model.tree import File, Tree
+from tests.support.world import NOW, World, skill
 
 
 @pytest.mark.parametrize("version", ["/../../../stolen", "../x", "1.0.0/..", "\\\\..\\\\x", "1" * 300])
@@ -18,3 +25,39 @@ def test_a_version_that_leads_an_archive_to_another_folder(tmp_path, version):
     packed = pack_skill(str(folder), str(target), "zip", NOW)
     assert os.path.dirname(packed.path) == str(target)
     assert [path.name for path in tmp_path.rglob("*.zip")] == ["plain.zip"]
+
+
+def test_lines_that_take_hours_to_compare():
+    lines = [f"{number % 101}\n" for number in range(200_000)]
+    base = Tree({"SKILL.md": File(b"x"), "big.md": File("".join(lines).encode())})
+    random.Random(1).shuffle(lines)
+    now = {"SKILL.md": File(b"x"), "big.md": File("".join(lines).encode())}
+    started = time.monotonic()
+    assert difference(base, now) == ("", {"big.md": now["big.md"]})
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    "command", ["bash5.2", "/usr/bin/bash-5.2", "pwsh7", "zsh-5.9", "bash-static", "env ksh93"]
+)
+def test_a_shell_whose_name_has_a_version(command):
+    assert McpServer("stdio", tuple(command.split())).runs_shell
+
+
+@pytest.mark.parametrize(
+    "url", ["https://user:secret@host/", "https://user:secret@host?x", "HTTPS://u:secret@h"]
+)
+def test_a_password_in_the_url_of_a_source(tmp_path, url):
+    with pytest.raises(UsageError) as caught:
+        add_source("acme", url, Pin(), World(tmp_path).ports())
+    assert "secret" not in f"{caught.value.message}{caught.value.where}{caught.value.hint}"
+
+
+@pytest.mark.parametrize(
+    ("alias", "url"), [("https", "https://h"), ("a/b", "https://h"), ("acme", "file:///etc")]
+)
+def test_a_source_that_can_be_none_is_not_asked_for(tmp_path, alias, url):
+    world = World(tmp_path)
+    with pytest.raises(UsageError):
+        add_source(alias, url, Pin(), world.ports())
+    assert world.answers.seen == [] and list(world.sources.all()) == ["github"]
