@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from skillhub.errors import SourceError, WrongBytes
+from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
 from skillhub.flows.ports import Ports
 from skillhub.flows.questions import propose_source
 from skillhub.flows.standing import Standing
 from skillhub.model.digest import Digest
 from skillhub.model.lock import LockedSource
 from skillhub.model.question import Asked, Question
+from skillhub.world.hop import Hop
 
 
 def proposals(standing: Standing, ports: Ports) -> dict[str, LockedSource]:
@@ -34,12 +35,19 @@ def adopt(proposed: dict[str, LockedSource], asked: Iterable[Asked], ports: Port
     Raises:
         SourceError: the registry cannot be reached, or the proposal names no root.
         WrongBytes: it answers with another root.
+        UnsafeTransfer: its URL is none, or is not https; only a person may choose that.
     """
     agreed = {
-        question.skill for question, answer in asked if question.kind == "source" and answer.said == "yes"
+        question.skill
+        for question, answer in asked
+        if question.kind in ("source", "root") and answer.said == "yes"
     }
     for alias in agreed & proposed.keys():
         source = proposed[alias]
+        hop = Hop.parse(source.url)
+        if hop.scheme != "https" and not hop.loopback:
+            hint = f"if that is meant: skillhub source add {alias} URL"
+            raise UnsafeTransfer("a repository may propose https alone", where=source.url, hint=hint)
         if source.root is None:
             hint = f"skillhub source add {alias} {source.url} shows the fingerprint and asks"
             raise SourceError(f"the proposal of {alias} names no root", where=source.url, hint=hint)

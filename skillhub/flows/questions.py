@@ -91,7 +91,7 @@ def _findings(candidate: Candidate) -> list[Question]:
 def propose_source(alias: str, source: LockedSource) -> Question:
     """Return the question about a source that a repository brings and this user does not have."""
     return Question(
-        "source",
+        "source" if source.root else "root",  # the latter is more than `--yes` may agree to
         alias,
         f"This project uses the source {alias}, which you do not have; trust it?",
         (f"url {source.url}", f"root {source.root}"),

@@ -9,12 +9,13 @@ import time
 
 import pytest
 
-from skillhub.errors import FormatError, LinkLeavesProject
+from skillhub.errors import FormatError, LinkLeavesProject, Refused, UnsafeTransfer
 from skillhub.flows.doctor import diagnose
+from skillhub.model.question import NOT_BY_YES
 from skillhub.model.requirement import McpServer
 from skillhub.world import mcp, mcp_toml, tracked
 from skillhub.world.folders import remove_tree
-from tests.support.world import World, skill
+from tests.support.world import Answers, World, skill
 
 
 @pytest.fixture
@@ -168,3 +169,21 @@ def test_a_local_skill_behind_a_link_that_leaves_the_project(world, by):
     with pytest.raises(LinkLeavesProject):
         world.install(*([str(world.base / "link/plain")] if by == "person" else []))
     assert not (world.base / ".agents/skills/plain").exists() or by == "lock"
+
+
+def test_a_proposed_source_that_is_a_metadata_service(world):
+    """Nobody typed this URL: a request to it would be made by whoever answers yes to all."""
+    proposal = f'[sources.evil]\nurl = "http://169.254.169.254/"\nroot = "sha256:{"0" * 64}"\n'
+    (world.base / "skillhub.toml").write_text(f'{proposal}[skills]\nplain = {{ source = "evil" }}\n')
+    with pytest.raises(UnsafeTransfer):
+        world.install(answers=Answers("yes"))
+    assert list(world.sources.all()) == ["github"]
+
+
+def test_a_proposed_source_without_a_root_is_not_for_yes_to_take(world):
+    proposal = '[sources.evil]\nurl = "https://evil.invalid/"\n'
+    (world.base / "skillhub.toml").write_text(f'{proposal}[skills]\nplain = {{ source = "evil" }}\n')
+    answers = Answers()
+    with pytest.raises(Refused):
+        world.install(answers=answers)
+    assert [question.kind in NOT_BY_YES for question in answers.seen] == [True]
