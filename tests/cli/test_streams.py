@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -12,10 +13,9 @@ import pytest
 
 
 def bash(shell, line, **environ):
-    """Run a line of bash in which ``$S`` is the program."""
-    words = " ".join(shell.words())
+    """Run a line of bash in which ``S`` is the program."""
     return subprocess.run(
-        ["bash", "-c", f"set -o pipefail; S='{words}'; {line}"],
+        ["bash", "-c", f'set -o pipefail; S() {{ {shlex.join(shell.words())} "$@"; }}; {line}'],
         cwd=shell.project,
         env=shell.having(environ),
         capture_output=True,
@@ -30,7 +30,7 @@ def bash(shell, line, **environ):
     "words", ["list", "list --json", "--help", "install --help", "doctor", "show release-notes"]
 )
 def test_a_full_disk_under_the_output_is_told(installed, words):
-    done = bash(installed, f"$S {words} >/dev/full")
+    done = bash(installed, f"S {words} >/dev/full")
     assert done.returncode == 7
     assert "cannot write the output: No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
@@ -40,20 +40,20 @@ def test_a_full_disk_under_the_output_is_told(installed, words):
 def test_a_full_disk_under_much_output_is_told(shell):
     for number in range(60):
         shell.skill(f"project/.agents/skills/skill-{number}")
-    done = bash(shell, "$S list --json >/dev/full")
+    done = bash(shell, "S list --json >/dev/full")
     assert done.returncode == 7
     assert "cannot write the output" in done.stderr
 
 
 @pytest.mark.parametrize("words", ["list --json", "--help", "show release-notes --json"])
 def test_a_reader_that_has_seen_enough_is_no_error(installed, words):
-    done = bash(installed, f"$S {words} | head -1")
+    done = bash(installed, f"S {words} | head -1")
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr == ""
 
 
 def test_a_reader_that_is_gone_is_no_error(installed):
-    done = bash(installed, "(sleep 0.01; exec $S show release-notes --json) | true; exit ${PIPESTATUS[0]}")
+    done = bash(installed, "(sleep 0.01; S show release-notes --json) | true; exit ${PIPESTATUS[0]}")
     assert (done.returncode, done.stderr) == (141, "")
 
 
@@ -70,13 +70,13 @@ CLOSED = [
 
 @pytest.mark.parametrize(("words", "closed", "status"), CLOSED)
 def test_closed_streams_change_nothing(installed, words, closed, status):
-    done = bash(installed, f"$S {words} {closed}")
+    done = bash(installed, f"S {words} {closed}")
     assert done.returncode == status
     assert "Traceback" not in done.stderr + done.stdout
 
 
 def test_a_file_never_takes_the_place_of_a_closed_stream(shell):
-    done = bash(shell, "$S install github:release-notes --yes <&- >&- 2>&-")
+    done = bash(shell, "S install github:release-notes --yes <&- >&- 2>&-")
     assert done.returncode == 0
     assert shell.run("verify").status == 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -57,7 +58,7 @@ def test_finds_the_one_polluter(runner: Path, release: str) -> None:
     done = find(runner, "t5", tests=[*numbered(9), VICTIM, "t10"], release=release)
     assert done.returncode == 0, done.stderr
     assert "test_v fails because of" in done.stdout and " t5" in done.stdout
-    reproduce = done.stdout.splitlines()[-1].split()
+    reproduce = shlex.split(done.stdout.splitlines()[-1])
     assert reproduce[-2:] == ["t5", VICTIM]
     assert subprocess.run(reproduce, capture_output=True).returncode == 1
     assert "10 tests, failed" in done.stderr  # what runs after the victim cannot be to blame
