@@ -55,7 +55,9 @@ def commit(changes: Sequence[Change], wishes: Wishes, before: Standing, ports: P
         now = read_standing(ports)
         _unchanged_meanwhile(changes, before, now)
         lock = _lock(changes, wishes, now, ports)
-        lock.dump()  # what cannot be written is refused before anything is
+        text = (
+            lock.dump() if lock != now.lock else None
+        )  # what cannot be written is refused before anything is
         links.sweep(ports.project, [link for change in changes for link in change.record.links])
         for done, change in enumerate(changes):
             ports.report("storing", done, len(changes))
@@ -66,7 +68,7 @@ def commit(changes: Sequence[Change], wishes: Wishes, before: Standing, ports: P
             if change.passage is not None:
                 change.passage.write(ports.project.config_lock)
                 changed |= bool(change.passage.writes)
-        changed |= _write_documents(lock, changes, wishes, now, ports)
+        changed |= _write_documents(text, changes, wishes, ports)
         records = _records(changes, wishes, now)
         write_records(_leaving(records, now.records), ports)
         linker = Linker(ports.project, ports.store)
@@ -78,7 +80,8 @@ def commit(changes: Sequence[Change], wishes: Wishes, before: Standing, ports: P
 
 
 def _store(candidate: Candidate, ports: Ports) -> None:
-    ports.store.put(candidate.tree)
+    if not candidate.stored:
+        ports.store.put(candidate.tree)
     if candidate.signer is not None and candidate.pem is not None:
         proven = signers.proven(candidate.name, candidate.entry, root_of(candidate.entry, ports))
         ports.publishers.pin(proven, candidate.pem)
@@ -109,10 +112,8 @@ def _lock(changes: Sequence[Change], wishes: Wishes, now: Standing, ports: Ports
     )
 
 
-def _write_documents(
-    lock: Lock, changes: Sequence[Change], wishes: Wishes, now: Standing, ports: Ports
-) -> bool:
-    """Write intent and lock, in this order: an intent without its lock is finished by ``install``."""
+def _write_documents(lock: bytes | None, changes: Sequence[Change], wishes: Wishes, ports: Ports) -> bool:
+    """Write intent and, if it is another, the lock, in this order: an intent alone is finished by ``install``."""
     if wishes.frozen:
         return False
     added = {change.name: change.candidate.wanted for change in changes if change.candidate.wanted}
@@ -120,9 +121,9 @@ def _write_documents(
     edited = edit(text, added, ())
     if edited != text:
         ports.project.write_intent(edited)
-    if lock != now.lock:
+    if lock is not None:
         ports.project.write_lock(lock)
-    return lock != now.lock or edited != text
+    return lock is not None or edited != text
 
 
 def _records(changes: Sequence[Change], wishes: Wishes, now: Standing) -> Records:

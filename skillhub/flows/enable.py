@@ -8,7 +8,7 @@ from typing import Any
 
 from skillhub.errors import NotFound
 from skillhub.flows.commit import forget, write_records
-from skillhub.flows.install import carry_out, plan, questions
+from skillhub.flows.install import Aim, carry_out, plan, questions
 from skillhub.flows.linking import Linker, Linking
 from skillhub.flows.needs import given
 from skillhub.flows.obtain import from_lock
@@ -16,7 +16,7 @@ from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.view import view
-from skillhub.flows.wishes import Wishes, chosen_agents
+from skillhub.flows.wishes import Wishes
 from skillhub.model.digest import Digest
 from skillhub.model.question import Asked
 from skillhub.model.record import Record, Records
@@ -37,9 +37,9 @@ def enable(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
     """
     standing = _willing(_known(names, read_standing(ports)), names)
     candidates = [from_lock(name, standing.lock.skills[name], ports) for name in names]
-    agents = chosen_agents(wishes, standing.records, standing.intent, ports)
+    aim = Aim.of(wishes, standing, ports)
     is_met = given(ports.environ, standing.lock.skills)
-    plans = [plan(each, wishes, is_met, agents, standing, ports) for each in candidates]
+    plans = [plan(each, wishes, is_met, aim, standing, ports) for each in candidates]
     asked = ask([question for each in plans for question in questions(each)], ports)
     return carry_out(plans, wishes, asked, standing, ports)
 
@@ -94,7 +94,7 @@ def remove(names: Sequence[str], ports: Ports) -> Outcome:
         lock, records = forget(names, now)
         text = ports.project.intent_bytes()
         ports.project.write_intent(edit(text, {}, names))
-        ports.project.write_lock(lock)
+        ports.project.write_lock(lock.dump())
         _take_away(cleared, standing, ports)
         gone = [now.records.skills[name] for name in names if name in now.records.skills]
         write_records(take_back_servers(gone, records, ports), ports)

@@ -84,7 +84,7 @@ def _of_project(wishes: Wishes, standing: Standing, ports: Ports) -> list[_Pick]
                 raise _disagree(name, ports)
             picks.append(_of_intent(name, wanted, ports))
         else:
-            picks.append(_of_lock(name, entry, ports))
+            picks.append(_of_lock(name, entry, standing, ports))
     for name, wanted in standing.intent.skills.items():
         if name not in standing.lock.skills:
             if wishes.frozen:
@@ -141,13 +141,14 @@ def _of_path(path: str) -> _Pick:
     return _Pick(obtain)
 
 
-def _of_lock(name: str, entry: Locked, ports: Ports) -> _Pick:
+def _of_lock(name: str, entry: Locked, standing: Standing, ports: Ports) -> _Pick:
     offer = None
     if entry.path is None and not ports.store.has(entry.tree):
         source = ports.sources.get(entry.source)
         releases = ports.open(source).release_index([name]).releases(name)
         offer = next(((source, each) for each in releases if each.digest == entry.digest), None)
-    return _Pick(lambda ports: from_lock(name, entry, ports), offer)
+    agreed = standing.agreed(name) is not None
+    return _Pick(lambda ports: from_lock(name, entry, ports, agreed=agreed), offer)
 
 
 def _of_ref(ref: Ref, standing: Standing, ports: Ports) -> _Pick:
@@ -156,7 +157,7 @@ def _of_ref(ref: Ref, standing: Standing, ports: Ports) -> _Pick:
     entry = standing.lock.skills.get(ref.name)
     if entry is not None and ref.source in (None, entry.source) and _within(entry, ref):
         # What a source says now never changes a locked entry; only `update` does.
-        return _of_lock(ref.name, entry, ports)
+        return _of_lock(ref.name, entry, standing, ports)
     if entry is not None and ref.source not in (None, entry.source):
         raise _elsewhere(ref.name, entry, f"{ref.source}:{ref.name}", standing)
     return _newest(ref, ports)

@@ -28,6 +28,27 @@ from skillhub.world.links import link_folders
 
 
 @dataclass(frozen=True, slots=True)
+class Aim:
+    """Where a command enables skills: for these agents, in these folders of theirs."""
+
+    agents: tuple[Host, ...]
+    folders: tuple[str, ...]
+    linker: Linker
+
+    @classmethod
+    def of(cls, wishes: Wishes, standing: Standing, ports: Ports) -> Aim:
+        """Work it out, once for all skills.
+
+        Raises:
+            UsageError: an id that is no agent's.
+            LinkLeavesProject: a folder of the project is a link to somewhere outside of it.
+        """
+        agents = chosen_agents(wishes, standing.records, standing.intent, ports)
+        folders = link_folders(ports.project, agents, ports.user_home, ports.environ)
+        return cls(agents, folders, Linker(ports.project, ports.store))
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal:
     """One candidate, and all that enabling it would mean.
 
@@ -68,9 +89,9 @@ def install(refs: Sequence[Ref], wishes: Wishes, ports: Ports) -> Outcome:
     asked = ask(proposals.questions(proposed), ports)
     proposals.adopt(proposed, asked, ports)
     candidates = gather(refs, wishes, standing, ports)
-    agents = chosen_agents(wishes, standing.records, standing.intent, ports)
+    aim = Aim.of(wishes, standing, ports)
     is_met = given(ports.environ, {*standing.lock.skills, *(each.name for each in candidates)})
-    plans = [plan(each, wishes, is_met, agents, standing, ports) for each in candidates]
+    plans = [plan(each, wishes, is_met, aim, standing, ports) for each in candidates]
     raised = [question for each in plans for question in questions(each)]
     asked += [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
     return carry_out(plans, wishes, asked, standing, ports)
@@ -80,27 +101,25 @@ def plan(
     candidate: Candidate,
     wishes: Wishes,
     is_met: Given,
-    agents: tuple[Host, ...],
+    aim: Aim,
     standing: Standing,
     ports: Ports,
 ) -> Proposal:
     """Work out what enabling the candidate would mean: its needs, and the places in agents' folders."""
     record = standing.records.skills.get(candidate.name)
-    linker = Linker(ports.project, ports.store)
     is_enabled = record is not None and record.enabled and record.tree == candidate.tree.digest
     held = "user" if record is not None and record.held == "user" else "asked"
     if held == "user" or not (wishes.enable or is_enabled):
-        cleared = linker.plan_removal(candidate.name, record) if record else None
+        cleared = aim.linker.plan_removal(candidate.name, record) if record else None
         return Proposal(candidate, record, None, cleared, held)
     gate = None
     if not is_enabled:
-        gate = approach(candidate.name, candidate.manifest, wishes, is_met, agents, ports)
+        gate = approach(candidate.name, candidate.manifest, wishes, is_met, aim.agents, ports)
     kind = wishes.link or (record.link if record else None) or standing.intent.link or "copy"
-    folders = link_folders(ports.project, agents, ports.user_home, ports.environ)
-    wanted = dict.fromkeys([f"{folder}/{candidate.name}" for folder in folders])
+    wanted = dict.fromkeys([f"{folder}/{candidate.name}" for folder in aim.folders])
     # An agent chosen now is added to those that have it already.
     wanted |= dict.fromkeys(record.links if record else ())
-    linking = linker.plan(candidate.name, wanted, kind, candidate.tree.listing, record)
+    linking = aim.linker.plan(candidate.name, wanted, kind, candidate.tree.listing, record)
     return Proposal(candidate, record, gate, linking, "")
 
 

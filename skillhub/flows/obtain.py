@@ -41,8 +41,10 @@ class Candidate:
         trust: ``untrusted`` is a sound signature of somebody whom nobody has pinned.
         pem: The key or certificate root behind the signature, to be pinned.
         kin: The keys and roots that whoever vouches for the signer vouches for as the same publisher's.
+        can: What it can do, off its bytes; like ``findings`` empty where nobody is asked again.
         wanted: The line to write into the intent; None leaves what is there.
         warnings: What is odd and harmless.
+        stored: Whether every byte was read from the store just now.
     """
 
     name: str
@@ -53,9 +55,11 @@ class Candidate:
     signer: Signer | None
     pem: str | None
     kin: frozenset[Digest]
+    can: tuple[str, ...]
     findings: tuple[Finding, ...]
     wanted: Wanted | None = None
     warnings: tuple[str, ...] = ()
+    stored: bool = False
 
 
 def from_registry(source: Source, release: Release, admission: Admission, ports: Ports) -> Candidate:
@@ -83,7 +87,8 @@ def from_registry(source: Source, release: Release, admission: Admission, ports:
             where=release.url,
             hint="a registry carries skills that its publishers signed; tell whoever runs it",
         )
-    manifest = Manifest.read(verdict.tree)
+    content = _read(verdict.tree)
+    manifest = content.manifest
     agrees(release, name=manifest.name, version=manifest.version, tree=verdict.tree.digest)
     entry = Locked(
         source=source.alias,
@@ -93,10 +98,10 @@ def from_registry(source: Source, release: Release, admission: Admission, ports:
         tree=verdict.tree.digest,
         size=release.size or 0,
         signed_by=(verdict.signer.spell(),),
-        capabilities=capabilities(verdict.tree, manifest),
+        capabilities=content.can,
         requires=spelled(manifest),
     )
-    return _candidate(manifest, entry, verdict, unpacked.warnings, publishers)
+    return _candidate(content, entry, verdict, unpacked.warnings, publishers)
 
 
 def from_path(path: str, ports: Ports, base: str = "") -> Candidate:
@@ -115,7 +120,8 @@ def from_path(path: str, ports: Ports, base: str = "") -> Candidate:
     unpacked, digest = read_local(full)
     publishers = signers.trusted(ports.publishers)
     verdict = judge(unpacked.tree, publishers, None, ports.clock())
-    manifest = Manifest.read(verdict.tree)
+    content = _read(verdict.tree)
+    manifest = content.manifest
     entry = Locked(
         source=LOCAL,
         version=manifest.version,
@@ -124,18 +130,24 @@ def from_path(path: str, ports: Ports, base: str = "") -> Candidate:
         tree=verdict.tree.digest,
         size=verdict.tree.size,
         signed_by=(verdict.signer.spell(),) if verdict.signer else (),
-        capabilities=capabilities(verdict.tree, manifest),
+        capabilities=content.can,
         requires=spelled(manifest),
     )
-    candidate = _candidate(manifest, entry, verdict, unpacked.warnings, publishers)
+    candidate = _candidate(content, entry, verdict, unpacked.warnings, publishers)
     if os.path.isabs(place):
         note = f"{place} lies outside of the project: others who share the lock do not have it"
         return replace(candidate, warnings=(*candidate.warnings, note))
     return candidate
 
 
-def from_lock(name: str, entry: Locked, ports: Ports) -> Candidate:
+def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> Candidate:
     """Return what the lock names, from the store if it is whole there, else from where the lock says it is.
+
+    Args:
+        name: The skill.
+        entry: What the lock says of it.
+        ports: The world.
+        agreed: Whether this person agreed to this very tree before, so that it need not be scanned again.
 
     Raises:
         WrongBytes: what is there now is not what was locked.
@@ -150,10 +162,10 @@ def from_lock(name: str, entry: Locked, ports: Ports) -> Candidate:
     alias = None if entry.path is not None else entry.source
     publishers = [*pinned, *signers.trusted(ports.publishers)]
     verdict = judge(tree, publishers, alias, ports.clock(), locked=entry.tree)
-    manifest = Manifest.read(tree)
-    candidate = _candidate(manifest, entry, verdict, (), publishers)
+    content = _Content(Manifest.read(tree)) if agreed else _read(tree)
+    candidate = _candidate(content, entry, verdict, (), publishers)
     _is_locked(name, entry, candidate)
-    return candidate
+    return replace(candidate, stored=ports.store.listing(entry.tree) is not None)
 
 
 def root_of(entry: Locked, ports: Ports) -> Digest | None:
@@ -227,8 +239,20 @@ def same_signer(name: str, before: Locked, after: Candidate) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Content:
+    manifest: Manifest
+    can: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def _read(tree: Tree) -> _Content:
+    manifest = Manifest.read(tree)
+    return _Content(manifest, capabilities(tree, manifest), scan(tree))
+
+
 def _candidate(
-    manifest: Manifest,
+    content: _Content,
     entry: Locked,
     verdict: Verdict,
     warnings: tuple[str, ...],
@@ -240,16 +264,17 @@ def _candidate(
         "unsigned": "unsigned",
     }
     return Candidate(
-        name=manifest.name,
+        name=content.manifest.name,
         entry=entry,
         tree=verdict.tree,
-        manifest=manifest,
+        manifest=content.manifest,
         trust=statuses[verdict.status],
         signer=verdict.signer,
         pem=verdict.pem,
         kin=signers.kin(verdict.signer, publishers),
-        findings=scan(verdict.tree),
-        warnings=(*warnings, *manifest.warnings),
+        can=content.can,
+        findings=content.findings,
+        warnings=(*warnings, *content.manifest.warnings),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from skillhub.flows.obtain import Candidate, spelled
-from skillhub.model.capability import capabilities
 from skillhub.model.finding import at_least
 from skillhub.model.lock import LockedSource
 from skillhub.model.question import Question
@@ -24,8 +23,6 @@ def consent(candidate: Candidate, record: Record | None) -> list[Question]:
 
 def _install(candidate: Candidate, record: Record | None) -> Question:
     entry = candidate.entry
-    # Off the bytes, not from the lock, which a repository may have written.
-    can = capabilities(candidate.tree, candidate.manifest)
     version = f" {entry.version}" if entry.version else ""
     signed = (
         f"signed by {candidate.signer.identity} ({candidate.signer.fingerprint})"
@@ -37,7 +34,7 @@ def _install(candidate: Candidate, record: Record | None) -> Question:
         f"from {entry.source}: {entry.url or entry.path}",
         signed,
         f"{len(candidate.tree)} files, {candidate.tree.size} bytes, tree {candidate.tree.digest}",
-        f"it can: {', '.join(can) or 'nothing but give instructions'}",
+        f"it can: {', '.join(candidate.can) or 'nothing but give instructions'}",
         f"it needs: {', '.join(spelled(candidate.manifest)) or 'nothing'}",
         *(f"note: {warning}" for warning in candidate.warnings),
     ]

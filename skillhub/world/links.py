@@ -152,7 +152,10 @@ def sweep(project: Project, links: Iterable[str]) -> None:
     Raises:
         StateError: the disk refuses.
     """
-    beside = {os.path.dirname(os.path.dirname(place(project, link))) for link in links} | {project.root}
+    folders = {link.rpartition("/")[0] for link in links}
+    beside = {os.path.dirname(os.path.dirname(place(project, f"{each}/x"))) for each in folders} | {
+        project.root
+    }
     for folder in beside:
         try:
             with suppress(FileNotFoundError), os.scandir(folder) as rows:

@@ -51,12 +51,16 @@ class Project:
 
         The nearest folder upwards with a lock or an intent, searched up to the root of the git repository;
         without one that root; outside of any repository ``start`` itself.
+
+        Raises:
+            StateError: the repository around ``start`` is another user's, who may have put it there as a trap.
         """
         folder = start = os.path.abspath(start)
         while True:
             if any(os.path.lexists(os.path.join(folder, name)) for name in (LOCK, INTENT)):
                 return cls(folder, "project", home)
-            if os.path.lexists(os.path.join(folder, ".git")):
+            if os.path.lexists(git := os.path.join(folder, ".git")):
+                _refuse_other_owner(os.lstat(git), git)
                 return cls(folder, "project", home)
             parent = os.path.dirname(folder)
             if parent == folder:
@@ -99,11 +103,13 @@ class Project:
     def write_records(self, records: Records) -> None:
         """Replace what this machine knows of the project, atomically."""
         self._make_state()
-        files.write_atomic(self._state, records.dump(self.base), mode=0o600)
+        data = records.dump(self.base)
+        files.write_atomic(self._state, data, mode=0o600)
+        self._seen[self._state] = data, records
 
-    def write_lock(self, lock: Lock) -> None:
-        """Replace the lock, atomically; the same content is not written again."""
-        self._write(LOCK, lock.dump())
+    def write_lock(self, data: bytes) -> None:
+        """Replace the lock by what ``Lock.dump`` gave, atomically; the same content is not written again."""
+        self._write(LOCK, data)
 
     def write_intent(self, data: bytes) -> None:
         """Replace the intent, atomically; the same content is not written again."""
@@ -138,20 +144,23 @@ class Project:
     def _read(self, name: str) -> bytes | None:
         path = files.inside(self.root, name)
         try:
-            owner = os.stat(path).st_uid
+            _refuse_other_owner(os.stat(path), path)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise StateError(f"cannot be read: {error.strerror}", where=path) from error
-        if hasattr(os, "geteuid") and owner != os.geteuid():
-            raise StateError(
-                "the file belongs to another user, whose wishes are not yours",
-                where=path,
-                hint="take it over with chown if you trust it",
-            )
         return files.read(path, _CAP)
 
     def _write(self, name: str, data: bytes) -> None:
         if (self._read(name) or b"") == data:
             return
         files.write_atomic(files.inside(self.root, name), data)
+
+
+def _refuse_other_owner(status: os.stat_result, path: str) -> None:
+    if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
+        raise StateError(
+            "it belongs to another user, whose wishes are not yours",
+            where=path,
+            hint="take it over with chown if you trust it, or name your project with --project",
+        )

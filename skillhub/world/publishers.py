@@ -106,13 +106,13 @@ class Publishers:
             pem: The key or root in PEM, or the identity's own spelling.
         """
         path = os.path.join(self._pins, f"{proven.hex}.pem")
-        if not os.path.exists(path):
-            files.write_atomic(path, pem.encode(), mode=0o600)
+        if self.pinned(proven) is None:
+            files.write_atomic(path, pem.encode(), mode=0o600, sync=False)
 
     def pinned(self, proven: Digest) -> str | None:
-        """Return the text that was pinned for ``proven``."""
+        """Return the text that was pinned for ``proven``; None if a power cut left the file empty or torn."""
         data = files.read(os.path.join(self._pins, f"{proven.hex}.pem"), 1 << 16)
-        return None if data is None else data.decode("ascii", "replace")
+        return data.decode("ascii", "replace") if data and b"\0" not in data else None
 
     def _write(self, publishers: Mapping[str, Trusted]) -> None:
         rows = {

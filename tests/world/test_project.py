@@ -47,14 +47,18 @@ def test_the_nearest_parent_with_a_lock_or_intent_else_git_s_root_else_here(tmp_
 def test_documents_are_absent_then_there_and_written_once(project, tmp_path):
     assert (project.lock(), project.records(), project.has_lock_or_intent()) == (Lock(), Records(), False)
     lock = Lock({"plain": ENTRY})
-    project.write_lock(lock)
+    project.write_lock(lock.dump())
     assert project.lock() == lock
     before = (tmp_path / "project/skillhub.lock").stat().st_mtime_ns
-    project.write_lock(lock)
+    project.write_lock(lock.dump())
     assert (tmp_path / "project/skillhub.lock").stat().st_mtime_ns == before
     records = Records({"plain": Record(tree=ENTRY.tree, enabled=True)})
     project.write_records(records)
     assert project.records() == records
+    assert (
+        Project(project.base, "project", Home.of({"SKILLHUB_HOME": str(tmp_path / "home")})).records()
+        == records
+    )
 
 
 def test_what_the_machine_knows_is_its_user_s_alone(project, tmp_path):
@@ -69,7 +73,7 @@ def test_attack_a_document_of_another_user(project, tmp_path, name):
     path = tmp_path / "project" / name
     path.write_bytes(Lock().dump() if name.endswith("lock") else b"")
     os.chown(path, 65534, 65534)
-    read, write = (project.lock, lambda: project.write_lock(Lock({"plain": ENTRY})))
+    read, write = (project.lock, lambda: project.write_lock(Lock({"plain": ENTRY}).dump()))
     if name.endswith("toml"):
         read, write = project.intent, lambda: project.write_intent(b"[skills]\n")
     for act in (read, write):
@@ -84,7 +88,7 @@ def test_attack_a_document_of_another_user(project, tmp_path, name):
 def test_attack_a_document_that_leads_out_of_the_project(project, tmp_path, name, target):
     (tmp_path / "outside").write_text("kept")
     (tmp_path / "project" / name).symlink_to(target)
-    acts = [project.lock, lambda: project.write_lock(Lock({"plain": ENTRY}))]
+    acts = [project.lock, lambda: project.write_lock(Lock({"plain": ENTRY}).dump())]
     if name.endswith("toml"):
         acts = [project.intent, project.intent_bytes, lambda: project.write_intent(b"[skills]\n")]
     for act in acts:
@@ -115,7 +119,7 @@ def test_two_ways_to_a_folder_are_one_project(tmp_path, home, project):
 
 def test_the_user_s_scope_is_no_project(tmp_path, home):
     user = Project.of_user(str(tmp_path), home)
-    user.write_lock(Lock({"plain": ENTRY}))
+    user.write_lock(Lock({"plain": ENTRY}).dump())
     assert not (tmp_path / "skillhub.lock").exists()
     assert (tmp_path / "home/state/skillhub.lock").exists()
     assert Project(str(tmp_path), "project", home).records() == Records()

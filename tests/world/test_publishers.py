@@ -44,6 +44,17 @@ def test_a_proof_is_kept_under_what_it_proves_alone(publishers, tmp_path):
     one, two = Digest.of(b"one"), Digest.of(b"two")
     publishers.pin(one, "pem")
     assert (publishers.pinned(one), publishers.pinned(two)) == ("pem", None)
+
+
+@pytest.mark.parametrize("torn", [b"", b"\0" * 200, b"-----BEGIN\0\0"])
+def test_a_pin_that_a_power_cut_left_torn_is_none_and_is_made_again(publishers, tmp_path, torn):
+    one = Digest.of(b"one")
+    publishers.pin(one, "pem")
+    (pin,) = tmp_path.rglob("*.pem")
+    pin.write_bytes(torn)
+    assert publishers.pinned(one) is None
+    publishers.pin(one, "pem")
+    assert publishers.pinned(one) == "pem"
     (path,) = (tmp_path / "state/signers").iterdir()
     assert path.stat().st_mode & 0o077 == 0
 
