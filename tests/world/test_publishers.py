@@ -44,6 +44,8 @@ def test_a_proof_is_kept_under_what_it_proves_alone(publishers, tmp_path):
     one, two = Digest.of(b"one"), Digest.of(b"two")
     publishers.pin(one, "pem")
     assert (publishers.pinned(one), publishers.pinned(two)) == ("pem", None)
+    (path,) = (tmp_path / "state/signers").iterdir()
+    assert path.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("torn", [b"", b"\0" * 200, b"-----BEGIN\0\0"])
@@ -55,8 +57,6 @@ def test_a_pin_that_a_power_cut_left_torn_is_none_and_is_made_again(publishers, 
     assert publishers.pinned(one) is None
     publishers.pin(one, "pem")
     assert publishers.pinned(one) == "pem"
-    (path,) = (tmp_path / "state/signers").iterdir()
-    assert path.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize(
