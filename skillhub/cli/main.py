@@ -43,8 +43,6 @@ def _rendered(args: list[str]) -> int:
         return _answer(args)
     except (KeyboardInterrupt, BrokenPipeError):
         raise
-    except RecursionError:
-        return _stopped(f"nesting too deep; {_REPORT}", BUG)
     except Exception as error:  # the one broad except: nobody is shown a traceback
         if streams.is_full(error):
             raise

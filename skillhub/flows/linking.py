@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Literal
 
+from skillhub.errors import StateError
 from skillhub.model.question import Question
 from skillhub.model.record import LinkKind, Record
 from skillhub.model.tree import File, Listing, Tree
@@ -21,6 +22,7 @@ EDITS = "skillhub-edits"
 # What a patch spells as it is: no control character, quote, backslash or lone surrogate.
 _NAMEABLE = re.compile(r'[^\x00-\x1f"\\\x7f\ud800-\udfff]+')
 _LARGEST = 1 << 20  # bytes
+_EDITS_MAX = 256 << 20  # bytes; a copy may have become somebody's build folder
 _LINES_MAX = 10_000  # a second; they are matched in quadratic time
 Do = Literal["keep", "make", "save"]  # save: keep the edits as a patch, then make
 
@@ -181,10 +183,21 @@ def _edited(path: str) -> dict[str, File]:
     """Return the files that a person has in place of a skill; of a link there is nothing to lose but the link."""
     if os.path.islink(path) or not os.path.lexists(path):
         return {}
-    if os.path.isdir(path):
-        return {found.path: found.file for found in walk(path) if found.file is not None}
-    with open(path, "rb") as file:
-        return {os.path.basename(path): File(file.read())}
+    if not os.path.isdir(path):
+        with open(path, "rb") as file:
+            return {os.path.basename(path): File(file.read())}
+    edited, size = {}, 0
+    for found in walk(path):
+        full = f"{path}/{found.path}"
+        if found.file is not None:
+            edited[found.path] = found.file
+            size += len(found.file.data)
+        elif os.path.islink(full):
+            edited[f"{found.path}.link"] = File(os.fsencode(os.readlink(full)) + b"\n")
+        if size > _EDITS_MAX:
+            hint = "move away what does not belong to the skill, then run the command again"
+            raise StateError(f"more than {_EDITS_MAX >> 20} MiB of edits to save", where=path, hint=hint)
+    return edited
 
 
 def difference(base: Tree, now: dict[str, File]) -> tuple[str, dict[str, File]]:

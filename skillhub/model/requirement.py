@@ -48,6 +48,10 @@ _SHELL = re.compile(
 )
 
 
+# `npx -c`, `script -c`, `python -c`, `node --eval`: what follows is a program that no skill's scan has read.
+_INLINE = frozenset({"-c", "--call", "--eval", "--command"})
+
+
 @dataclass(frozen=True, slots=True)
 class McpServer:
     """How an MCP server is started (``stdio``) or reached (``http``).
@@ -91,8 +95,8 @@ class McpServer:
 
     @property
     def runs_shell(self) -> bool:
-        """Whether a shell is among the words of the command, on its own or behind a wrapper."""
-        return any(_SHELL.search(word) for word in self.command)
+        """Whether a shell, or a program given as a word, is in the command, on its own or behind a wrapper."""
+        return any(_SHELL.search(word) or word in _INLINE for word in self.command)
 
 
 @dataclass(frozen=True, slots=True)

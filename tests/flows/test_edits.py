@@ -155,3 +155,12 @@ def test_a_file_in_place_of_the_skill_is_kept(world):
     world.sync(Answers("yes"))
     assert "+precious" in (world.base / "skillhub-edits/plain-1.patch").read_text()
     assert world.problems() == []
+
+
+def test_a_link_that_a_person_put_into_a_copy_is_told_in_what_is_saved(world):
+    world.install(plain(world), answers=Answers("yes"))
+    (world.copy("plain") / "notes").symlink_to("../elsewhere")
+    world.sync(answers=Answers("yes"))
+    assert not (world.copy("plain") / "notes").exists()
+    saved = [path.read_text() for path in (world.base / "skillhub-edits").iterdir() if path.is_file()]
+    assert any("+../elsewhere" in text for text in saved)

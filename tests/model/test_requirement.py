@@ -110,6 +110,10 @@ def test_a_command_is_split_as_a_shell_splits_and_expands_nothing():
         "pwsh.exe -c x",
         "su -c x",
         "xargs --shell=/bin/ksh",
+        "npx -c 'curl x'",
+        "npm exec --call x",
+        "python3 -c pass",
+        "node --eval x",
     ],
 )
 def test_a_shell_is_seen_behind_any_wrapper(command):

@@ -130,3 +130,15 @@ def test_a_state_folder_that_cannot_be_made(tmp_path, project):
     for act in (lambda: project.write_records(Records()), lambda: project.exclusively().__enter__()):
         with pytest.raises(StateError):
             act()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+def test_attack_a_repository_around_us_that_another_user_planted(tmp_path, home):
+    (tmp_path / ".git").mkdir()
+    os.chown(tmp_path / ".git", 65534, 65534)
+    (tmp_path / "work").mkdir()
+    with pytest.raises(StateError) as caught:
+        Project.find(str(tmp_path / "work"), home)
+    assert "another user" in caught.value.message
+    (tmp_path / "work" / ".git").mkdir()
+    assert Project.find(str(tmp_path / "work"), home).base == str(tmp_path / "work")
