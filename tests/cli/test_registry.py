@@ -123,7 +123,11 @@ def test_a_registry_is_made_filled_and_checked(shell):
     assert shell.run("registry", "add", there, one).status == 6
     shell.skill("src/unversioned")
     assert shell.run("registry", "add", there, shell.folder / "src/unversioned").status == 4
-    assert shell.run("registry", "check", there, "--json").json == {"ok": True, "problems": [], "warnings": []}
+    assert shell.run("registry", "check", there, "--json").json == {
+        "ok": True,
+        "problems": [],
+        "warnings": [],
+    }
     assert not any(b"PRIVATE" in path.read_bytes() for path in (there / "site").rglob("*") if path.is_file())
     archive = next((there / "site").rglob("*.zip"))
     archive.chmod(0o644)
