@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable
+
+EVERY = "SKILLHUB_EVERY_FAULT" in os.environ
 
 
 class Killed(BaseException):
@@ -31,10 +34,11 @@ KILLER = Killer()
 
 
 def kill_everywhere(folder: str, run: Callable[[], object], look: Callable[[int, bool], None]) -> int:
-    """Do ``run`` from the same start again and again, each time killed one step later, until it gets through.
+    """Do ``run`` from the same start again and again, each time killed a step later, until it gets through.
 
-    After each kill, and after the call that heals it, ``look`` is called with
-    the number of the kill and whether the work is done.
+    After the first few steps every third is taken, or every one if ``SKILLHUB_EVERY_FAULT`` is set. After each
+    kill, and after the call that heals it, ``look`` is called with the number of the kill and whether the work
+    is done.
 
     Args:
         folder: What ``run`` changes.
@@ -42,10 +46,10 @@ def kill_everywhere(folder: str, run: Callable[[], object], look: Callable[[int,
         look: Judges what is there.
 
     Returns:
-        How often it was killed.
+        The last step that it was killed at.
     """
     start = shutil.copytree(folder, f"{folder}-start")
-    kills = 0
+    kills = last = 0
     while True:
         shutil.rmtree(folder)
         shutil.copytree(start, folder)
@@ -53,11 +57,11 @@ def kill_everywhere(folder: str, run: Callable[[], object], look: Callable[[int,
         try:
             run()
         except Killed:
-            kills += 1
+            last, kills = kills + 1, kills + (1 if EVERY or kills < 4 else 3)
         else:
             KILLER.left = None
             look(kills + 1, True)
-            return kills
+            return last
         look(kills, False)
         run()
         look(kills, True)
