@@ -10,6 +10,7 @@ from skillhub.model.digest import Digest
 from skillhub.model.text import clean, quote
 
 Kind = Literal["key", "certificate", "sigstore"]
+_KINDS = get_args(Kind)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -39,7 +40,7 @@ class Signer:
         """
         kind, _, rest = text.partition(":")
         fingerprint, identity = rest[:71], rest[72:]
-        if kind not in get_args(Kind) or rest[71:72] != ":" or not identity or clean(identity) != identity:
+        if kind not in _KINDS or rest[71:72] != ":" or not identity or clean(identity) != identity:
             raise FormatError(f"expected <kind>:<fingerprint>:<identity>, found {quote(text)}")
         return cls(cast("Kind", kind), Digest.parse(fingerprint), identity)
 

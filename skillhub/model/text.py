@@ -37,8 +37,9 @@ def clean(text: str) -> str:
 def quote(value: object, limit: int = 120) -> str:
     """Return ``value`` in quotes for an error message: hidden characters as escapes, cut at ``limit``."""
     text = value if isinstance(value, str) else _spell(value)
-    cut = text[:limit]
-    shown = "".join(_escape(char) if is_hidden(char) or char in "'\\" else char for char in cut)
+    shown = text[:limit]
+    if not (shown.isascii() and shown.isprintable()) or "'" in shown or "\\" in shown:
+        shown = "".join(_escape(char) if is_hidden(char) or char in "'\\" else char for char in shown)
     return f"'{shown}{'…' if len(text) > limit else ''}'"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain
 from typing import Final
@@ -22,6 +23,11 @@ from skillhub.scan.secrets import WORDS as SECRET_WORDS
 RULES: Final = {rule.id: rule for rule in chain(HIDDEN, FETCH, SECRETS, INSTRUCTIONS, SYSTEM, FILES)}
 _LOOKS: Final = tuple((rule, look) for rule in RULES.values() for look in rule.looks)
 _WORDS: Final = SECRET_WORDS.union(*(group for _, look in _LOOKS for group in look.words))
+# By each word of a look's first group, where the look stands.
+_BY_WORD: Final[defaultdict[bytes, list[int]]] = defaultdict(list)
+for _number, (_, _look) in enumerate(_LOOKS):
+    for _word in _look.words[0]:
+        _BY_WORD[_word].append(_number)
 # Letters in lower case, digits, and a blank for everything else.
 _ONLY_WORDS: Final = bytes(ord(chr(n).lower()) if n < 128 and chr(n).isalnum() else 32 for n in range(256))
 # More places of one rule in one file tell a reader nothing new.
@@ -66,7 +72,8 @@ def _places(whole: bytes) -> Iterator[tuple[Rule, int]]:
         yield from hidden(data)
     words = _WORDS.intersection(data.translate(_ONLY_WORDS).split())
     yield from secrets(data, words)
-    looks = [(rule, look) for rule, look in _LOOKS if look.is_worth(words)]
+    worth = sorted({number for word in words for number in _BY_WORD.get(word, ())})
+    looks = [_LOOKS[number] for number in worth if _LOOKS[number][1].is_worth(words)]
     if looks:
         # A line that a shell joins to the next is one line here; offsets stay what they were.
         lowered = data.lower().replace(b"\\\r\n", b"   ").replace(b"\\\n", b"  ")

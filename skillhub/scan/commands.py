@@ -90,7 +90,7 @@ FETCH: Final = (
         (
             look(
                 "pip pip3 pipx uv npm pnpm yarn bun gem npx uvx bunx / git tgz tar zip whl",
-                rb"\b(?:pip[\d.]{0,5}|pipx|uv|npm|pnpm|yarn|bun|gem)\s(?:pip\s)?(?:install|add)(?=\s)|\b(?:npx|uvx|bunx)(?=\s)",
+                rb"\b(?:(?:pip[\d.]{0,5}|pipx|uv|npm|pnpm|yarn|bun|gem)\s(?:pip\s)?(?:install|add)|npx|uvx|bunx)(?=\s)",
                 rb"(?:^|[\s\"'@=])(?:git\+(?:https|ssh)://|https?://[^\s\"'`)]{1,200}\.(?:tgz|tar|zip|whl|git)\b)",
             ),
         ),
@@ -134,7 +134,7 @@ SYSTEM: Final = (
         (
             look(
                 "tcp udp / dev",
-                rb"\b" + _SHELL + rb"\s-i\b|\bexec\s\d{1,3}<>",
+                rb"\b(?:" + _SHELL + rb"\s-i\b|exec\s\d{1,3}<>)",
                 rb"/dev/(?:tcp|udp)/[\w.$]",
             ),
             look(
@@ -152,14 +152,14 @@ SYSTEM: Final = (
         (
             look(
                 "printenv env / curl wget nc ncat",
-                rb"\bprintenv\s{0,2}\||(?:^|[;&(`]\s?)env\s{0,2}\|",
+                rb"(?:\bprintenv|(?:^|[;&(`]\s?)env)\s{0,2}\|",
                 rb"\b(?:curl|wget|nc|ncat)\b",
             ),
             look("printenv env / curl", rb"\bcurl\s", rb"\$\((?:env|printenv)\)"),
             look(
                 "environ env / post put urlopen fetch",
                 rb"\b(?:post|put|urlopen|fetch)\(",
-                rb"\bdict\(os\.environ\)|[=:]\s{0,2}(?:os\.environ|process\.env)\s{0,2}[,)}]|stringify\(process\.env\)",
+                rb"dict\(os\.environ\)(?<=\bdict\(os\.environ\))|[=:]\s{0,2}(?:os\.environ|process\.env)\s{0,2}[,)}]|stringify\(process\.env\)",
             ),
         ),
     ),
@@ -195,7 +195,7 @@ SYSTEM: Final = (
         "something is made to run later, or in every shell",
         "leave that to the person",
         (
-            look("crontab", rb"\bcrontab\s{1,4}-(?=\s|$)|\|\s{0,4}crontab\b"),
+            look("crontab", rb"(?:\bcrontab\s{1,4}-(?=\s|$)|\|\s{0,4}crontab\b)"),
             look(
                 "launchagents authorized",
                 rb">>?\s{0,2}[\"']?[^\s\"']{0,40}(?:launchagents/|authorized_keys)",

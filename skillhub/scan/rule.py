@@ -17,6 +17,36 @@ from skillhub.model.finding import Severity
 GAP_MAX = 400
 
 
+class Shape:
+    """A pattern, which matches no empty text; where it begins with ``\\b``, all of it stands behind that.
+
+    The engine would try ``\\b`` at every byte. Without it, it skips to the letters that may begin a match, and
+    whether one is the first of a word is seen afterwards.
+    """
+
+    def __init__(self, source: bytes) -> None:
+        self.source = source
+        self._begins_word = source.startswith(rb"\b")
+        self._pattern = re.compile(source.removeprefix(rb"\b"), re.MULTILINE)
+
+    def search(self, data: bytes, at: int = 0) -> re.Match[bytes] | None:
+        """Return the first match from ``at`` on."""
+        found = self._pattern.search(data, at)
+        while found and self._begins_word and _is_word(data[found.start() - 1 : found.start()]):
+            found = self._pattern.search(data, found.start() + 1)
+        return found
+
+    def finditer(self, data: bytes, at: int = 0) -> Iterator[re.Match[bytes]]:
+        """Yield every match from ``at`` on, none in another."""
+        while found := self.search(data, at):
+            yield found
+            at = found.end()
+
+
+def _is_word(before: bytes) -> bool:
+    return before.isalnum() or before == b"_"
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """Where to look: at every ``first`` that is followed, on its line and within 400 bytes, by ``then``.
@@ -26,8 +56,8 @@ class Look:
     """
 
     words: tuple[frozenset[bytes], ...]
-    first: re.Pattern[bytes]
-    then: re.Pattern[bytes] | None
+    first: Shape
+    then: Shape | None
 
     def is_worth(self, words: Set[bytes]) -> bool:
         """Say whether a file that holds these words, whole and in whatever case, is to be searched."""
@@ -40,6 +70,8 @@ class Look:
         """Yield the offset of each place, in order."""
         if self.then is None:
             yield from (match.start() for match in self.first.finditer(lowered))
+            return
+        if self.then.search(lowered) is None:
             return
         starts = [match.end() for match in self.first.finditer(lowered)]
         for match in self.then.finditer(lowered, starts[0]) if starts else ():
@@ -62,5 +94,4 @@ class Rule:
 def look(words: str, first: bytes, then: bytes | None = None) -> Look:
     """Return a ``Look``; between words are blanks, between groups of them slashes."""
     groups = tuple(frozenset(group.encode().split()) for group in words.split("/"))
-    second = None if then is None else re.compile(then, re.MULTILINE)
-    return Look(groups, re.compile(first, re.MULTILINE), second)
+    return Look(groups, Shape(first), None if then is None else Shape(then))

@@ -4,6 +4,8 @@ import pathlib
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.tree import File, Tree
@@ -210,6 +212,31 @@ def test_no_pattern_can_run_away():
     # Without an unbounded repeat, and none bounded by more than 200, a search is linear in the file.
     for rule in RULES.values():
         for pattern in (p for look in rule.looks for p in (look.first, look.then) if p):
-            bare = re.sub(rb"\\.|\[(?:\\.|[^\]\\])*\]", b"x", pattern.pattern)
-            assert not re.search(rb"[*+]", bare), (rule.id, pattern.pattern)
+            bare = re.sub(rb"\\.|\[(?:\\.|[^\]\\])*\]", b"x", pattern.source)
+            assert not re.search(rb"[*+]", bare), (rule.id, pattern.source)
             assert all(int(most or least) <= 200 for least, most in re.findall(rb"\{(\d+),?(\d*)\}", bare))
+
+
+SHAPES = [
+    shape for rule in RULES.values() for look in rule.looks for shape in (look.first, look.then) if shape
+]
+PIECES = sorted({word for shape in SHAPES for word in re.findall(rb"[a-z0-9_]{2,}", shape.source)})
+GLUE = [b" ", b"\n", b"(", b".", b"_", b"", b" | ", b"=", b">>", b"~/.", b"$("]
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.sampled_from(GLUE), max_size=40).map(b"".join))
+def test_shapes_match_what_their_patterns_match(text):
+    for shape in SHAPES:
+        whole = re.compile(shape.source, re.MULTILINE)
+        assert [found.span() for found in shape.finditer(text)] == [
+            found.span() for found in whole.finditer(text)
+        ]
+
+
+def test_what_begins_a_word_begins_all_of_a_pattern():
+    # `\ba|b` would lose its first sign only.
+    for shape in SHAPES:
+        bare = re.sub(rb"\\.|\[(?:\\.|[^\]\\])*\]", b"x", shape.source)
+        while b"(" in bare:
+            bare = re.sub(rb"\([^()]*\)", b"x", bare)
+        assert not (shape.source.startswith(rb"\b") and b"|" in bare), shape.source
