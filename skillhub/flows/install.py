@@ -156,8 +156,9 @@ def carry_out(
 def decide(proposal: Proposal, wishes: Wishes, asked: Sequence[Asked], is_met: Given) -> Change:
     """Return what becomes of one candidate now that all ``asked`` about it is answered: enabled, or waiting."""
     candidate, gate, linking = proposal.candidate, proposal.gate, proposal.linking
-    facts = facts_of(candidate.manifest)
     before = proposal.record
+    is_known = before is not None and before.tree == candidate.tree.digest
+    facts = before.facts if before and is_known else facts_of(candidate.manifest, candidate.can)
     base = Record(tree=candidate.tree.digest, enabled=False, held=proposal.held, facts=facts)
     if before is not None:
         base = replace(base, mcp=before.mcp, link=before.link)

@@ -34,13 +34,13 @@ def given(environ: Mapping[str, str], locked: Collection[str]) -> Given:
     return is_met
 
 
-def facts_of(manifest: Manifest) -> Facts:
+def facts_of(manifest: Manifest, capabilities: tuple[str, ...]) -> Facts:
     """Return what ``list`` will show of a skill's content without reading it again."""
     rows = tuple(
         {"kind": need.kind, "name": need.name, "description": need.description, "required": need.required}
         for need in manifest.requires
     )
-    return Facts(manifest.description, manifest.model_invocable, rows)
+    return Facts(manifest.description, manifest.model_invocable, rows, capabilities)
 
 
 def needs_of(facts: Facts, record: Record | None, is_met: Given) -> tuple[Need, ...]:

@@ -164,7 +164,7 @@ def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -
     verdict = judge(tree, publishers, alias, ports.clock(), locked=entry.tree)
     content = _Content(Manifest.read(tree)) if agreed else _read(tree)
     candidate = _candidate(content, entry, verdict, (), publishers)
-    _is_locked(name, entry, candidate)
+    candidate = _as_locked(name, entry, candidate)
     return replace(candidate, stored=ports.store.listing(entry.tree) is not None)
 
 
@@ -196,12 +196,11 @@ def _again(name: str, entry: Locked, ports: Ports) -> Candidate:
         if release.yanked is not None:
             note = f"version {release.version} was yanked: {release.yanked}"
             candidate = replace(candidate, warnings=(*candidate.warnings, note))
-    _is_locked(name, entry, candidate)
-    # Word for word: what is said of it now never changes a locked entry.
-    return replace(candidate, entry=entry)
+    return _as_locked(name, entry, candidate)
 
 
-def _is_locked(name: str, entry: Locked, found: Candidate) -> None:
+def _as_locked(name: str, entry: Locked, found: Candidate) -> Candidate:
+    """Return ``found``, which is what the lock names, with the entry word for word; where it is silent, a warning."""
     if found.tree.digest != entry.tree:
         raise WrongBytes(
             f"expected {name} to be the tree {entry.tree}, found {found.tree.digest}",
@@ -219,6 +218,9 @@ def _is_locked(name: str, entry: Locked, found: Candidate) -> None:
             hint=f"skillhub remove {name}, then install it anew",
         )
     same_signer(name, entry, found)
+    unsaid = sorted(set(found.can) - set(entry.capabilities))
+    notes = (f"the lock does not say that it can: {', '.join(unsaid)}",) if unsaid else ()
+    return replace(found, entry=entry, warnings=(*found.warnings, *notes))
 
 
 def same_signer(name: str, before: Locked, after: Candidate) -> None:

@@ -38,6 +38,6 @@ def view(
         invocation="model" if facts.model_invocable else "user",
         signed_by=tuple(map(Signer.parse, entry.signed_by)),
         requires=needs_of(facts, record, is_met),
-        capabilities=entry.capabilities,
+        capabilities=facts.capabilities if record else entry.capabilities,
         description=facts.description,
     )

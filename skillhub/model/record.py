@@ -29,6 +29,7 @@ class Facts:
     description: str = ""
     model_invocable: bool = True
     needs: tuple[Mapping[str, Any], ...] = ()
+    capabilities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +118,7 @@ def _encode(record: Record) -> dict[str, Any]:
             record.facts.description,
             record.facts.model_invocable,
             [dict(n) for n in record.facts.needs],
+            record.facts.capabilities,
         ],
         "held": record.held,
         "link": record.link,
@@ -139,7 +141,7 @@ def _blocks(document: dict[str, Any], where: str, hint: str) -> list[tuple[str, 
 
 
 def _decode(block: dict[str, Any]) -> Record:
-    description, model_invocable, needs = _as(list, block["facts"])
+    description, model_invocable, needs, capabilities = _as(list, block["facts"])
     return Record(
         tree=Digest.parse(block["tree"]),
         enabled=_as(bool, block["enabled"]),
@@ -153,7 +155,10 @@ def _decode(block: dict[str, Any]) -> Record:
             for server, entries in _as(dict, block["mcp"]).items()
         },
         facts=Facts(
-            _as(str, description), _as(bool, model_invocable), tuple(_need(need) for need in _as(list, needs))
+            _as(str, description),
+            _as(bool, model_invocable),
+            tuple(_need(need) for need in _as(list, needs)),
+            _texts(capabilities),
         ),
     )
 

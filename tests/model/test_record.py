@@ -25,7 +25,7 @@ FULL = Records(
             mcp={
                 "github": {"claude-code": {"type": "http", "headers": {"A": "${B}"}, "args": ["x", 1, None]}}
             },
-            facts=Facts("What it does", False, (NEED,)),
+            facts=Facts("What it does", False, (NEED,), ("scripts",)),
         ),
     },
     ("claude-code", "codex"),
@@ -142,9 +142,9 @@ SKILL = ("skills", "gh-fix-ci")
         ((*SKILL, "mcp"), {"github": {"codex": "x"}}, ": skills.gh-fix-ci"),
         ((*SKILL, "facts"), [], ": skills.gh-fix-ci"),
         ((*SKILL, "facts"), "abc", ": skills.gh-fix-ci"),
-        ((*SKILL, "facts"), ["", 1, []], ": skills.gh-fix-ci"),
-        ((*SKILL, "facts"), ["", True, [{"kind": "env"}]], ": skills.gh-fix-ci"),
-        ((*SKILL, "facts"), ["", True, ["kind"]], ": skills.gh-fix-ci"),
+        ((*SKILL, "facts"), ["", 1, [], []], ": skills.gh-fix-ci"),
+        ((*SKILL, "facts"), ["", True, [{"kind": "env"}], []], ": skills.gh-fix-ci"),
+        ((*SKILL, "facts"), ["", True, ["kind"], []], ": skills.gh-fix-ci"),
     ],
 )
 def test_refused_says_where_and_what_to_do(at, value, where):
