@@ -6,7 +6,7 @@ BIN     := $(VENV)/bin
 READY   := $(VENV)/.ready
 INTEROP := .venv-interop
 
-.PHONY: help demo test lint test-interop bench fixtures docs clean
+.PHONY: help demo test lint test-interop test-conformance bench fixtures docs clean
 .DEFAULT_GOAL := help
 
 help:            ## this list
@@ -38,7 +38,12 @@ lint: $(READY)   ## ruff, mypy, import floors
 
 test-interop: $(READY)   ## tests against other tools, set up in a place of their own on first use
 	@PYTHON='$(PYTHON)' sh tests/interop/setup.sh '$(INTEROP)'
-	@SKILLHUB_MODEL_SIGNING="$$PWD/$(INTEROP)/bin/model_signing" $(BIN)/python -m pytest -q -m interop
+	@SKILLHUB_MODEL_SIGNING="$$PWD/$(INTEROP)/others/bin/model_signing" \
+	  SKILLHUB_MOTO_SERVER="$$PWD/$(INTEROP)/others/bin/moto_server" \
+	  $(INTEROP)/ours/bin/python -m pytest -q -m interop
+
+test-conformance: $(READY)   ## TUF's conformance suite against our client; needs the program faketime
+	@PYTHON='$(PYTHON)' sh tests/conformance/run.sh
 
 bench: $(READY)  ## what the product promises of time and memory, measured
 	@$(BIN)/python tests/bench/run.py
@@ -51,4 +56,4 @@ docs: $(READY)   ## write again what the program says of itself: the commands an
 	@$(BIN)/python docs/demo.py --record >/dev/null
 
 clean:           ## remove the virtual environments and caches
-	rm -rf $(VENV) $(INTEROP) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
+	rm -rf $(VENV) $(INTEROP) .venv-conformance .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info

@@ -1,11 +1,16 @@
 #!/bin/sh
-# The reference of OpenSSF Model Signing, in a virtual environment of its own: it is large, and so are its needs.
+# Two virtual environments: skillhub with every optional part, and the other tools, whose needs are not ours.
+# The tests that push to an OCI registry also want the program docker-registry (apt-get install docker-registry).
 set -eu
-venv=${1:-.venv-interop}
-test -e "$venv/.ready" && exit 0
-echo "setting up $venv, once; later runs need no network"
-"${PYTHON:-python3.11}" -m venv --clear "$venv"
+place=${1:-.venv-interop}
+test -e "$place/.ready" && exit 0
+echo "setting up $place, once; later runs need no network"
+for name in ours others; do
+    "${PYTHON:-python3.11}" -m venv --clear "$place/$name"
+done
+"$place/ours/bin/python" -m pip install --quiet --disable-pip-version-check -e '.[all,test]'
 # model-signing 1.1.1 imports pyopenssl and does not say so.
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check 'model-signing>=1.1.1' 'pyopenssl>=25'
-echo '*' > "$venv/.gitignore"
-touch "$venv/.ready"
+"$place/others/bin/python" -m pip install --quiet --disable-pip-version-check \
+    'model-signing>=1.1.1' 'pyopenssl>=25' 'moto[server]>=5.1'
+echo '*' > "$place/.gitignore"
+touch "$place/.ready"
