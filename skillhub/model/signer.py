@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, cast, get_args
 
 from skillhub.errors import FormatError
@@ -32,6 +33,7 @@ class Signer:
         return f"{self.kind}:{self.fingerprint}:{self.identity}"
 
     @classmethod
+    @lru_cache(maxsize=256)  # few publishers sign the many skills of a lock
     def parse(cls, text: str) -> Signer:
         """Return the signer that ``text`` spells.
 
