@@ -27,7 +27,8 @@ from skillhub.trust.metadata import MetadataSet
 from skillhub.trust.registry_documents import LISTING_PATH, Shelf
 from skillhub.trust.roles import ROOT, SNAPSHOT, TARGETS, TIMESTAMP, WELL_KNOWN, skill_path
 from skillhub.trust.signing import verify
-from skillhub.world.push_target import APART, File, Target, is_fixed
+from skillhub.world.push_target import APART, File, Target
+from skillhub.world.site_files import is_fixed
 
 Connect = Callable[[str], Target]
 _TIMESTAMP = "metadata/timestamp.json"

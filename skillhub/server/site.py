@@ -11,15 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote_to_bytes
 
 from skillhub.errors import StateError, UsageError
+from skillhub.world.site_files import cache_control, media_type
 
-_TYPES = {
-    ".json": "application/json",
-    ".md": "text/markdown; charset=utf-8",
-    ".zip": "application/zip",
-    ".gz": "application/gzip",
-}
-# A version or a hash in the name: what is under it never changes.
-_IMMUTABLE = re.compile(r"(?:[0-9]+\.[^/]+\.json|(?:.*/)?[0-9a-f]{64}\.[^/]+)", re.ASCII)
 _SEGMENT = re.compile(r"[A-Za-z0-9._~+-]+", re.ASCII)
 
 
@@ -64,9 +57,7 @@ def find_page(site: str, target: str) -> Page | None:
             data = file.read()
     except OSError:
         return None
-    fixed = _IMMUTABLE.fullmatch(segments[-1]) is not None
-    cache = "public, max-age=31536000, immutable" if fixed else "public, max-age=60"
-    return Page(data, _TYPES.get(os.path.splitext(full)[1], "application/octet-stream"), cache)
+    return Page(data, media_type(path), cache_control(path))
 
 
 class _Handler(BaseHTTPRequestHandler):

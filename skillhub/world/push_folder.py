@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 
 from skillhub.world import files
-from skillhub.world.push_target import FILE_CAP, File, Target, is_fixed, other_content, overtaken
+from skillhub.world.push_target import FILE_CAP, File, Target, other_content, overtaken
+from skillhub.world.site_files import is_fixed
 
 
 class FolderTarget:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from skillhub.errors import StateError
 from skillhub.model.text import quote
+from skillhub.world.site_files import cache_control, is_fixed, media_type
 
 FILE_CAP = 64 * 1024 * 1024  # bytes of the largest file that a site has
 APART = "two copies of the registry were changed apart: go on with the one that was pushed first"
-_TYPES = {".json": "application/json", ".zip": "application/zip"}
-# A version or a hash in the name: what is under it never changes.
-_FIXED = re.compile(r"(?:[0-9]+\.[^/]+\.json|[0-9a-f]{64}\.[^/]+)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +33,12 @@ class File:
     @property
     def type(self) -> str:
         """Its media type."""
-        return _TYPES.get(os.path.splitext(self.path)[1], "application/octet-stream")
+        return media_type(self.path)
 
     @property
     def cache(self) -> str:
         """How long others may keep it, as ``Cache-Control`` says it."""
-        return "public, max-age=31536000, immutable" if self.fixed else "public, max-age=60"
+        return cache_control(self.path)
 
 
 class Target(Protocol):
@@ -84,11 +80,6 @@ class Target(Protocol):
     def close(self) -> None:
         """Let go of connections."""
         ...
-
-
-def is_fixed(path: str) -> bool:
-    """Say whether what is under this name is never to change."""
-    return _FIXED.fullmatch(path.rpartition("/")[2]) is not None
 
 
 def other_content(path: str, where: str) -> StateError:
