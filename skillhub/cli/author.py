@@ -66,8 +66,8 @@ def _draw(found: Validated, terminal: Terminal) -> None:
     signature = found.signature.status if found.signature else "not looked at"
     if found.signature and found.signature.code:
         signature += f" ({found.signature.code})"
-    tone: Literal["green", "red"] = "green" if found.ok else "red"
-    terminal.out(f"{found.path}: {'ok' if found.ok else 'not ok'}, signature {signature}", tone)
+    tone: Literal["green", "red"] = "green" if found.ok and signature.split()[0] != "invalid" else "red"
+    terminal.out(f"{found.path}: {'ok' if tone == 'green' else 'not ok'}, signature {signature}", tone)
     for issue in found.errors:
         terminal.out(f"  error: {issue} [{issue.code}]", "red")
     for issue in found.warnings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skillhub.cli.failure import question_json
@@ -47,18 +47,20 @@ def show_outcome(outcome: Outcome, done: str, terminal: Terminal, *, as_json: bo
         terminal.out(f"{done} {skill.name}{version}{state}", "green" if skill.links else "yellow")
         for link in skill.links:
             terminal.out(f"  {link}")
-    if not outcome.changed and not done.startswith("would "):
+    if any(question.kind == "local-edit" and answer.said == "yes" for question, answer in outcome.asked):
+        terminal.say("what was edited by hand is kept in skillhub-edits/")
+    if not outcome.changed and not done.startswith("would ") and not waiting(outcome):
         terminal.say("nothing had to be done", "dim")
 
 
-def show_waiting(skills: Iterable[Skill], terminal: Terminal) -> None:
-    """Say which needs are open and what to type."""
+def show_waiting(skills: Iterable[Skill], given: Collection[tuple[str, str]], terminal: Terminal) -> None:
+    """Say which needs are open and what to type; what was ``given`` just now is not asked for again."""
     from skillhub.flows.needs import how_to_meet
 
     for skill in skills:
         terminal.say(f"{skill.name} is stored and locked, and stays disabled; missing:", "yellow")
         for need in skill.requires:
-            if need.open:
+            if need.open and (skill.name, need.spell()) not in given:
                 about = f" ({need.description})" if need.description else ""
                 terminal.say(f"  {need.kind} {need.name}{about}")
                 terminal.say(f"    {how_to_meet(skill.name, need)}", "dim")
@@ -83,5 +85,5 @@ def skills_table(skills: Sequence[Skill], terminal: Terminal) -> None:
 def ended(outcome: Outcome, terminal: Terminal) -> int:
     """Return the exit status of an outcome: refused, if a need keeps one of its skills disabled."""
     held = waiting(outcome)
-    show_waiting(held, terminal)
+    show_waiting(held, outcome.given, terminal)
     return Refused.exit_code if held else 0

@@ -60,7 +60,9 @@ def verify_skills(common: Common, names: Sequence[str]) -> int:
         if is_ok:
             common.terminal.out(f"{counted(len(found))} as locked, to the last byte", "green")
         else:
-            common.terminal.say("skillhub sync puts back what is locked")
+            codes = {problem.code for each in found for problem in each.problems}
+            if codes - {"signature"}:
+                common.terminal.say("skillhub sync puts back what is locked")
     return 0 if is_ok else 1
 
 
@@ -88,4 +90,8 @@ def sync_skills(common: Common) -> int:
 
     outcome = sync(obtain, ports)
     show_outcome(outcome, "synced", common.terminal, as_json=common.json)
+    agreed = ports.project.records().skills
+    unasked = [skill.name for skill in outcome.skills if skill.name not in agreed]
+    if unasked and not common.json:
+        common.terminal.say(f"nobody agreed to {', '.join(unasked)} on this machine: skillhub install asks")
     return 0

@@ -31,11 +31,12 @@ _NARROW = 8
 class Terminal:
     """Writes text that may come from outside: every line is cleaned, then coloured, never the other way round."""
 
+    _drawn = False  # of the screen, which all that write to it share
+
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
         self.quiet = quiet
         self.verbose = verbose
         self._started = time.monotonic()
-        self._drawn = False
 
     def out(self, text: str, tone: Tone = "plain") -> None:
         """Write a line of the result."""
@@ -99,13 +100,13 @@ class Terminal:
             or time.monotonic() - self._started < _PROGRESS_AFTER
         ):
             return
-        self._drawn = True
+        Terminal._drawn = True
         sys.stderr.write(f"\r\x1b[K{clean(doing)} {done}/{of}")
         sys.stderr.flush()
 
     def _write(self, stream: TextIO, text: str, tone: Tone) -> None:
-        if self._drawn:
-            self._drawn = False
+        if Terminal._drawn:
+            Terminal._drawn = False
             sys.stderr.write("\r\x1b[K")
         line = clean(text)
         code = _CODES[tone] if _wants_colour(stream) else ""

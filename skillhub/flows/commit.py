@@ -32,12 +32,14 @@ class Change:
         record: What this machine will know of it.
         linking: Its places; of a skill that is not enabled they are cleared.
         passage: The MCP entries to write before it is linked.
+        given: Needs that were met by this command, of a skill that waits for another.
     """
 
     candidate: Candidate
     record: Record
     linking: Linking | None
     passage: Passage | None
+    given: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -159,6 +159,7 @@ def _of_ref(ref: Ref, standing: Standing, ports: Ports) -> _Pick:
         # What a source says now never changes a locked entry; only `update` does.
         return _of_lock(ref.name, entry, standing, ports)
     if entry is not None and ref.source not in (None, entry.source):
+        ports.sources.get(ref.source)  # one that is not there is a slip, and no sign of tampering
         raise _elsewhere(ref.name, entry, f"{ref.source}:{ref.name}", standing)
     return _newest(ref, ports)
 
@@ -183,7 +184,12 @@ def _newest(ref: Named, ports: Ports) -> _Pick:
 def look_up(ref: Named, ports: Ports) -> tuple[str, Index]:
     """Return the one source that has the skill, and what it offers; a bare name is looked for in all of them."""
     if ref.source is not None:
-        return ref.source, ports.open(ports.sources.get(ref.source)).release_index([ref.name])
+        registry = ports.open(ports.sources.get(ref.source))
+        try:
+            return ref.source, registry.release_index([ref.name])
+        except NotFound as error:
+            hint = f"skillhub source show {ref.source} lists what it has"
+            raise NotFound(error.message, where=ref.source, hint=hint) from error
     found = {}
     for alias, source in ports.sources.all().items():
         try:

@@ -145,12 +145,14 @@ def carry_out(
     changes = [decide(each, wishes, answers[each.candidate.name], is_met) for each in plans]
     warnings = [f"{each.candidate.name}: {note}" for each in plans for note in each.candidate.warnings]
     warnings += [note for each in plans if each.gate for note in each.gate.warnings]
+    warnings += [line for each in asked if each[0].kind == "finding" for line in each[0].details]
     changed = not wishes.dry_run and commit(changes, wishes, standing, ports)
     skills = tuple(
         view(each.name, each.candidate.entry, each.record, is_met, ports.project, ports.store)
         for each in changes
     )
-    return Outcome(skills, changed, tuple(asked), tuple(warnings))
+    given_now = frozenset((each.name, need) for each in changes for need in each.given)
+    return Outcome(skills, changed, tuple(asked), tuple(warnings), given_now)
 
 
 def decide(proposal: Proposal, wishes: Wishes, asked: Sequence[Asked], is_met: Given) -> Change:
@@ -170,5 +172,6 @@ def decide(proposal: Proposal, wishes: Wishes, asked: Sequence[Asked], is_met: G
     passed = passage(gate, candidate.manifest, wishes, asked)
     record = passed.onto(replace(base, enabled=True, links=linking.links, link=linking.kind))
     if any(need.open for need in needs_of(facts, record, is_met)):
-        return Change(candidate, replace(base, held="needs"), linking, None)
+        waiting = replace(base, held="needs")
+        return Change(candidate, waiting, linking, None, (*passed.met, *passed.waived))
     return Change(candidate, record, linking, passed)

@@ -19,12 +19,14 @@ class Outcome:
         changed: Whether anything on disk is other than before.
         asked: Every question with its answer.
         warnings: What a person should know and nothing refuses.
+        given: Skill and need (``env:NAME``) that this command met, of skills that wait for another.
     """
 
     skills: tuple[Skill, ...]
     changed: bool
     asked: tuple[Asked, ...] = ()
     warnings: tuple[str, ...] = ()
+    given: frozenset[tuple[str, str]] = frozenset()
 
 
 _HINTS = {

@@ -13,12 +13,13 @@ def consent(candidate: Candidate, record: Record | None) -> list[Question]:
     """Return the questions that a candidate raises; none if this person agreed to this very tree before."""
     if record is not None and record.tree == candidate.tree.digest:
         return []
-    questions = [_install(candidate, record)]
+    # What speaks against it comes before what asks for a yes.
+    questions = _findings(candidate)
     if candidate.trust == "unsigned":
         questions.append(_unsigned(candidate))
     elif candidate.trust == "untrusted":
         questions.append(_publisher(candidate))
-    return questions + _findings(candidate)
+    return [*questions, _install(candidate, record)]
 
 
 def _install(candidate: Candidate, record: Record | None) -> Question:

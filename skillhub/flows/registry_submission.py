@@ -77,7 +77,8 @@ def submit(path: str, desk: Desk, now: datetime) -> Submission:
     manifest = Manifest.read(tree, strict=True)
     if manifest.version is None or not is_version(manifest.version):
         hint = "published skills carry metadata.version, a version by SemVer 2.0.0"
-        raise FormatError(f"expected a version, found {quote(manifest.version)}", where=path, hint=hint)
+        found = quote(manifest.version) if manifest.version else "none"
+        raise FormatError(f"expected metadata.version, found {found}", where=path, hint=hint)
     verdict = judge(_signed(tree, manifest.name, desk, path), desk.signers(manifest.name), None, now)
     if verdict.status != "valid" or verdict.signer is None:
         owner = desk.owners.get(manifest.name, "a publisher that is admitted here")

@@ -59,7 +59,9 @@ def show(ref: Ref, ports: Ports) -> Shown:
 
 def _offered(found: Candidate, releases: tuple[Release, ...], ports: Ports) -> Shown:
     entry = found.entry
-    needs = needs_of(facts_of(found.manifest, found.can), None, given(ports.environ, ports.project.lock().skills))
+    needs = needs_of(
+        facts_of(found.manifest, found.can), None, given(ports.environ, ports.project.lock().skills)
+    )
     skill = Skill(
         name=found.name,
         path=None,

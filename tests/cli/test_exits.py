@@ -213,8 +213,8 @@ def test_what_nobody_answered_is_told(shell):
     shell.skill("project/plain")
     done = shell.run("install", "./plain", "--yes", "--json")
     assert [(each["kind"], each["answer"]) for each in done.json["questions"]] == [
-        ("install", "yes"),
         ("unsigned", "unanswered"),
+        ("install", "yes"),
     ]
     assert all(
         set(each) == {"kind", "skill", "message", "details", "answer"} for each in done.json["questions"]

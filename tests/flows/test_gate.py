@@ -251,3 +251,9 @@ def test_a_change_that_adds_a_need_takes_the_skill_away_until_it_is_met(world):
     assert not world.copy("plain", ".claude/skills").exists()
     assert state(world.enable("plain", env={"TRACKER_TOKEN": "x"}, answers=Answers())) == "enabled"
     assert world.problems() == []
+
+
+def test_what_was_given_just_now_is_not_asked_for_again(world):
+    outcome = world.install("github:gh-fix-ci", env={"GITHUB_TOKEN": "x"}, mcp="skip")
+    assert outcome.given == {("gh-fix-ci", "env:GITHUB_TOKEN"), ("gh-fix-ci", "mcp:github")}
+    assert world.record("gh-fix-ci").met == ()
