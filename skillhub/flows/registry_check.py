@@ -9,19 +9,20 @@ from datetime import datetime, timedelta
 from tempfile import TemporaryDirectory
 
 from skillhub.archive import unpack
-from skillhub.errors import SecurityError, SkillhubError
+from skillhub.errors import NotFound, SecurityError, SkillhubError
 from skillhub.flows.registry_refresh import CEREMONY_DAYS
 from skillhub.model.finding import Issue
 from skillhub.model.index import LISTING_CAP, parse_listing
 from skillhub.model.manifest import Manifest
 from skillhub.model.release import Admission, Index, Release
+from skillhub.trust.ahead import AHEAD_PATH
 from skillhub.trust.publishers import judge
 from skillhub.trust.registry import agrees, publisher_of
 from skillhub.trust.roles import RELEASES, ROLES, WELL_KNOWN, rule_of
 from skillhub.trust.root_view import view_expiry
 from skillhub.world import files
 from skillhub.world.embedded import Folder
-from skillhub.world.fetch import Fetcher
+from skillhub.world.fetch import Answer, Fetcher
 from skillhub.world.http import Http
 from skillhub.world.registry_dir import RegistryDir
 from skillhub.world.tuf_client import Registry, fetch_root
@@ -125,11 +126,23 @@ def _release(registry: Registry, release: Release, admission: Admission, now: da
 def _opened(place: str) -> Iterator[tuple[str, Fetcher]]:
     if "://" in place:
         with Http() as http:
-            yield place.rstrip("/"), http
+            yield place.rstrip("/"), _EachFile(http)
     else:
         registry = RegistryDir(place)
         registry.settings()
-        yield _FOLDER, Folder(registry.site, _FOLDER)
+        yield _FOLDER, _EachFile(Folder(registry.site, _FOLDER))
+
+
+class _EachFile:
+    """A fetcher that reads nothing ahead: what is packed for new clients would hide that the file itself is bad."""
+
+    def __init__(self, fetcher: Fetcher) -> None:
+        self._fetcher = fetcher
+
+    def get(self, url: str, *, cap: int, named_by: str | None = None) -> Answer:
+        if url.endswith(f"/{AHEAD_PATH}"):
+            raise NotFound("not asked for", where=url)
+        return self._fetcher.get(url, cap=cap, named_by=named_by)
 
 
 def _issue(error: SkillhubError, where: str) -> Issue:

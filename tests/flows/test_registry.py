@@ -262,6 +262,19 @@ def test_check_finds_whatever_was_changed(hub, part):
     assert check(hub.dir.path, now()) != ()
 
 
+@pytest.mark.parametrize("role", ["snapshot", "targets", "namespaces", "releases"])
+def test_check_finds_damaged_metadata_that_a_new_client_would_take_from_ahead(hub, role):
+    hub.publish()
+    newest = max(
+        (path for path in hub.files if path.startswith("metadata/") and path.endswith(f".{role}.json")),
+        key=lambda path: int(path.partition("/")[2].split(".")[0]),
+    )
+    with open(os.path.join(hub.dir.site, newest), "r+b") as file:
+        file.seek(-20, os.SEEK_END)
+        file.write(b"X" * 5)
+    assert check(hub.dir.path, now()) != ()
+
+
 def test_check_finds_an_expired_registry(tmp_path):
     hub = Simulator(tmp_path, when=long_ago(5))
     assert [issue.code for issue in check(hub.dir.path, now())] == ["metadata-expired"]
