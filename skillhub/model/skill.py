@@ -10,6 +10,10 @@ from skillhub.model.signer import Signer
 
 State = Literal["enabled", "disabled"]
 Scope = Literal["project", "user"]
+# Where agents read skills: beside the two scopes that skillhub installs into, what others put there.
+SkillScope = Literal["project", "user", "system", "admin", "plugin", "extra"]
+# How far a skill reaches: no further than the disk, to the user who asks for it, to the model by itself.
+Reach = Literal["disabled", "enabled", "active"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +56,15 @@ class Skill:
         links: The places in agents' folders where it is enabled, absolute.
         invocation: Whether the model may call it by itself, or only the user.
         managed: Whether a lock knows it.
+        namespace: What goes before ``:`` in its full name; of a plugin's skill, the plugin.
+        root: The folder in which it was looked for; empty for what was not looked for.
+        user_invocable: Whether a user may ask for it by name; ``invocation`` is about the model.
+        argument_hint: What to type behind its name, such as ``[issue-number]``.
     """
 
     name: str
     path: str | None
-    scope: Scope
+    scope: SkillScope
     state: State
     source: str | None = None
     version: str | None = None
@@ -71,6 +79,22 @@ class Skill:
     requires: tuple[Need, ...] = ()
     capabilities: tuple[str, ...] = ()
     description: str = ""
+    namespace: str | None = None
+    root: str = ""
+    user_invocable: bool = True
+    argument_hint: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """``namespace:name``, or the name where there is no namespace."""
+        return f"{self.namespace}:{self.name}" if self.namespace else self.name
+
+    @property
+    def reach(self) -> Reach:
+        """``active`` if the model may call it, ``enabled`` if only the user may, else ``disabled``."""
+        if self.state == "disabled":
+            return "disabled"
+        return "active" if self.invocation == "model" else "enabled"
 
     def to_json(self) -> dict[str, Any]:
         """Return the SKILL of the contract."""

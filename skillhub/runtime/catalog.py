@@ -1,12 +1,27 @@
-"""Which of several skills of one name an agent means, and which are hidden by it."""
+"""The skills that an agent has before it: which of several of one name is meant, which are hidden by it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from skillhub.model.skill import Skill
-from skillhub.runtime.discover import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A skill that could not be read, or something about one that should be mended; ``line`` counts from 1."""
+
+    path: str
+    message: str
+    line: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the problem as the contract has it."""
+        return {"path": self.path, "line": self.line, "message": self.message}
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,31 +31,77 @@ class Shadowed:
     skill: Skill
     by: Skill
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the shadowed skill as the contract has it."""
+        return {"name": self.skill.full_name, "path": self.skill.path, "by": self.by.path}
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Catalog:
-    """Skills by name, first come first served; the hidden ones are kept and named."""
+    """Skills in order of precedence; the hidden ones are kept and named.
 
-    skills: tuple[Skill, ...]
-    shadowed: tuple[Shadowed, ...]
+    Attributes:
+        skills: What is meant by a name, disabled ones among them. Of hosts that hide nothing, several may
+            have one name.
+        shadowed: What is hidden.
+        problems: What could not be read.
+    """
+
+    skills: tuple[Skill, ...] = ()
+    shadowed: tuple[Shadowed, ...] = ()
     problems: tuple[Problem, ...] = ()
 
     @classmethod
-    def of(cls, skills: Iterable[Skill], problems: Iterable[Problem] = ()) -> Catalog:
+    def of(cls, skills: Iterable[Skill], problems: Iterable[Problem] = (), hides: bool = True) -> Catalog:
         """Return the catalogue of ``skills``, given in order of precedence.
 
         A skill that nobody locked and that has the name of a locked one is a problem as well: whoever
         put it there may want to be taken for it.
+
+        Args:
+            skills: The skills, those that come first before those that they may hide.
+            problems: What is known to be wrong already.
+            hides: Whether the first of a name hides the others, as opposed to all being ambiguous.
         """
-        first: dict[str, Skill] = {}
+        kept: list[Skill] = []
         shadowed: list[Shadowed] = []
         found = list(problems)
+        first: dict[str, Skill] = {}
         for skill in sorted(skills, key=lambda each: not each.managed):
-            winner = first.setdefault(skill.name, skill)
-            if winner is skill:
+            winner = first.setdefault(skill.full_name, skill)
+            is_imitation = winner.managed and not skill.managed
+            if winner is skill or not (hides or is_imitation):
+                kept.append(skill)
                 continue
             shadowed.append(Shadowed(skill, winner))
-            if winner.managed and not skill.managed:
+            if is_imitation:
                 message = f"it has the name of {winner.name}, which the lock has from {winner.source}"
                 found.append(Problem(skill.path or "", message))
-        return cls(tuple(first.values()), tuple(shadowed), tuple(found))
+        return cls(tuple(kept), tuple(shadowed), tuple(found))
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Sequence[Skill]]:
+        names: dict[str, list[Skill]] = {}
+        for skill in self.skills:
+            for name in {skill.name, skill.full_name}:
+                names.setdefault(name, []).append(skill)
+        return names
+
+    @cached_property
+    def _by_path(self) -> Mapping[str, Skill]:
+        return {
+            os.path.normpath(place): skill
+            for skill in self.skills
+            for place in (skill.path, *skill.links)
+            if place
+        }
+
+    def named(self, name: str) -> tuple[Skill, ...]:
+        """Return every skill that is called ``name`` or, in full, ``namespace:name``."""
+        return tuple(self._by_name.get(name, ()))
+
+    def at(self, path: str) -> Skill | None:
+        """Return the skill in this folder, or with this ``SKILL.md``; None if there is none."""
+        place = os.path.normpath(path)
+        folder = os.path.dirname(place) if os.path.basename(place) == "SKILL.md" else place
+        return self._by_path.get(folder)

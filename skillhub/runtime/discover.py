@@ -10,6 +10,7 @@ from skillhub.errors import SkillhubError
 from skillhub.model.manifest import Manifest
 from skillhub.model.skill import Need, Scope, Skill
 from skillhub.model.tree import SKILL_MD, File, Tree
+from skillhub.runtime.catalog import Problem
 
 # All that says what a skill is; the rest of its files is read when it is loaded.
 _HEAD = (SKILL_MD, "agents/openai.yaml", "agents/skillhub.yaml")
@@ -22,15 +23,6 @@ class Root:
 
     path: str
     scope: Scope
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A skill that could not be read, and why."""
-
-    path: str
-    message: str
-    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
