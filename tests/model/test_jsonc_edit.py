@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError
-from skillhub.world import jsonc
-from skillhub.world.jsonc_edit import insert, remove
+from skillhub.model import jsonc
+from skillhub.model.jsonc_edit import insert, remove
 
 OURS = {"url": "https://x.example/", "args": ["-y", 1]}
 PATH = ("servers", "ours")

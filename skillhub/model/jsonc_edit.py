@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillhub.errors import FormatError
+from skillhub.model.jsonc import BOM, Member, Node, parse
 from skillhub.model.text import quote
-from skillhub.world.jsonc import BOM, Member, Node, parse
 
 _BLANK = " \t\r\n"
 _COMMENT = re.compile(r"//[^\r\n]*|/\*(?:[^*]|\*(?!/))*+\*/")
