@@ -189,3 +189,9 @@ class UndeclaredVariable(SecurityError):
     """An MCP server is to be given a variable that its own skill does not declare."""
 
     code = "undeclared-variable"
+
+
+class Withdrawn(SecurityError):
+    """The lock names a release that its registry has withdrawn since: nobody may use it any more."""
+
+    code = "withdrawn"

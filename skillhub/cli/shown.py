@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from skillhub.cli.common import Common, now
+from skillhub.cli.common import Common
 from skillhub.model.skill import Skill
 
 if TYPE_CHECKING:
@@ -44,24 +44,23 @@ def _show(skills: list[Skill], common: Common) -> None:
 
 def verify_skills(common: Common, names: Sequence[str]) -> int:
     """Check every byte of what is installed."""
-    from skillhub.flows.listing import agent_folders
-    from skillhub.flows.verify import verify
+    from skillhub.flows.verify import BEYOND_SYNC, verify
 
-    project = common.open_project()
-    folders = agent_folders(project, common.user_home, os.environ)
-    found = verify(names, project, common.store, common.publishers, folders, now())
+    found = verify(names, common.ports())
     is_ok = not any(each.problems for each in found)
     if common.json:
         common.terminal.json({"ok": is_ok, "skills": [_verified_json(each) for each in found]})
     else:
         for each in found:
+            for note in each.notes:
+                common.terminal.say(f"warning: {each.name}: {note.message} [{note.code}]", "yellow")
             for problem in each.problems:
                 common.terminal.out(f"{each.name}: {problem.path}: {problem.message} [{problem.code}]", "red")
         if is_ok:
             common.terminal.out(f"{counted(len(found))} as locked, to the last byte", "green")
         else:
             codes = {problem.code for each in found for problem in each.problems}
-            if codes - {"signature"}:
+            if codes - BEYOND_SYNC:
                 common.terminal.say("skillhub sync puts back what is locked")
     return 0 if is_ok else 1
 

@@ -14,7 +14,7 @@ from skillhub.archive import unpack
 from skillhub.errors import NotFound, SecurityError, SignerChanged, SourceMismatch, WrongBytes
 from skillhub.flows import signers
 from skillhub.flows.ports import Ports
-from skillhub.flows.resolve import Withdrawn
+from skillhub.flows.recalled import last_seen, refuse_recalled, yanked
 from skillhub.model.capability import capabilities
 from skillhub.model.digest import Digest
 from skillhub.model.finding import Finding
@@ -152,18 +152,22 @@ def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -
     Raises:
         WrongBytes: what is there now is not what was locked.
         SignerChanged: it is signed by another than the lock says.
+        SecurityError: its registry, now or when it was last asked, has withdrawn it or revoked its key.
         SourceError: it cannot be had.
     """
     tree = ports.store.read(entry.tree)
-    pinned = signers.pinned(name, entry, root_of(entry, ports), ports.publishers)
+    root = root_of(entry, ports)
+    pinned = signers.pinned(name, entry, root, ports.publishers)
     is_proven = bool(pinned) or (entry.path is not None and not entry.signed_by)
     if tree is None or not is_proven:
         return _again(name, entry, ports)
     alias = None if entry.path is not None else entry.source
-    publishers = [*pinned, *signers.trusted(ports.publishers)]
+    said = last_seen(name, entry, root, ports.sources)
+    release = refuse_recalled(name, entry, said)
+    publishers = [*pinned, *signers.trusted(ports.publishers), *signers.revoking(release, said)]
     verdict = judge(tree, publishers, alias, ports.clock(), locked=entry.tree)
     content = _Content(Manifest.read(tree)) if agreed else _read(tree)
-    candidate = _candidate(content, entry, verdict, (), publishers)
+    candidate = _candidate(content, entry, verdict, yanked(release), publishers)
     candidate = _as_locked(name, entry, candidate)
     return replace(candidate, stored=ports.store.listing(entry.tree) is not None)
 
@@ -190,12 +194,9 @@ def _again(name: str, entry: Locked, ports: Ports) -> Candidate:
                 f"expected {name} {entry.version} to be {entry.digest}, found {offered.digest}",
                 where=source.url,
             )
-        if release.withdrawn is not None:
-            raise Withdrawn(f"{name} {release.version} was withdrawn: {release.withdrawn}", where=source.url)
+        refuse_recalled(name, entry, index)
         candidate = from_registry(source, release, index.admissions[release.publisher or ""], ports)
-        if release.yanked is not None:
-            note = f"version {release.version} was yanked: {release.yanked}"
-            candidate = replace(candidate, warnings=(*candidate.warnings, note))
+        candidate = replace(candidate, warnings=(*candidate.warnings, *yanked(release)))
     return _as_locked(name, entry, candidate)
 
 

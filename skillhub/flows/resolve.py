@@ -8,10 +8,10 @@ from skillhub.model.release import Release
 from skillhub.model.version import Range
 
 
-class Withdrawn(SourceError):
+class TakenBack(SourceError):
     """What was asked for is there, but its registry says that nobody should choose it."""
 
-    code = "withdrawn"
+    code = "taken-back"
 
 
 def choose_source(ref: Named, having: tuple[str, ...], looked_into: tuple[str, ...]) -> str:
@@ -42,7 +42,7 @@ def choose_release(ref: Named, releases: tuple[Release, ...]) -> Release:
 
     Raises:
         NotFound: no release is in the range; the hint names those there are.
-        Withdrawn: those in the range were yanked or withdrawn; the reason is told.
+        TakenBack: those in the range were yanked or withdrawn; the reason is told.
         UsageError: the range is none.
     """
     allowed = releases
@@ -58,7 +58,7 @@ def choose_release(ref: Named, releases: tuple[Release, ...]) -> Release:
         what, reason = (
             ("withdrawn", gone.withdrawn) if gone.withdrawn is not None else ("yanked", gone.yanked)
         )
-        raise Withdrawn(
+        raise TakenBack(
             f"{ref.name} {gone.version} was {what}: {reason or 'no reason given'}", where=str(ref)
         )
     stable = [release for release in chosen if "-" not in (release.version or "").split("+")[0]]

@@ -6,13 +6,16 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 
+from skillhub.flows.recalled import admission
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
+from skillhub.model.release import Index, Release
 from skillhub.model.signer import Signer
 from skillhub.trust import x509
 from skillhub.trust.identity import Identity
 from skillhub.trust.keys import PublicKey
 from skillhub.trust.publishers import Publisher
+from skillhub.trust.registry import publisher_of
 from skillhub.world.publishers import Publishers
 
 
@@ -45,6 +48,16 @@ def pinned(name: str, entry: Locked, root: Digest | None, publishers: Publishers
     signer = Signer.parse(entry.signed_by[0])
     texts = {"key": (), "certificate": (), "sigstore": (), signer.kind: (pem,)}
     return [_parsed(signer.identity, texts["key"], texts["certificate"], texts["sigstore"])]
+
+
+def revoking(release: Release | None, said: Index) -> list[Publisher]:
+    """Return the release's publisher if it has revoked a key, for a certificate of the chain may bear that key.
+
+    Raises:
+        FormatError: a key or certificate that the registry names is none.
+    """
+    admitted = admission(release, said) if release else None
+    return [publisher_of(admitted, release.published)] if release and admitted and admitted.revoked else []
 
 
 def kin(signer: Signer | None, publishers: Iterable[Publisher]) -> frozenset[Digest]:

@@ -9,6 +9,7 @@ from skillhub.flows.linking import Linker, Linking
 from skillhub.flows.needs import given
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.ports import Ports
+from skillhub.flows.recalled import last_seen, refuse_recalled
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.view import view
 from skillhub.model.lock import Locked
@@ -31,13 +32,14 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
         ports: The world.
 
     Raises:
-        SecurityError: what is fetched is not what was locked.
+        SecurityError: what is fetched is not what was locked, or its registry has recalled it as last seen.
         SourceError: it cannot be had.
         Refused: nobody agreed to what becomes of edits made by hand.
         StateError: the disk is in the way.
     """
     with ports.project.exclusively():
         standing = read_standing(ports)
+        _refuse_recalled(standing, ports)
         _sweep(standing, ports)
         changed, trees = _restore(standing, obtain, ports)
         plans = {name: _plan(name, standing, ports) for name in standing.records.skills}
@@ -52,6 +54,13 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
         for name, entry in standing.lock.skills.items()
     )
     return Outcome(skills, changed, tuple(asked))
+
+
+def _refuse_recalled(standing: Standing, ports: Ports) -> None:
+    for name, entry in standing.lock.skills.items():
+        source = standing.lock.sources.get(entry.source)
+        said = last_seen(name, entry, source.root if source else None, ports.sources)
+        refuse_recalled(name, entry, said)
 
 
 def _sweep(standing: Standing, ports: Ports) -> None:

@@ -7,8 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from skillhub.errors import FormatError, NotFound, SecurityError
-from skillhub.flows import signers
+from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError
+from skillhub.flows import recalled, signers
+from skillhub.flows.listing import agent_folders
+from skillhub.flows.ports import Ports
+from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.record import Record
 from skillhub.model.signer import Signer
@@ -17,80 +20,112 @@ from skillhub.trust.publishers import Publisher, judge
 from skillhub.world import links
 from skillhub.world.folders import Problem, compare
 from skillhub.world.project import Project
-from skillhub.world.publishers import Publishers
 from skillhub.world.store import Store
+
+# What no copying mends.
+BEYOND_SYNC = frozenset({"signature", "withdrawn", "revoked", "name-not-owned"})
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was found about one skill; no problems means that it is as locked, to the last byte."""
+    """What was found about one skill; no problems means that it is as locked, to the last byte.
+
+    Attributes:
+        notes: What is worth knowing and wrong with nothing: a yanked release, an expired certificate.
+    """
 
     name: str
     problems: tuple[Problem, ...]
+    notes: tuple[Problem, ...] = ()
 
 
-def verify(
-    names: Sequence[str],
-    project: Project,
-    store: Store,
-    publishers: Publishers,
-    folders: Sequence[str],
-    now: datetime,
-) -> list[Verified]:
-    """Compare what is locked with what is stored and enabled, and check the stored signatures again.
+def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
+    """Compare what is locked with what is stored and enabled, and judge the stored signatures again, offline.
+
+    A release that its registry has withdrawn, or whose key it has revoked, is a problem as far as this machine has
+    heard of it.
 
     Args:
         names: The skills; none means all.
-        project: Its lock, and where its links are.
-        store: Where the trees are.
-        publishers: The keys and roots pinned when skills were installed.
-        folders: Where agents read skills; what has a locked name there is compared, whoever put it there.
-        now: The time that certificates are judged by.
+        ports: The world; no registry is opened, and nobody is asked.
 
     Raises:
         NotFound: a name that is not locked.
         FormatError: the lock is malformed.
         StateError: the lock cannot be read, or a link leads out of the project.
     """
+    project, store = ports.project, ports.store
     lock, records = project.lock(), project.records()
     for name in names:
         if name not in lock.skills:
             raise NotFound(f"no skill named {name} is installed here", hint="skillhub list shows what is")
+    folders = agent_folders(project, ports.user_home, ports.environ)
+    now = ports.clock()
     found = []
     for name in names or lock.skills:
         entry, record = lock.skills[name], records.skills.get(name)
         source = lock.sources.get(entry.source)
-        known = signers.pinned(name, entry, source.root if source else None, publishers)
-        problems = [*_stored(entry, store, known, now), *_linked(entry, record, project, store)]
+        problems, notes = _vouched(name, entry, source.root if source else None, ports, now)
+        problems += _linked(entry, record, project, store)
         places = {links.place(project, link) for link in record.links} if record else set()
         elsewhere = {os.path.join(os.path.realpath(folder), name) for folder in folders} - places
         problems += _namesakes(sorted(elsewhere), store.listing(entry.tree))
-        found.append(Verified(name, tuple(problems)))
+        found.append(Verified(name, tuple(problems), tuple(notes)))
     return found
 
 
-def _stored(entry: Locked, store: Store, known: Sequence[Publisher], now: datetime) -> Iterator[Problem]:
-    tree = store.read(entry.tree)
-    if tree is None or store.listing(entry.tree) is None:
-        yield from store.check(entry.tree)  # tells what is wrong with it
-    if tree is not None and (problem := _signature(entry, tree, known, now)):
-        yield Problem("signature", f"{store.path(entry.tree)}/{SIGNATURE}", problem)
+def _vouched(
+    name: str, entry: Locked, root: Digest | None, ports: Ports, now: datetime
+) -> tuple[list[Problem], list[Problem]]:
+    """Return what is wrong with the stored tree, its signature and its release, and what is merely odd."""
+    problems, notes = [], []
+    said = recalled.last_seen(name, entry, root, ports.sources)
+    release = recalled.locked_release(name, entry, said)
+    place = ports.project.lock_path
+    if error := recalled.objection(name, entry, said):
+        problems.append(_problem(error, place))
+    notes += [Problem("yanked", place, text) for text in recalled.yanked(release)]
+    tree = ports.store.read(entry.tree)
+    if tree is None or ports.store.listing(entry.tree) is None:
+        problems += ports.store.check(entry.tree)  # tells what is wrong with it
+    if tree is not None and entry.signed_by:
+        signature = f"{ports.store.path(entry.tree)}/{SIGNATURE}"
+        try:
+            known = signers.pinned(name, entry, root, ports.publishers)
+            if _is_expired(entry, tree, known, signers.revoking(release, said), now):
+                message = (
+                    "its certificate has expired; it is borne for the tree that is locked, and for no other"
+                )
+                notes.append(Problem("certificate-expired", signature, message))
+        except (SecurityError, FormatError) as broken:
+            found = _problem(broken, signature, "signature")
+            problems += [found] if found.code not in {each.code for each in problems} else []
+    return problems, notes
 
 
-def _signature(entry: Locked, tree: Tree, known: Sequence[Publisher], now: datetime) -> str | None:
-    """Return what is wrong with the signature of a whole tree, or None."""
-    if not entry.signed_by:
-        return None
+def _is_expired(
+    entry: Locked, tree: Tree, known: Sequence[Publisher], revoking: Sequence[Publisher], now: datetime
+) -> bool:
+    """Prove that a whole tree is signed as the lock says; return whether its certificate is past its time.
+
+    Raises:
+        SecurityError: it is not signed so.
+        FormatError: a key, root or identity that is to vouch for it is none.
+    """
     if not known:
-        return "its signer's key is not known on this machine; skillhub install gets it"
-    try:
-        found = judge(tree, known, None, now, locked=entry.tree).signer
-    except (SecurityError, FormatError) as error:
-        return error.message
+        raise SecurityError("its signer's key is not known on this machine; skillhub install gets it")
+    verdict = judge(tree, [*known, *revoking], None, now, locked=entry.tree)
     locked = {signer.fingerprint for signer in map(Signer.parse, entry.signed_by)}
-    if found is None or found.fingerprint not in locked:
-        return f"expected it to be signed by {', '.join(entry.signed_by)}"
-    return None
+    if verdict.signer is None or verdict.signer.fingerprint not in locked:
+        raise SecurityError(f"expected it to be signed by {', '.join(entry.signed_by)}")
+    return verdict.expired
+
+
+def _problem(error: SecurityError | FormatError, path: str, code: str | None = None) -> Problem:
+    """Return the problem that an error tells of; what a registry recalled has a code that says so."""
+    if isinstance(error, Reasoned) and error.reason == "revoked":
+        code = error.reason
+    return Problem(code or error.code, path, error.message)
 
 
 def _namesakes(places: Sequence[str], listing: Listing | None) -> Iterator[Problem]:

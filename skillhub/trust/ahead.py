@@ -15,9 +15,14 @@ AHEAD_PATH = "metadata/ahead.txt"
 _WANTED = tuple(f".{role}.json" for role in (SNAPSHOT, TARGETS, NAMESPACES, RELEASES))
 
 
+def is_ahead(name: str) -> bool:
+    """Say whether a document of that name may be among those that are packed."""
+    return name.endswith(_WANTED)
+
+
 def ahead(files: Mapping[str, bytes]) -> bytes:
     """Return the file made of a registry's newest metadata, given by path: for each a line of name and document."""
-    rows = {path.rpartition("/")[2]: data for path, data in files.items() if path.endswith(_WANTED)}
+    rows = {path.rpartition("/")[2]: data for path, data in files.items() if is_ahead(path)}
     return b"".join(b"%s %s\n" % (name.encode(), data) for name, data in rows.items() if b"\n" not in data)
 
 
@@ -28,4 +33,4 @@ def read_ahead(data: bytes) -> Mapping[str, bytes]:
     """
     rows = (line.partition(b" ") for line in data.split(b"\n"))
     found = {name.decode("latin-1"): document for name, _, document in rows}
-    return MappingProxyType({name: data for name, data in found.items() if name.endswith(_WANTED)})
+    return MappingProxyType({name: data for name, data in found.items() if is_ahead(name)})

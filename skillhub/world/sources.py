@@ -17,6 +17,7 @@ from skillhub.model.text import quote
 from skillhub.world import files
 from skillhub.world.embedded import EMBEDDED_URL, root, root_fingerprint
 from skillhub.world.home import Home
+from skillhub.world.last_seen import LastSeen
 
 _CAP = 1 << 20
 EMBEDDED_ALIAS = "github"
@@ -70,6 +71,8 @@ class Sources:
     def __init__(self, home: Home) -> None:
         self._path = os.path.join(home.state, "sources.json")
         self._roots = os.path.join(home.state, "roots")
+        self._metadata = os.path.join(home.state, "tuf")
+        self._last_seen: dict[Digest, LastSeen] = {}
         self._parsed: tuple[bytes | None, Mapping[str, Source]] = (None, {})
 
     def all(self) -> Mapping[str, Source]:
@@ -121,6 +124,14 @@ class Sources:
             hint = f"remove the source {source.alias} and add it again with its fingerprint"
             raise StateError("the trusted root is gone or was changed", where=path, hint=hint)
         return data
+
+    def metadata(self, root: Digest) -> str:
+        """Return the folder of what is trusted of the registry with this first root."""
+        return os.path.join(self._metadata, root.hex)
+
+    def last_seen(self, root: Digest) -> LastSeen:
+        """Return what the registry with this first root last said; read once, when it is first asked for."""
+        return self._last_seen.setdefault(root, LastSeen(self.metadata(root)))
 
     def add(self, alias: str, url: str, first_root: bytes) -> Source:
         """Trust the registry at ``url`` by its first root; the same again changes nothing.

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self, TypeVar
 
 from tuf.api import exceptions
@@ -28,14 +29,14 @@ from skillhub.errors import (
 )
 from skillhub.model.digest import Digest
 from skillhub.model.index import DOCUMENT_CAP, parse_listing, parse_namespaces, parse_releases, parse_skill
-from skillhub.model.json import strict_json
 from skillhub.model.release import Admission, Index, Release
 from skillhub.model.text import is_name, quote
-from skillhub.trust.ahead import AHEAD_PATH, read_ahead
+from skillhub.trust.ahead import AHEAD_PATH, is_ahead, read_ahead
 from skillhub.trust.registry import admission_of, checked, released_by
 from skillhub.trust.roles import NAMESPACE_PATHS, WELL_KNOWN, index_path, namespace_path, skill_path
 from skillhub.world.fetch import Fetcher
 from skillhub.world.files import lock, read, write_atomic
+from skillhub.world.last_seen import HINTS, kept, owners
 
 ROOT_CAP = 512_000
 _AHEAD_CAP = 8_000_000
@@ -109,7 +110,7 @@ class Registry:
         base = url.rstrip("/")
         with _ours(base), lock(os.path.join(folder, "lock")):
             is_new = not os.path.exists(os.path.join(folder, "snapshot.json"))
-            bridge = _Bridge(fetcher, _ahead(base, fetcher) if is_new else {})
+            bridge = _Bridge(fetcher, f"{base}/{AHEAD_PATH}" if is_new else None)
             updater = Updater(folder, f"{base}/metadata/", fetcher=bridge, bootstrap=root)
             updater.refresh()
         return cls(base, Digest.of(root), fetcher, updater, folder)
@@ -174,11 +175,11 @@ class Registry:
         if name not in self._owners:
             if not is_name(name):
                 raise NotFound(f"{quote(name)} is no name of a skill", where=self.url)
-            kept = self._hints().get(name)
-            if isinstance(kept, str) and is_name(kept):
+            known = owners(self._folder).get(name)
+            if isinstance(known, str) and is_name(known):
                 # The name may have moved since: then the public listing knows better.
                 with suppress(NameNotOwned, NotFound):
-                    return self._load(name, kept)
+                    return self._load(name, known)
             return self._load(name, self._ask(name))
         return self._owners[name]
 
@@ -186,11 +187,11 @@ class Registry:
         """Read what is signed about the publisher who is said to own ``name``, and must."""
         known = self.document(namespace_path(publisher), parse_namespaces)
         found = self._published(admission_of(name, publisher, known or {}))
-        hints = self._hints()
+        hints = owners(self._folder)
         learned = {**hints, **dict.fromkeys(found.admission.names, publisher)}
         if learned != hints:
             text = json.dumps(learned, sort_keys=True).encode()
-            write_atomic(self._file("publishers.json"), text, mode=0o600, sync=False)
+            write_atomic(self._file(HINTS), text, mode=0o600, sync=False)
         return found
 
     def _published(self, admission: Admission) -> _Published:
@@ -219,15 +220,6 @@ class Registry:
             raise FormatError(message, where=where)
         return first.publisher
 
-    def _hints(self) -> Mapping[str, object]:
-        """Return who owned which name when it was last seen."""
-        with suppress(FormatError):
-            data = read(self._file("publishers.json"), DOCUMENT_CAP) or b"{}"
-            found = strict_json(data, "publishers.json", DOCUMENT_CAP)
-            if isinstance(found, dict):
-                return found
-        return {}
-
     def document(self, path: str, parse: Callable[[bytes, str], _Parsed]) -> _Parsed | None:
         """Return the target ``path``, if one is signed; from the folder if that still holds what is signed.
 
@@ -240,15 +232,15 @@ class Registry:
             if target is None:
                 return None
             where = f"{self.url}/targets/{target.get_prefixed_paths()[0]}"
-            kept = self._file(os.path.join("targets", path.replace("/", "%2F")))
+            place = kept(self._folder, path)
             with suppress(FormatError, exceptions.LengthOrHashMismatchError):
-                data = read(kept, target.length) or b""
+                data = read(place, target.length) or b""
                 target.verify_length_and_hashes(data)
                 return parse(data, where)
             data = self._fetcher.get(where, cap=target.length).data
             target.verify_length_and_hashes(data)
             document = parse(data, where)
-            write_atomic(kept, data, mode=0o600, sync=False)
+            write_atomic(place, data, mode=0o600, sync=False)
             return document
 
     def _file(self, name: str) -> str:
@@ -256,17 +248,23 @@ class Registry:
 
 
 class _Bridge(FetcherInterface):
-    """Our fetcher as python-tuf wants one."""
+    """Our fetcher as python-tuf wants one.
 
-    def __init__(self, fetcher: Fetcher, ahead: Mapping[str, bytes]) -> None:
+    Args:
+        fetcher: Ours.
+        packed: Where the registry may have packed what a new client wants; None for a client that is not new.
+    """
+
+    def __init__(self, fetcher: Fetcher, packed: str | None) -> None:
         self._fetcher = fetcher
-        self._ahead = ahead
+        self._packed = packed
 
     def _fetch(self, url: str) -> Iterator[bytes]:
         raise NotImplementedError
 
     def download_bytes(self, url: str, max_length: int) -> bytes:
-        data = self._ahead.get(url.rpartition("/")[2])
+        name = url.rpartition("/")[2]
+        data = self._ahead.get(name) if is_ahead(name) else None
         if data is not None and len(data) <= max_length:
             return data
         try:
@@ -274,12 +272,11 @@ class _Bridge(FetcherInterface):
         except NotFound as error:
             raise exceptions.DownloadHTTPError(str(error), 404) from error
 
-
-def _ahead(base: str, fetcher: Fetcher) -> Mapping[str, bytes]:
-    """Return what the registry has packed for new clients; not every registry does."""
-    try:
-        return read_ahead(fetcher.get(f"{base}/{AHEAD_PATH}", cap=_AHEAD_CAP).data)
-    except (NotFound, WrongBytes):
+    @cached_property
+    def _ahead(self) -> Mapping[str, bytes]:
+        """What is packed, fetched with the first document that may be in it; nothing where that fails."""
+        with suppress(SourceError, WrongBytes):
+            return read_ahead(self._fetcher.get(self._packed, cap=_AHEAD_CAP).data) if self._packed else {}
         return {}
 
 

@@ -20,9 +20,9 @@ from skillhub.errors import (
     SkillhubError,
     SourceError,
     SourceMismatch,
+    Withdrawn,
     WrongBytes,
 )
-from skillhub.flows.resolve import Withdrawn
 from tests.attacks.thief import TIMESTAMP
 from tests.support.registry import Simulator, long_ago
 

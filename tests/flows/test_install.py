@@ -16,8 +16,9 @@ from skillhub.errors import (
     SourceMismatch,
     UnsafeArchive,
     UsageError,
+    Withdrawn,
 )
-from skillhub.flows.resolve import Withdrawn
+from skillhub.flows.resolve import TakenBack
 from skillhub.world.local import read_local
 from tests.support.registry import Simulator, key_of
 from tests.support.world import Answers, World, refused, skill, unlocked
@@ -160,7 +161,7 @@ def take_back(simulator, what):
 def test_what_was_taken_back_is_not_chosen(world, acme, what):
     take_back(acme, what)
     for ref in ("acme:hello", "acme:hello@1.0.0"):
-        error = refused(world, Withdrawn, lambda ref=ref: world.install(ref))
+        error = refused(world, TakenBack, lambda ref=ref: world.install(ref))
         assert what in error.message
         assert "it was bad" in error.message
 

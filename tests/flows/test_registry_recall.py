@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from skillhub.errors import NotFound, Refused, UsageError
+from skillhub.errors import NotFound, Refused, UsageError, Withdrawn
 from skillhub.flows.registry_check import check
 from skillhub.flows.registry_opened import Signing
 from skillhub.flows.registry_recall import unyank, withdraw, yank
-from skillhub.flows.resolve import Withdrawn
+from skillhub.flows.resolve import TakenBack
 from tests.flows.test_registry import files_of
 from tests.support.killing import OldClients, kill_everywhere
 from tests.support.registry import Simulator, now
@@ -139,7 +139,7 @@ def test_installs_and_locks_of_what_was_taken_back(hub, tmp_path):
         third.install()
     assert not third.copy("hello", "store").exists()
     newcomer.remove("hello")
-    with pytest.raises(Withdrawn, match="harmful"):
+    with pytest.raises(TakenBack, match="harmful"):
         newcomer.install("hub:hello@1.1.0")
 
 

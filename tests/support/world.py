@@ -12,7 +12,6 @@ import pytest
 
 from skillhub.flows.enable import disable, enable, remove
 from skillhub.flows.install import install
-from skillhub.flows.listing import agent_folders
 from skillhub.flows.obtain import from_lock
 from skillhub.flows.ports import Ports
 from skillhub.flows.sync import sync
@@ -149,8 +148,7 @@ class World:
 
     def problems(self, *names: str) -> list[str]:
         """Return the codes of what ``verify`` finds."""
-        folders = agent_folders(self.project, str(self.user_home), self.environ)
-        found = verify(names, self.project, self.store, self.publishers, folders, NOW)
+        found = verify(names, self.ports(self.answers))
         return [problem.code for each in found for problem in each.problems]
 
     def lock(self):

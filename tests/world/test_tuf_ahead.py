@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.errors import BadMetadataSignature, WrongBytes
+from skillhub.errors import BadMetadataSignature, NotFound, SourceError, WrongBytes
 from skillhub.trust.ahead import AHEAD_PATH, ahead, read_ahead
 from tests.support.registry import Simulator
 
@@ -42,6 +42,29 @@ def test_without_it_all_is_the_same(hub, tmp_path, data):
     hub.open(tmp_path / "without").release_index(["hello"])
     assert hub.asked.total() == 11
     assert trusted(tmp_path / "without") == trusted(tmp_path / "with")
+
+
+@pytest.mark.parametrize(
+    "error", [SourceError("the server answered 500"), NotFound("403"), WrongBytes("too long")]
+)
+def test_server_that_fails_at_it_alone(hub, tmp_path, error):
+    def fail(path):
+        if path == AHEAD_PATH:
+            raise error
+
+    hub.before = fail
+    assert hub.open(tmp_path / "m").release_index(["hello"]).names == ("hello",)
+    assert (hub.asked[AHEAD_PATH], hub.asked.total()) == (1, 11)
+
+
+def test_site_that_is_down_is_not_asked_for_it(hub, tmp_path):
+    def down(path):
+        raise SourceError("nobody answers")
+
+    hub.before = down
+    with pytest.raises(SourceError):
+        hub.open(tmp_path / "m")
+    assert AHEAD_PATH not in hub.asked
 
 
 def test_stale(hub, tmp_path):

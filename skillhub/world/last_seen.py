@@ -1,0 +1,101 @@
+"""What registries said when they were last asked, read off the documents that were verified and kept then.
+
+A release that was withdrawn, or a key that was revoked, stays refused without a network, and without TUF.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+
+from skillhub.errors import FormatError, StateError
+from skillhub.model.index import DOCUMENT_CAP, parse_namespaces, parse_releases
+from skillhub.model.json import strict_json
+from skillhub.model.release import Admission, Index, Release
+from skillhub.model.text import is_name
+from skillhub.trust.roles import index_path, namespace_path
+from skillhub.world import files
+
+HINTS = "publishers.json"
+
+
+def kept(folder: str, target: str) -> str:
+    """Return where the document of a target lies once it is verified."""
+    return os.path.join(folder, "targets", target.replace("/", "%2F"))
+
+
+def owners(folder: str) -> Mapping[str, object]:
+    """Return who owned which name when it was last seen: a hint, which the signed documents must bear out."""
+    # Written without being flushed: after a power cut it may be torn, and is then no worse than absent.
+    with suppress(FormatError, StateError):
+        data = files.read(os.path.join(folder, HINTS), DOCUMENT_CAP) or b"{}"
+        found = strict_json(data, HINTS, DOCUMENT_CAP)
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What was signed about one publisher."""
+
+    admission: Admission | None
+    skills: Mapping[str, tuple[Release, ...]]
+
+
+class LastSeen:
+    """The word of one registry as it was last heard on this machine; nothing at all if it never was.
+
+    Args:
+        folder: Where its trusted metadata is kept.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._said: dict[str, _Said] = {}
+
+    def index(self, names: Iterable[str]) -> Index:
+        """Return the releases of these names, as far as any were seen, and the publishers that they are said to have.
+
+        One that the registry no longer admits is here with no name of its own; where the document is not at hand, or
+        is damaged, there is no admission at all.
+        """
+        skills: dict[str, tuple[Release, ...]] = {}
+        admissions: dict[str, Admission] = {}
+        for name in names:
+            publisher = self._owners.get(name)
+            if not isinstance(publisher, str) or not is_name(publisher):
+                continue
+            said = self._of(publisher)
+            if name in said.skills:
+                skills[name] = said.skills[name]
+            if said.admission is not None:
+                admissions[publisher] = said.admission
+        return Index(skills, admissions)
+
+    @cached_property
+    def _owners(self) -> Mapping[str, object]:
+        return owners(self._folder)
+
+    def _of(self, publisher: str) -> _Said:
+        if publisher not in self._said:
+            self._said[publisher] = _Said(self._admission(publisher), self._skills(publisher))
+        return self._said[publisher]
+
+    def _admission(self, publisher: str) -> Admission | None:
+        path = kept(self._folder, namespace_path(publisher))
+        with suppress(FormatError, StateError):
+            admitted = parse_namespaces(files.read(path, DOCUMENT_CAP) or b"", path)
+            return admitted.get(publisher, Admission(publisher=publisher))
+        return None
+
+    def _skills(self, publisher: str) -> Mapping[str, tuple[Release, ...]]:
+        path = kept(self._folder, index_path(publisher))
+        found: dict[str, list[Release]] = {}
+        with suppress(FormatError, StateError):
+            for release in parse_releases(files.read(path, DOCUMENT_CAP) or b"", path)[1]:
+                found.setdefault(release.name, []).append(release)
+        return {name: tuple(releases) for name, releases in found.items()}

@@ -1,0 +1,163 @@
+"""What a registry recalls is refused from a lock too, everything stored and no network, once it was heard of."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from skillhub.errors import BadSignature, NameNotOwned, SourceError, Withdrawn
+from skillhub.flows.enable import enable
+from skillhub.flows.registry_delegate import Mandate, delegate
+from skillhub.flows.registry_opened import Signing
+from skillhub.flows.registry_recall import withdraw, yank
+from skillhub.flows.wishes import Wishes
+from skillhub.world.sources import Sources
+from tests.attacks.scene import Scene
+from tests.support.registry import Simulator
+from tests.support.world import Answers
+
+DOORS = ("install", "frozen", "sync", "enable")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    hub = Simulator(tmp_path_factory.mktemp("made"))
+    hub.publish("hello")
+    hub.publish("other")
+    return hub
+
+
+@pytest.fixture
+def scene(made, tmp_path):
+    return Scene(tmp_path, made.copy(tmp_path))
+
+
+def change(scene, act, *words, **change):
+    act(scene.hub.dir.path, *words, Signing(now=scene.hub.when))
+    scene.hub.pull()
+
+
+def heard(scene):
+    """Ask the registry about its skills, as audit does; from then on nothing answers."""
+    machine = scene.machine
+    machine.ports().open(machine.sources.get("acme")).release_index(["hello"])
+    cut_off(scene)
+    return machine
+
+
+def cut_off(scene):
+    def refuse(path):
+        raise SourceError("there is no network", where=path)
+
+    scene.hub.before = refuse
+
+
+def restart(machine):
+    """Forget what was read of the disk: each command is a process of its own."""
+    machine.sources = Sources(machine.home)
+
+
+def acts(machine):
+    restart(machine)
+    return {
+        "install": machine.install,
+        "frozen": lambda: machine.install(frozen=True),
+        "sync": machine.sync,
+        "enable": lambda: enable(["hello"], Wishes(), machine.ports()),
+    }
+
+
+def namespaces(machine):
+    """Return the kept document that says what acme may publish."""
+    folder = Path(machine.trust_folder(machine.sources.get("acme")), "targets")
+    return next(path for path in folder.iterdir() if path.name.startswith("ns%2F"))
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_withdrawn_release_is_refused_from_a_lock_with_everything_stored(scene, door):
+    change(scene, withdraw, "hello@1.0.0", "sends tokens away")
+    cut_off(scene)
+    assert not acts(scene.machine)[door]().changed
+    scene.hub.before = lambda path: None
+    machine = heard(scene)
+    error = scene.refuses(Withdrawn, acts(machine)[door])
+    assert "sends tokens away" in error.message
+    assert "skillhub remove hello" in error.hint
+    assert (error.exit_code, error.code) == (5, "withdrawn")
+    assert machine.problems() == ["withdrawn"]
+
+
+def test_it_can_be_removed_and_another_installed(scene):
+    change(scene, withdraw, "hello@1.0.0", "bad")
+    machine = heard(scene)
+    scene.hub.before = lambda path: None
+    machine.remove("hello")
+    restart(machine)
+    assert machine.install("acme:other").skills[0].state == "enabled"
+    assert machine.problems() == []
+
+
+def test_yanked_release_is_installed_from_a_lock_with_a_warning(scene):
+    change(scene, yank, "hello@1.0.0", "slow")
+    machine = heard(scene)
+    for door in ("install", "frozen", "enable"):
+        assert acts(machine)[door]().warnings == ("hello: version 1.0.0 was yanked: slow",)
+    assert machine.problems() == []
+
+
+def key_of_hello(scene):
+    return scene.machine.lock().skills["hello"].signed_by[0][4:75]
+
+
+def revoke(scene, since):
+    """Let the last document that was heard name the key revoked from then on, and nothing be withdrawn yet."""
+    path = namespaces(scene.machine)
+    document = json.loads(path.read_bytes())
+    row = document["publishers"]["acme"]
+    row["revoked"] = [{"fingerprint": key_of_hello(scene), "since": since, "pem": row["keys"][0]}]
+    path.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_key_that_was_revoked_is_refused_from_a_lock_with_everything_stored(scene, door):
+    machine = heard(scene)
+    revoke(scene, "1970-01-01T00:00:00Z")
+    error = scene.refuses(BadSignature, acts(machine)[door])
+    assert error.reason == "revoked"
+    restart(machine)
+    assert machine.problems() == ["revoked"]
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_key_that_was_revoked_after_the_release_leaves_it_alone(scene, door):
+    machine = heard(scene)
+    revoke(scene, "9999-01-01T00:00:00Z")
+    assert not acts(machine)[door]().changed
+    assert machine.problems() == []
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_name_that_was_taken_from_its_publisher_is_refused(scene, door):
+    machine = heard(scene)
+    namespaces(machine).write_bytes(b'{"publishers":{},"version":1}')
+    scene.refuses(NameNotOwned, acts(machine)[door])
+    assert machine.problems() == ["name-not-owned"]
+
+
+def test_real_revocation_is_heard_of(scene):
+    """The registry withdraws what the key signed, in the same step."""
+    fingerprint = key_of_hello(scene)
+    signing = Signing(now=scene.hub.when)
+    delegate(scene.hub.dir.path, Mandate(publisher="acme", revoke=(fingerprint,)), signing)
+    scene.hub.pull()
+    machine = heard(scene)
+    scene.refuses(Withdrawn, acts(machine)["install"])
+
+
+def test_store_that_was_emptied_is_not_filled_with_what_was_withdrawn(scene):
+    change(scene, withdraw, "hello@1.0.0", "bad")
+    shutil.rmtree(scene.machine.store.root)
+    with pytest.raises(Withdrawn):
+        scene.machine.sync(Answers("yes"))
+    assert not scene.machine.store.has(scene.machine.lock().skills["hello"].tree)
