@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
+
+from skillhub.errors import NotFound, SourceError
+
+_ABSENT = frozenset({403, 404, 410})
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a fetch brought: the whole body, and the URL it came from after all redirects."""
+    """What a fetch brought: the whole body, and the URL it came from after all redirects.
+
+    Attributes:
+        headers: The fields of the answer, their names in lower case.
+    """
 
     url: str
     data: bytes
     content_type: str = ""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Fetcher(Protocol):
@@ -35,3 +46,43 @@ class Fetcher(Protocol):
             UnsafeTransfer: it leads where it may not, or answers what was not asked.
         """
         ...
+
+
+class Web(Fetcher, Protocol):
+    """A ``Fetcher`` that speaks HTTP, for those who do too: conditional requests, challenges, limits."""
+
+    def ask(
+        self, url: str, *, cap: int, named_by: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Return what the server answers, whatever its status, once redirects and retries are done.
+
+        Args:
+            url: Absolute.
+            cap: The bytes that the body may have at most; the body of an error may be cut.
+            named_by: As for ``get``.
+            headers: Fields to send; ``Authorization`` goes to the origin of ``url`` and no further.
+
+        Raises:
+            SourceError, WrongBytes, UnsafeTransfer: as for ``get``, but for the status.
+        """
+        ...
+
+
+def whole(answer: Answer) -> Answer:
+    """Return an answer that is what was asked for.
+
+    Raises:
+        NotFound: there is nothing (404, 410), or nothing for us (403).
+        SourceError: any other status than 200.
+    """
+    if answer.status == 200:
+        return answer
+    said = f"the server answered {answer.status}"
+    if answer.status in _ABSENT:
+        raise NotFound(f"there is nothing: {said}", where=answer.url)
+    hint = None
+    if answer.status == 401:
+        hint = (
+            "it wants to know who asks: name a token for this host in config.toml, or the host in your netrc"
+        )
+    raise SourceError(f"cannot fetch it: {said}", where=answer.url, hint=hint)

@@ -6,37 +6,75 @@ import http.client
 import ssl
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
 from typing import Self
 
-from skillhub.errors import NotFound, SourceError, UnsafeTransfer, WrongBytes
+from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
 from skillhub.model.text import quote
-from skillhub.world.fetch import Answer
+from skillhub.world.fetch import Answer, whole
 from skillhub.world.hop import Hop
 from skillhub.world.wire import Clock, Patience, Wire
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_REDIRECTS = 5
 _SMALL = 65536  # What is read of a page that says "not found", so that the connection can be used again.
-_ABSENT = frozenset({403, 404, 410})
 _MAY_HEAL = frozenset({408, 429, 500, 502, 503, 504})
 
 
+Credentials = Callable[[Hop], str | None]  # the value of ``Authorization`` that a person has for an origin
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is the same for each hop; ``named`` is the origin that a person named, ``first`` that of the URL."""
+
+    cap: int
+    clock: Clock
+    named: str
+    first: str
+    headers: Mapping[str, str]
+
+    def fields(self, hop: Hop, credentials: Credentials | None) -> str:
+        """Return the fields to send to ``hop``; who asks is told to nobody but the origin that it is meant for."""
+        sent = {"Accept": "*/*"} | {name.title(): value for name, value in self.headers.items()}
+        if hop.origin != self.first:
+            sent.pop("Authorization", None)
+        elif credentials and hop.origin == self.named and "Authorization" not in sent:
+            known = credentials(hop)
+            if known is not None:
+                sent["Authorization"] = known
+        return "".join(f"{name}: {value}\r\n" for name, value in sent.items() if _is_field(value))
+
+
+def _is_field(value: str) -> bool:
+    # A line break would begin another field, or another request.
+    return value.isascii() and value.isprintable()
+
+
 class Http:
-    """A ``Fetcher`` over the network; connections are kept and shared by all threads.
+    """A ``Web`` over the network; connections are kept and shared by all threads.
 
     Args:
         tls: What to trust for https; by default the system's certificate authorities.
         patience: When to give up on a server.
+        credentials: Asked for each origin that a person named, and for no other.
     """
 
-    def __init__(self, *, tls: ssl.SSLContext | None = None, patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        tls: ssl.SSLContext | None = None,
+        patience: Patience | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
         if tls is not None:
             self._tls = tls
         self._patience = patience or Patience()
+        self._credentials = credentials
         # Guarded connections are apart: one that a person's request made may lead where others must not go.
         self._idle: defaultdict[tuple[str, bool], deque[Wire]] = defaultdict(deque)
         self._private: set[str] = set()
@@ -47,10 +85,21 @@ class Http:
         Raises:
             NotFound, SourceError, WrongBytes, UnsafeTransfer: see there.
         """
+        return whole(self.ask(url, cap=cap, named_by=named_by))
+
+    def ask(
+        self, url: str, *, cap: int, named_by: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Return what the server answers, as ``Web.ask`` promises.
+
+        Raises:
+            SourceError, WrongBytes, UnsafeTransfer: see there.
+        """
         hop = self._first(url, named_by)
-        clock = Clock(self._patience)
+        named = hop.origin if named_by is None else Hop.parse(named_by).origin
+        request = _Request(cap, Clock(self._patience), named, hop.origin, headers or {})
         for _ in range(1 + _MAX_REDIRECTS):
-            found = self._patiently(hop, cap, clock)
+            found = self._patiently(hop, request)
             if isinstance(found, Answer):
                 return found
             hop = found
@@ -86,25 +135,27 @@ class Http:
             raise UnsafeTransfer(f"expected https, found {quote(url)}", where=named_by)
         return Hop.parse(url, guarded=not inside)
 
-    def _patiently(self, hop: Hop, cap: int, clock: Clock) -> Answer | Hop:
+    def _patiently(self, hop: Hop, request: _Request) -> Answer | Hop:
         """Ask, and ask again on a new connection while that may help."""
         pauses = iter(self._patience.pauses)
         fresh = False
         while True:
             try:
-                return self._once(hop, cap, clock, fresh)
+                return self._once(hop, request, fresh)
             except _MayHealError as broken:
                 pause = next(pauses, None)
                 if pause is None:
+                    if broken.answer is not None:
+                        return broken.answer
                     raise SourceError(f"cannot fetch it: {broken}", where=hop.url) from broken
                 time.sleep(pause)
                 fresh = True
 
-    def _once(self, hop: Hop, cap: int, clock: Clock, fresh: bool) -> Answer | Hop:
+    def _once(self, hop: Hop, request: _Request, fresh: bool) -> Answer | Hop:
         with _as_ours(hop):
-            wire = self._wire(hop, clock, fresh)
+            wire = self._wire(hop, request.clock, fresh)
             try:
-                return _judge(hop, wire.ask(hop), cap)
+                return _judge(hop, wire.ask(hop, request.fields(hop, self._credentials)), request.cap)
             finally:
                 if wire.at_rest:
                     self._idle[hop.origin, hop.guarded].append(wire)
@@ -141,28 +192,32 @@ def _as_ours(hop: Hop) -> Iterator[None]:
 
 
 class _MayHealError(Exception):
-    """The same request may go well next time."""
+    """The same request may go well next time; ``answer`` is what the server said, if it said anything."""
+
+    def __init__(self, message: str, answer: Answer | None = None) -> None:
+        super().__init__(message)
+        self.answer = answer
 
 
 def _judge(hop: Hop, response: http.client.HTTPResponse, cap: int) -> Answer | Hop:
     status = response.status
     if status in _REDIRECTS:
         return hop.follow(response.getheader("Location") or "")
-    if status in _MAY_HEAL:
-        raise _MayHealError(f"the server answered {status}")
-    if status in _ABSENT:
-        response.read(_SMALL)
-        raise NotFound(f"there is nothing: the server answered {status}", where=hop.url)
     if status == 206 or response.getheader("Content-Range") is not None:
         raise UnsafeTransfer("expected the whole, found a part that nobody asked for (206)", where=hop.url)
+    headers = {name.lower(): value for name, value in response.getheaders()}
+    kind = headers.get("content-type", "")
     if status != 200:
-        raise SourceError(f"expected 200, the server answered {status}", where=hop.url)
-    encoding = response.getheader("Content-Encoding") or "identity"
+        answer = Answer(hop.url, response.read(min(cap, _SMALL)), kind, status, headers)
+        if status in _MAY_HEAL:
+            raise _MayHealError(f"the server answered {status}", answer)
+        return answer
+    encoding = headers.get("content-encoding", "identity")
     if encoding.lower() != "identity":
         raise UnsafeTransfer(
             f"expected the bytes as they are, found them as {quote(encoding)}", where=hop.url
         )
-    return Answer(hop.url, _body(hop, response, cap), response.getheader("Content-Type") or "")
+    return Answer(hop.url, _body(hop, response, cap), kind, status, headers)
 
 
 def _body(hop: Hop, response: http.client.HTTPResponse, cap: int) -> bytes:

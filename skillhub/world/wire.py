@@ -92,18 +92,18 @@ class Wire(io.RawIOBase):
             undo.pop_all()
         return wire
 
-    def ask(self, hop: Hop) -> http.client.HTTPResponse:
-        """Send a GET and return the answer, its head read and its body not.
+    def ask(self, hop: Hop, fields: str = "") -> http.client.HTTPResponse:
+        """Send a GET, with these fields ready to send, and return the answer, its head read and its body not.
 
         Raises:
             OSError, http.client.HTTPException: the connection broke, or what came is no HTTP.
         """
-        target, header = hop.target, ""
+        target, header = hop.target, fields
         if self._proxy and hop.scheme == "http":
-            target, header = f"http://{hop.authority}{hop.target}", self._proxy.header
+            target, header = f"http://{hop.authority}{hop.target}", self._proxy.header + fields
         return self._exchange(
             f"GET {target} HTTP/1.1\r\nHost: {hop.authority}\r\nUser-Agent: {AGENT}\r\n"
-            f"Accept: */*\r\nAccept-Encoding: identity\r\n{header}\r\n"
+            f"Accept-Encoding: identity\r\n{header}\r\n"
         )
 
     def _tunnel(self, hop: Hop, proxy: Proxy) -> None:

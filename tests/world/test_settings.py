@@ -1,0 +1,71 @@
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillhub.errors import FormatError, SkillhubError
+from skillhub.world.home import Home
+from skillhub.world.settings import Settings
+
+PAGE = Path(__file__).parents[2] / "docs" / "formats" / "config.md"
+
+
+def test_without_a_file_nothing_is_configured(tmp_path):
+    assert Settings.read(Home.of({"SKILLHUB_HOME": str(tmp_path)})) == Settings()
+
+
+def test_the_file_of_the_page_is_read_as_told(tmp_path):
+    (shown,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    home = Home.of({"SKILLHUB_HOME": str(tmp_path)})
+    os.makedirs(home.config)
+    Path(home.config, "config.toml").write_text(shown)
+    assert Settings.read(home) == Settings(
+        {"skills.example": "SKILLS_TOKEN", "git.example:8443": "GIT_TOKEN"},
+        {
+            "https://skills.example": "https://mirror.corp.example/skills",
+            "https://registry.example/team": "http://127.0.0.1:8080",
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[token]", "'token' is no setting"),
+        ("tokens = 1", "expected a table"),
+        ('[tokens]\n"https://a" = {env = "A"}', "expected a host"),
+        ('[tokens]\n"a@b" = {env = "A"}', "expected a host"),
+        ('[tokens]\n"a" = {env = "A B"}', "the name of a variable"),
+        ('[tokens]\n"a" = {env = "A", x = 1}', "the name of a variable"),
+        ('[mirrors]\n"a" = "https://b"', "http"),
+        ('[mirrors]\n"https://a" = "file:///etc"', "http"),
+        ('[mirrors]\n"https://a" = "https://me:pass@b"', "http"),
+        ('[mirrors]\n"https://a" = "https://b?x=1"', "a URL"),
+        ('[mirrors]\n"https://a" = 1', "a URL"),
+        ("[tokens", "TOML"),
+        (f"{'a.' * 5000}a = 1", "dots"),
+    ],
+)
+def test_what_means_nothing_here_is_refused(text, said):
+    with pytest.raises(FormatError, match=re.escape(said)) as caught:
+        Settings.parse(text.encode(), "config.toml")
+    assert "config.toml" in caught.value.where
+
+
+def test_attack_a_token_written_into_the_file_is_not_shown():
+    with pytest.raises(FormatError) as caught:
+        Settings.parse(b'[tokens]\n"a.example" = "s3cret"', "config.toml")
+    assert "s3cret" not in f"{caught.value} {caught.value.where} {caught.value.hint}"
+
+
+@given(
+    st.one_of(st.binary(max_size=60), st.text(alphabet='[]tokensmirr"={}. \n/:', max_size=60).map(str.encode))
+)
+def test_any_bytes_at_all(data):
+    try:
+        Settings.parse(data, "config.toml")
+    except SkillhubError as error:
+        assert isinstance(error, FormatError)
