@@ -1,0 +1,69 @@
+"""Mentions of skills in a message (``$name``, ``$ns:name``, ``[$name](path)``, ``/name args``), not yet resolved."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from skillhub.runtime.prose import Code
+
+# `_` is in no name of the specification, but in those of lenient hosts; a hyphen ends none. ASCII alone, so that
+# a mention ends where text without blanks between words goes on.
+_NAME = r"[A-Za-z0-9_]+(?:-+[A-Za-z0-9_]+)*"
+_FULL_NAME = rf"{_NAME}(?::{_NAME})*"
+# Before it no letter, and nothing that makes it part of a path, an address or an assignment. A path has no
+# parenthesis, so that no two searches for its end go over the same text.
+_MENTION = re.compile(
+    rf"\[\$(?P<linked>{_FULL_NAME})\][ \t]*\([ \t]*(?P<path>[^()\n]+)\)"
+    rf"|(?<![A-Za-z0-9_$\\/.=&%@#+~-])\$(?P<plain>{_FULL_NAME})"
+)
+_SLASH = re.compile(rf"\s*(?P<text>/(?P<name>{_FULL_NAME}))(?=\s|\Z)")
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*(?:-|\Z)")
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
+_SHELL = frozenset({"path", "home", "user", "shell", "pwd", "tmpdir", "temp", "tmp", "lang", "term"})
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """One mention as it was typed.
+
+    Attributes:
+        name: ``name`` or ``ns:name``.
+        start: Where it begins in the text, in characters.
+        end: Where it ends, not included.
+        path: What a link leads to, else None.
+        doubtful: Whether it may as well be a variable or a number (``$my_var``, ``$user``, ``$3d``), so that it
+            is a mention only if a skill has exactly that name.
+    """
+
+    name: str
+    start: int
+    end: int
+    path: str | None = None
+    doubtful: bool = False
+
+
+def mentions(text: str) -> Iterator[Typed]:
+    """Yield the mentions in ``text`` as they come, in time linear in its length; any text will do.
+
+    A slash counts at the very beginning alone. Code, commands, numbers and variables (``$5``, ``$PATH``) are
+    passed over.
+    """
+    if slash := _SLASH.match(text):
+        yield Typed(slash["name"], *slash.span("text"))
+    if "$" not in text:
+        return
+    code = Code(text)
+    for found in _MENTION.finditer(text):
+        name = found["plain"] or found["linked"]
+        if name.isdigit() or _VARIABLE.match(name) or found.start() in code:
+            continue
+        path = found["path"]
+        yield Typed(name, *found.span(), path and path.strip(), path is None and _is_doubtful(name))
+
+
+def _is_doubtful(name: str) -> bool:
+    if not _IDENTIFIER.fullmatch(name):
+        return False
+    return "_" in name or name[0].isdigit() or name != name.lower() or name in _SHELL

@@ -1,0 +1,261 @@
+"""What the mentions in a message mean: one skill, or words that say why none was chosen. Nothing is ever guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from skillhub.model.skill import Skill
+from skillhub.model.text import clean, quote
+from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.mention import Typed, mentions
+from skillhub.runtime.suggest import Suggested, Suggestions
+
+Outcome = Literal[
+    "activated",
+    "unknown",
+    "suggested",
+    "ambiguous",
+    "disabled",
+    "choose-one",
+    "missing-path",
+    "connector",
+]
+Caller = Literal["user", "model"]
+# Looking for what is meant reads every name; a message that mentions more than this is no message.
+_SUGGESTED_MAX = 8
+_SHOWN_MAX = 8
+_CANDIDATES_MAX = 50
+_CONNECTORS = ("app://", "mcp://")
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """A skill that the user picked from a list, as opposed to typed; its path decides."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """One skill that a message names, and what became of it.
+
+    Attributes:
+        text: As it was typed.
+        outcome: ``activated`` means ``skill``; with any other outcome nothing was chosen.
+        skill: The one that is activated, or would be if it were not ``disabled``.
+        candidates: Names of what could be typed instead, the likeliest first; paths where the names are the same.
+        message: One line for whoever typed it.
+    """
+
+    text: str
+    outcome: Outcome
+    skill: Skill | None = None
+    candidates: tuple[str, ...] = ()
+    message: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the mention as the contract has it."""
+        return {
+            "text": self.text,
+            "outcome": self.outcome,
+            "skill": self.skill.to_json() if self.skill else None,
+            "candidates": list(self.candidates),
+            "message": self.message,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """All mentions of a message, and what it asks for besides.
+
+    Attributes:
+        mentions: Each once, what was selected first.
+        task: The message without the mentions at its beginning that were ``activated``; the others stay, for
+            the sentence around them needs them, or they are passed on as text.
+    """
+
+    mentions: tuple[Mention, ...]
+    task: str
+
+    @property
+    def skills(self) -> tuple[Skill, ...]:
+        """The skills to load."""
+        return tuple(each.skill for each in self.mentions if each.outcome == "activated" and each.skill)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``skillhub resolve --json`` prints."""
+        return {"mentions": [each.to_json() for each in self.mentions], "task": self.task}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How a host wants mentions to be understood.
+
+    Attributes:
+        caller: Who wrote the text: a user may not ask for what only the model may, and the other way round.
+        leads: How many skills one message may load.
+        connectors: Names that mean something else to this host, such as its apps; they win.
+    """
+
+    caller: Caller = "user"
+    leads: int = 1
+    connectors: Collection[str] = ()
+
+
+def mentioned(
+    text: str, catalog: Catalog, selected: Iterable[Selected] = (), rules: Rules | None = None
+) -> Resolved:
+    """Return what ``text`` mentions of the skills in ``catalog``, in time linear in the length of ``text``.
+
+    A mention means what its path leads to, else what is called exactly so, else nothing: names that are like
+    it are then suggested.
+
+    Args:
+        text: The message of a user or a model; any text will do.
+        catalog: The skills there are.
+        selected: What the user picked; it goes before what is typed.
+        rules: How this host wants it.
+    """
+    meaning = _Meaning(catalog, rules or Rules())
+    answers: dict[str, _Answer] = {}
+    picked = {each.name: each.path for each in selected}
+    for name, path in picked.items():
+        answers[f"${name}"] = meaning.of_link(name, path)
+    typed = [each for each in mentions(text) if each.path or each.name not in picked]
+    for each in typed:
+        words = text[each.start : each.end]
+        if words not in answers and (answer := meaning.of(each)):
+            answers[words] = answer
+    answers = _one_leads(answers, meaning.rules.leads)
+    return Resolved(_folded(answers), _task(text, typed, answers))
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    outcome: Outcome
+    message: str
+    skill: Skill | None = None
+    candidates: tuple[str, ...] = ()
+    leads: str = ""  # the name of the skill that was meant beyond doubt, chosen or not
+
+
+def _one_leads(answers: dict[str, _Answer], most: int) -> dict[str, _Answer]:
+    """Take the choice back where more skills are meant than may lead."""
+    names = tuple(dict.fromkeys(answer.leads for answer in answers.values() if answer.leads))
+    if len(names) <= most:
+        return answers
+    message = f"Choose one skill to lead this turn: {' or '.join(f'${name}' for name in names)}."
+    none = _Answer("choose-one", message, None, names)
+    return {text: replace(none, leads=each.leads) if each.leads else each for text, each in answers.items()}
+
+
+def _folded(answers: dict[str, _Answer]) -> tuple[Mention, ...]:
+    """Return a mention for each skill or text, however often and in whatever form it was typed."""
+    found: dict[object, Mention] = {}
+    for text, each in answers.items():
+        same = (each.skill.path, each.skill.full_name) if each.skill else each.leads or text
+        found.setdefault(same, Mention(text, each.outcome, each.skill, each.candidates, each.message))
+    return tuple(found.values())
+
+
+def _task(text: str, typed: Sequence[Typed], answers: dict[str, _Answer]) -> str:
+    at = 0
+    for each in typed:
+        answer = answers.get(text[each.start : each.end])
+        if text[at : each.start].strip() or answer is None or answer.outcome != "activated":
+            break
+        at = each.end
+    return text[at:].strip()
+
+
+class _Meaning:
+    """What mentions mean in one catalogue, by the rules of one host."""
+
+    def __init__(self, catalog: Catalog, rules: Rules) -> None:
+        self.rules = rules
+        self._catalog = catalog
+        self._connectors = {name.lower() for name in rules.connectors}
+        self._suggested = 0
+
+    def of(self, typed: Typed) -> _Answer | None:
+        """Return what was meant; None if it is no mention after all."""
+        if typed.path is not None:
+            return self.of_link(typed.name, typed.path)
+        exact = self._exact(typed.name)
+        if typed.doubtful and not exact:
+            return None
+        if typed.name.lower() in self._connectors:
+            return _connector(typed.name, exact)
+        if len(exact) > 1:
+            return _twins(typed.name, exact)
+        return self._chosen(exact[0], typed.name) if exact else self._like(typed.name)
+
+    def of_link(self, name: str, path: str) -> _Answer:
+        """Return what a link means: by its path alone, whatever it is called."""
+        if path.startswith(_CONNECTORS):
+            return _connector(name, ())
+        skill = self._catalog.at(path.removeprefix("skill://"))
+        if skill is not None:
+            return self._chosen(skill, skill.full_name)
+        return _Answer("missing-path", f"There is no skill at {quote(path)}, linked to as {quote(name)}.")
+
+    def _exact(self, name: str) -> Sequence[Skill]:
+        """Return the skills of exactly this name; before the colon may also stand the source of a locked one."""
+        whole = [skill for skill in self._catalog.named(name) if skill.full_name == name]
+        if whole or ":" not in name:
+            return whole
+        source, _, bare = name.partition(":")
+        return [skill for skill in self._catalog.named(bare) if skill.source == source]
+
+    def _chosen(self, skill: Skill, name: str) -> _Answer:
+        if skill.state == "disabled":
+            message = f"Skill {quote(name)} is disabled. Enable it with: skillhub enable {clean(skill.name)}"
+            return _Answer("disabled", message, skill)
+        if not self._may_invoke(skill):
+            who = "the model" if self.rules.caller == "user" else "the user"
+            return _Answer("disabled", f"Skill {quote(name)} is for {who} alone to invoke.", skill)
+        return _Answer("activated", f"Using skill: {clean(name)}", skill, leads=clean(name))
+
+    def _may_invoke(self, skill: Skill) -> bool:
+        if self.rules.caller == "model":
+            return skill.reach == "active"
+        return skill.state == "enabled" and skill.user_invocable
+
+    @cached_property
+    def _suggestions(self) -> Suggestions:
+        return Suggestions(filter(self._may_invoke, self._catalog.skills))
+
+    def _like(self, name: str) -> _Answer:
+        self._suggested += 1
+        found = self._suggestions.like(name) if self._suggested <= _SUGGESTED_MAX else Suggested()
+        names = tuple(clean(skill.full_name) for skill in found.skills)
+        if not names:
+            message = f"No skill named {quote(name)}. Run skillhub catalog to see which there are."
+            return _Answer("unknown", message)
+        if len(names) == 1:
+            message = f"No exact skill {quote(name)}, did you mean ${names[0]}?"
+            return _Answer("suggested", message, None, names, names[0] if found.is_short_form else "")
+        use = next((each for each in names if ":" in each), names[0])
+        message = f"${clean(name)} matched {len(names)} skills: {_listed(names)}, use ${use}"
+        return _Answer("ambiguous", message, None, names[:_CANDIDATES_MAX])
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join([*names[:_SHOWN_MAX], *(["…"] if len(names) > _SHOWN_MAX else [])])
+
+
+def _twins(name: str, skills: Sequence[Skill]) -> _Answer:
+    """Return the answer where several skills have one name: only a path tells them apart."""
+    paths = tuple(clean(skill.path or "") for skill in skills)
+    message = f"${name} matched {len(paths)} skills: {_listed(paths)}, use [${name}]({paths[0]})"
+    return _Answer("ambiguous", message, None, paths)
+
+
+def _connector(name: str, skills: Sequence[Skill]) -> _Answer:
+    paths = tuple(clean(skill.path or "") for skill in skills)
+    instead = f"; for the skill use [${name}]({paths[0]})" if paths else ""
+    return _Answer("connector", f"{quote(name)} is a connector of this agent{instead}", None, paths)

@@ -1,0 +1,188 @@
+"""Finding mentions in a text: what is one, what is code, a number or a variable, and that no text takes long."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillhub.runtime.mention import mentions
+from skillhub.runtime.prose import Code
+
+
+def names(text):
+    return [each.name for each in mentions(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("$systematic-debugging fix it", ["systematic-debugging"]),
+        ("$github:gh-fix-ci inspect", ["github:gh-fix-ci"]),
+        ("use $alpha, then ($beta).", ["alpha", "beta"]),
+        ("$alpha: go", ["alpha"]),
+        ("$alpha.skill", ["alpha"]),
+        ("$alpha- and $beta--", ["alpha", "beta"]),
+        ("'$alpha' or \"$beta\"", ["alpha", "beta"]),
+        ("使用$alpha修复", ["alpha"]),
+        ("say /alpha", []),
+        ("/alpha args", ["alpha"]),
+        ("  /git:commit", ["git:commit"]),
+        ("/usr/bin/env python", []),
+        ("$5 and $5.00 and $10-20", ["10-20"]),
+        ("$PATH ${HOME} $XDG_CONFIG_HOME $HOME-dir", []),
+        ("US$alpha a$beta \\$gamma $$delta x=$eps https://x.example/$zeta", []),
+        ("![picture]($alpha)", ["alpha"]),
+    ],
+)
+def test_what_is_a_mention(text, found):
+    assert names(text) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`echo $tdd`",
+        "``a ` $tdd``",
+        "```\n$tdd\n```",
+        "```sh\n$tdd",
+        "> ~~~\n> $tdd\n> ~~~",
+        "1. ```\n   $tdd\n   ```",
+        "$ echo $tdd",
+        "  ! echo $tdd",
+        "see $(cat $tdd) there",
+        'run bash -lc "echo $tdd" now',
+        "sh -c 'echo $tdd'",
+        "`[$tdd](/x)`",
+    ],
+)
+def test_code_and_commands_hold_no_mention(text):
+    assert names(text) == []
+    assert names(f"{text}\n```\n\n$after" if text == "```sh\n$tdd" else f"{text}\n\n$after") == ["after"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("`unclosed $tdd", ["tdd"]),
+        ("`unclosed $tdd\n\nnext ` paragraph", ["tdd"]),
+        ("\\`$tdd\\`", ["tdd"]),
+        ("```$tdd```", []),
+        ("`a` $tdd `b`", ["tdd"]),
+        ("```\na\n``\n$tdd\n```\n$after", ["after"]),
+        ("````\n```\n$tdd\n````\n$after", ["after"]),
+        ("~~~\n```\n$tdd\n~~~\n$after", ["after"]),
+    ],
+)
+def test_code_ends_where_markdown_says(text, found):
+    assert names(text) == found
+
+
+def test_a_link_leads_to_its_path():
+    (found,) = mentions("try [$beta]  ( /tmp/beta ) now")
+    assert (found.name, found.path, found.start, found.end) == ("beta", "/tmp/beta", 4, 26)
+    assert names("[$PATH](/tmp/x)") == []
+    assert [each.path for each in mentions("[$beta]() [$beta](a\nb)")] == [None, None]
+
+
+@pytest.mark.parametrize("text", ["$my_var", "$user", "$3d", "$fooBar"])
+def test_what_may_be_a_variable_is_doubtful(text):
+    assert [each.doubtful for each in mentions(text)] == [True]
+
+
+def test_a_hyphen_takes_the_doubt_away():
+    assert not any(each.doubtful for each in mentions("$Fix-It $ns:Name $plain"))
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            "$",
+            "`",
+            "```",
+            "\n",
+            " ",
+            "/",
+            "[$a](",
+            ")",
+            "a",
+            "-",
+            ":",
+            "~~~",
+            "\\",
+            "!",
+            "$(",
+            '-c "',
+            "é",
+            "5",
+        ]
+    )
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(st.text(), PIECES.map("".join)))
+def test_any_text_at_all_has_mentions_where_they_say(text):
+    last = 0
+    for each in mentions(text):
+        assert last <= each.start < each.end <= len(text)
+        assert each.name in text[each.start : each.end]
+        assert text[each.start] in "$/["
+        assert each.name.isascii()
+        last = each.end
+
+
+@settings(max_examples=100, deadline=None)
+@given(PIECES.map("".join))
+def test_what_is_fenced_is_code_whatever_it_holds(text):
+    body = text.replace("`", "")
+    assert 4 + len(body) // 2 in Code(f"```\n{body}\n```")
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "$",
+        "$a ",
+        "[$a](",
+        "[$a](x ",
+        "`",
+        "` ",
+        "``` \n",
+        "$(",
+        '-c "',
+        "$a-",
+        "$a:",
+        "\n \n`",
+        ">",
+        "!\n$a ",
+        "/a:",
+    ],
+)
+def test_a_long_text_takes_the_time_of_its_quarters(unit):
+    """Quadratic would be 16 times; the bound leaves room for a machine that is busy."""
+
+    def seconds(size):
+        text = unit * (size // len(unit))
+        begun = time.process_time()
+        for _ in mentions(text):
+            pass
+        return time.process_time() - begun
+
+    quarter = min(seconds(50_000) for _ in range(3))
+    assert seconds(200_000) < 10 * quarter + 0.05
+
+
+def test_runs_of_backticks_of_every_length_take_linear_time():
+    text = "".join("`" * (each % 700 + 1) + " $a " for each in range(2800))
+    begun = time.process_time()
+    assert sum(1 for _ in mentions(text)) <= 2800
+    assert time.process_time() - begun < 2
+
+
+def test_a_megabyte_of_dollars_is_read_at_once():
+    begun = time.process_time()
+    assert names("$" * 1_000_000) == []
+    assert time.process_time() - begun < 1

@@ -1,0 +1,277 @@
+"""What mentions come to: every row of the table, in its words."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillhub.model.skill import Skill
+from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.complete import complete
+from skillhub.runtime.resolve import Rules, Selected, mentioned
+
+
+def skill(name, namespace=None, **facts):
+    given = {
+        "scope": "project",
+        "state": "enabled",
+        "managed": False,
+        "path": f"/r/{namespace or '-'}/{name}",
+    }
+    return Skill(name=name, namespace=namespace, **{**given, **facts})
+
+
+CATALOG = Catalog.of(
+    [
+        skill("systematic-debugging"),
+        skill("root-cause-debugging"),
+        skill("systematic-debugging", "superpowers"),
+        skill("gh-fix-ci", "github"),
+        skill("test-driven-development"),
+        skill("release-notes", source="registry", managed=True),
+        skill("aleph", state="disabled"),
+        skill("background", user_invocable=False),
+        skill("deploy", invocation="user"),
+    ]
+)
+
+
+def only(text, catalog=CATALOG, **more):
+    resolved = mentioned(text, catalog, **more)
+    (found,) = resolved.mentions
+    return found, resolved
+
+
+def test_an_exact_name_is_activated():
+    found, resolved = only("$systematic-debugging fix it")
+    assert (found.outcome, found.message) == ("activated", "Using skill: systematic-debugging")
+    assert (found.skill.full_name, resolved.task) == ("systematic-debugging", "fix it")
+    assert resolved.skills == (found.skill,)
+
+
+def test_a_namespaced_name_is_activated():
+    found, resolved = only("$github:gh-fix-ci inspect")
+    assert (found.outcome, found.message) == ("activated", "Using skill: github:gh-fix-ci")
+    assert (found.skill.full_name, resolved.task) == ("github:gh-fix-ci", "inspect")
+
+
+def test_the_source_of_a_locked_skill_is_as_good_as_a_namespace():
+    assert only("$registry:release-notes")[0].skill.name == "release-notes"
+    assert only("$elsewhere:release-notes")[0].outcome == "unknown"
+
+
+def test_an_unknown_name_is_passed_on_as_text():
+    found, resolved = only("$nope do")
+    assert (found.outcome, found.skill, resolved.task) == ("unknown", None, "$nope do")
+    assert found.message.startswith("No skill named 'nope'")
+    assert "skillhub catalog" in found.message
+
+
+def test_three_candidates_are_ambiguous():
+    found, resolved = only("$debugging why")
+    assert found.outcome == "ambiguous"
+    assert found.message == (
+        "$debugging matched 3 skills: systematic-debugging, root-cause-debugging, "
+        "superpowers:systematic-debugging, use $superpowers:systematic-debugging"
+    )
+    assert found.candidates == (
+        "systematic-debugging",
+        "root-cause-debugging",
+        "superpowers:systematic-debugging",
+    )
+    assert resolved.skills == ()
+
+
+def test_one_candidate_is_suggested():
+    found, resolved = only("$systematic-debug go")
+    assert found.outcome == "suggested"
+    assert found.message == "No exact skill 'systematic-debug', did you mean $systematic-debugging?"
+    assert (found.skill, found.candidates, resolved.skills) == (None, ("systematic-debugging",), ())
+
+
+def test_a_disabled_skill_says_how_to_enable_it():
+    found, resolved = only("$aleph search")
+    assert (found.outcome, resolved.skills) == ("disabled", ())
+    assert "disabled" in found.message
+    assert "skillhub enable aleph" in found.message
+
+
+@pytest.mark.parametrize("first", ["$tdd", "$test-driven-development"])
+def test_of_two_at_once_one_has_to_be_chosen(first):
+    resolved = mentioned(f"{first} $systematic-debugging go", CATALOG)
+    assert [each.outcome for each in resolved.mentions] == ["choose-one", "choose-one"]
+    message = "Choose one skill to lead this turn: $test-driven-development or $systematic-debugging."
+    assert {each.message for each in resolved.mentions} == {message}
+    assert (resolved.skills, resolved.task) == ((), f"{first} $systematic-debugging go")
+
+
+def test_a_host_may_let_several_lead():
+    resolved = mentioned("$deploy $release-notes go", CATALOG, rules=Rules(leads=2))
+    assert [each.name for each in resolved.skills] == ["deploy", "release-notes"]
+    assert resolved.task == "go"
+
+
+@pytest.mark.parametrize("text", ["`echo $PATH`", "echo $PATH", "it costs $5", "```\n$aleph\n```"])
+def test_what_is_no_mention_is_told_nothing_about(text):
+    resolved = mentioned(text, CATALOG)
+    assert (resolved.mentions, resolved.task) == ((), text)
+
+
+def test_a_slash_is_a_mention_with_arguments():
+    found, resolved = only("/deploy 'to production' now")
+    assert (found.outcome, found.skill.name, resolved.task) == ("activated", "deploy", "'to production' now")
+
+
+def test_a_path_decides_whatever_the_name_is():
+    found, resolved = only("[$release-notes](skill:///r/-/deploy/SKILL.md) go")
+    assert (found.skill.name, found.message, resolved.task) == ("deploy", "Using skill: deploy", "go")
+
+
+def test_a_path_that_leads_nowhere_is_never_a_name_instead():
+    found, resolved = only("[$deploy](/gone/deploy) go")
+    assert (found.outcome, found.skill, resolved.skills) == ("missing-path", None, ())
+    assert "/gone/deploy" in found.message
+
+
+def test_what_was_selected_comes_first_and_keeps_its_name_to_itself():
+    resolved = mentioned(
+        "$deploy now", CATALOG, [Selected("release-notes", "/r/-/release-notes")], Rules(leads=2)
+    )
+    assert [each.name for each in resolved.skills] == ["release-notes", "deploy"]
+    resolved = mentioned("$deploy now", CATALOG, [Selected("deploy", "/gone")])
+    assert [each.outcome for each in resolved.mentions] == ["missing-path"]
+    assert resolved.skills == ()
+
+
+def test_repeats_fold_into_one():
+    resolved = mentioned("$deploy and $deploy and [$deploy](/r/-/deploy)", CATALOG)
+    assert [each.outcome for each in resolved.mentions] == ["activated"]
+    assert len(mentioned("$nope and $nope", CATALOG).mentions) == 1
+
+
+def test_a_connector_of_the_same_name_wins():
+    found, resolved = only("$deploy now", rules=Rules(connectors=("Deploy",)))
+    assert (found.outcome, resolved.skills) == ("connector", ())
+    assert "[$deploy](/r/-/deploy)" in found.message
+    assert only("[$x](app://deploy)")[0].outcome == "connector"
+    assert only("[$x](/r/-/deploy)", rules=Rules(connectors=("deploy",)))[0].outcome == "activated"
+
+
+def test_of_two_skills_of_one_name_a_path_chooses():
+    twins = Catalog.of([skill("twin"), skill("twin", path="/other/twin")], hides=False)
+    found, resolved = only("$twin go", twins)
+    assert (found.outcome, found.candidates, resolved.skills) == (
+        "ambiguous",
+        ("/r/-/twin", "/other/twin"),
+        (),
+    )
+    assert "[$twin](/r/-/twin)" in found.message
+    assert only("[$twin](/other/twin)", twins)[0].skill.path == "/other/twin"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("relea", "release-notes"),
+        ("driven", "test-driven-development"),
+        ("notes-for-release", None),
+        ("notes-releases", "release-notes"),
+        ("relaese-notes", "release-notes"),
+        ("gh-fix-ci", "github:gh-fix-ci"),
+        ("Release-Notes", "release-notes"),
+    ],
+)
+def test_what_is_like_a_name_is_only_suggested(typed, meant):
+    found, resolved = only(f"${typed} go")
+    assert resolved.skills == ()
+    assert found.candidates == ((meant,) if meant else ())
+    assert found.outcome == ("suggested" if meant else "unknown")
+
+
+@pytest.mark.parametrize("typed", ["$my_var", "$user", "$3d", "$fooBar"])
+def test_a_variable_is_a_mention_only_where_a_skill_has_its_name(typed):
+    assert mentioned(typed, CATALOG).mentions == ()
+    known = Catalog.of([skill(typed[1:])])
+    assert only(typed, known)[0].outcome == "activated"
+
+
+@pytest.mark.parametrize(
+    ("name", "caller", "outcome"),
+    [
+        ("deploy", "user", "activated"),
+        ("deploy", "model", "disabled"),
+        ("background", "user", "disabled"),
+        ("background", "model", "activated"),
+    ],
+)
+def test_who_may_invoke_is_held_to(name, caller, outcome):
+    assert only(f"${name}", rules=Rules(caller=caller))[0].outcome == outcome
+
+
+def test_no_name_from_outside_steers_a_terminal():
+    evil = Catalog.of([skill("tdd-guide", "\x1b[31m")])
+    found, _ = only("$tdd-guide", evil)
+    assert "\x1b" not in found.message + "".join(found.candidates)
+
+
+def test_the_json_is_the_contracts():
+    shown = mentioned("$deploy now", CATALOG).to_json()
+    assert set(shown) == {"mentions", "task"}
+    (found,) = shown["mentions"]
+    assert set(found) == {"text", "outcome", "skill", "candidates", "message"}
+    assert found["skill"]["name"] == "deploy"
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(alphabet="$/[]()`:-\n debuging/alphtsymc"))
+def test_any_text_at_all_is_answered_and_none_is_chosen_by_guess(text):
+    resolved = mentioned(text, CATALOG)
+    for found in resolved.mentions:
+        assert found.message
+        if found.outcome == "activated":
+            assert found.skill.name in found.text or found.skill.path in found.text
+    assert len(resolved.skills) <= 1
+
+
+def test_a_megabyte_of_mentions_is_answered_in_linear_time():
+    def seconds(count):
+        text = " ".join(f"$unknown-{each}" for each in range(count))
+        begun = time.process_time()
+        assert len(mentioned(text, CATALOG).mentions) == count
+        return time.process_time() - begun
+
+    quarter = min(seconds(5_000) for _ in range(2))
+    assert seconds(20_000) < 10 * quarter + 0.05
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("$system|", ("$systematic-debugging", "$superpowers:systematic-debugging")),
+        ("use $gith|ub:x now", ("$github:gh-fix-ci",)),
+        ("/rel|", ("/release-notes",)),
+        ("$backg|", ()),
+        ("$ale|", ()),
+    ],
+)
+def test_completion_offers_what_the_user_may_invoke(text, names):
+    found = complete(text.replace("|", ""), text.index("|"), CATALOG)
+    assert found.names == names
+
+
+def test_completion_replaces_the_whole_word():
+    found = complete("use $gith-x now", 9, CATALOG)
+    assert (found.start, found.end) == (4, 11)
+    assert found.to_json()["items"][0]["name"] == "$github:gh-fix-ci"
+
+
+def test_a_lone_dollar_offers_everything():
+    assert len(complete("$", 1, CATALOG).names) == 7
+
+
+@pytest.mark.parametrize("text", ["|", "word|", "`$rel|`", "a/rel|", "US$rel|", "$rel |", "hi /rel|"])
+def test_where_no_mention_is_typed_nothing_is_offered(text):
+    assert complete(text.replace("|", ""), text.index("|"), CATALOG) is None

@@ -1,0 +1,85 @@
+"""Words: their stems, and how far two spellings are apart."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillhub.runtime.words import close, distance, stem, words
+
+
+@pytest.mark.parametrize(
+    "alike",
+    [
+        ("debug", "debugging", "debugger", "debugs", "debugged"),
+        ("release", "releases", "released", "releasing"),
+        ("dependency", "dependencies"),
+        ("review", "reviews", "reviewing", "reviewer"),
+        ("systematic", "systematically"),
+        ("test", "tests", "testing", "tested"),
+    ],
+)
+def test_forms_of_a_word_have_one_stem(alike):
+    assert len({stem(word) for word in alike}) == 1
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [("class", "clas"), ("sing", "s"), ("note", "not"), ("issue", "iss")]
+)
+def test_other_words_keep_theirs(left, right):
+    assert stem(left) != stem(right)
+
+
+def test_words_part_at_what_is_no_letter():
+    assert words("GH-fix_ci: Größe 2x") == ["gh", "fix", "ci", "größe", "2x"]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "far"),
+    [
+        ("a", "a", 0),
+        ("ab", "ba", 1),
+        ("kitten", "sitting", 3),
+        ("", "abc", 3),
+        ("ca", "abc", 3),
+        ("abcd", "acbd", 1),
+    ],
+)
+def test_distance_counts_slips(left, right, far):
+    assert distance(left, right, 5) == far
+
+
+def slow(left, right):
+    """The same by the book: the whole table, no band."""
+    table = [
+        [max(at, to) if not (at and to) else 0 for to in range(len(right) + 1)] for at in range(len(left) + 1)
+    ]
+    for at in range(1, len(left) + 1):
+        for to in range(1, len(right) + 1):
+            same = left[at - 1] == right[to - 1]
+            table[at][to] = min(
+                table[at - 1][to] + 1, table[at][to - 1] + 1, table[at - 1][to - 1] + (not same)
+            )
+            if at > 1 and to > 1 and left[at - 1] == right[to - 2] and left[at - 2] == right[to - 1]:
+                table[at][to] = min(table[at][to], table[at - 2][to - 2] + 1)
+    return table[-1][-1]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text("abc", max_size=9), st.text("abc", max_size=9), st.integers(0, 4))
+def test_the_band_changes_nothing(left, right, limit):
+    assert distance(left, right, limit) == min(slow(left, right), limit + 1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text("abc", max_size=9), st.lists(st.text("abc", max_size=9)))
+def test_the_quick_look_leaves_nothing_out(word, known):
+    limit = 0 if len(word) < 3 else 1 if len(word) < 6 else 2
+    assert sorted(close(word, known)) == sorted(each for each in known if limit and slow(word, each) <= limit)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text())
+def test_any_word_has_a_stem(word):
+    assert len(stem(word)) <= len(word) + 2
