@@ -195,3 +195,25 @@ class Withdrawn(SecurityError):
     """The lock names a release that its registry has withdrawn since: nobody may use it any more."""
 
     code = "withdrawn"
+
+
+class TrustDowngrade(SecurityError):
+    """A site that offered digests before now offers skills without any."""
+
+    code = "trust-downgrade"
+
+
+class RateLimited(SourceError):
+    """A server answers no more for now.
+
+    Attributes:
+        resets: When it will again, in seconds since the epoch, as far as it said so.
+    """
+
+    code = "rate-limited"
+
+    def __init__(
+        self, message: str, *, where: str | None = None, hint: str | None = None, resets: int | None = None
+    ) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.resets = resets

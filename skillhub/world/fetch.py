@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from skillhub.errors import NotFound, SourceError
+from skillhub.errors import NotFound, RateLimited, SourceError
 
 _ABSENT = frozenset({403, 404, 410})
 
@@ -73,11 +74,14 @@ def whole(answer: Answer) -> Answer:
 
     Raises:
         NotFound: there is nothing (404, 410), or nothing for us (403).
+        RateLimited: the server wants to be left alone for a while.
         SourceError: any other status than 200.
     """
     if answer.status == 200:
         return answer
     said = f"the server answered {answer.status}"
+    if is_limited(answer.status, answer.headers):
+        raise RateLimited(f"asked too often: {said}", where=answer.url, resets=_resets(answer.headers))
     if answer.status in _ABSENT:
         raise NotFound(f"there is nothing: {said}", where=answer.url)
     hint = None
@@ -86,3 +90,16 @@ def whole(answer: Answer) -> Answer:
             "it wants to know who asks: name a token for this host in config.toml, or the host in your netrc"
         )
     raise SourceError(f"cannot fetch it: {said}", where=answer.url, hint=hint)
+
+
+def is_limited(status: int, headers: Mapping[str, str]) -> bool:
+    """Say whether a server answers so because it was asked too often; asking again at once makes it worse."""
+    return status in (403, 429) and ("retry-after" in headers or headers.get("x-ratelimit-remaining") == "0")
+
+
+def _resets(headers: Mapping[str, str]) -> int | None:
+    """Return the time that ``Retry-After`` (RFC 9110, seconds alone) or ``X-RateLimit-Reset`` tells, if one does."""
+    pause, moment = headers.get("retry-after", ""), headers.get("x-ratelimit-reset", "")
+    if pause.isdecimal() and len(pause) < 10:
+        return int(time.time()) + int(pause)
+    return int(moment) if moment.isdecimal() and len(moment) < 12 else None

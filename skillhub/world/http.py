@@ -15,7 +15,7 @@ from typing import Self
 
 from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
 from skillhub.model.text import quote
-from skillhub.world.fetch import Answer, whole
+from skillhub.world.fetch import Answer, is_limited, whole
 from skillhub.world.hop import Hop
 from skillhub.world.wire import Clock, Patience, Wire
 
@@ -209,7 +209,7 @@ def _judge(hop: Hop, response: http.client.HTTPResponse, cap: int) -> Answer | H
     kind = headers.get("content-type", "")
     if status != 200:
         answer = Answer(hop.url, response.read(min(cap, _SMALL)), kind, status, headers)
-        if status in _MAY_HEAL:
+        if status in _MAY_HEAL and not is_limited(status, headers):
             raise _MayHealError(f"the server answered {status}", answer)
         return answer
     encoding = headers.get("content-encoding", "identity")

@@ -1,11 +1,12 @@
 """Who is told who we are: the host that a person named, over https or on this machine, and nobody else."""
 
 import os
+import time
 from base64 import b64encode
 
 import pytest
 
-from skillhub.errors import FormatError, SkillhubError, SourceError, UnsafeTransfer
+from skillhub.errors import FormatError, RateLimited, SkillhubError, SourceError, UnsafeTransfer
 from skillhub.world.credentials import Known
 from skillhub.world.hop import Hop
 from skillhub.world.http import Http
@@ -122,3 +123,21 @@ def test_an_answer_is_told_whatever_its_status(web):
             found = http.ask(web.at("/a", answer(body, "X-Limit: 5", status=status)), cap=99)
             assert (found.status, found.data, found.headers["x-limit"]) == (int(status[:3]), body, "5")
         assert web.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "fields", "resets"),
+    [
+        ("403 Forbidden", ["X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1790000000"], 1790000000),
+        ("429 Too Many Requests", ["Retry-After: soon"], None),
+        ("429 Too Many Requests", ["Retry-After: 60"], ...),
+    ],
+)
+def test_who_asked_too_often_is_told_until_when_and_asks_no_more(web, status, fields, resets):
+    with Http() as http, pytest.raises(RateLimited) as caught:
+        http.get(web.at("/a", answer(b"", *fields, status=status)), cap=9)
+    assert web.seen["/a"] == 1
+    if resets is ...:
+        assert 50 < caught.value.resets - time.time() < 70
+    else:
+        assert caught.value.resets == resets
