@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from skillhub.cli.streams import is_interactive
@@ -17,8 +15,12 @@ from skillhub.world.project import Project
 from skillhub.world.store import Store
 
 if TYPE_CHECKING:
-    from skillhub.flows.ports import Ports, Registry
+    from datetime import datetime
+
+    from skillhub.flows.ports import Place, Ports, Reach, Registry
     from skillhub.model.question import Approver
+    from skillhub.model.ref import Local, Remote
+    from skillhub.model.release import Release
     from skillhub.world.fetch import Fetcher
     from skillhub.world.publishers import Publishers
     from skillhub.world.sources import Source, Sources
@@ -108,6 +110,8 @@ class Common:
             sources=self.sources,
             publishers=self.publishers,
             open=registries.open,
+            reach=self._reach(registries),
+            pick=self._pick,
             fetch_root=registries.fetch_root,
             approver=self.approver(allow_unsigned=allow_unsigned),
             environ=os.environ,
@@ -115,6 +119,28 @@ class Common:
             clock=now,
             report=self.terminal.progress,
         )
+
+    def _reach(self, registries: Registries) -> Reach:
+        """Return what opens places that are no registries; nothing is loaded before one is."""
+        places: Reach | None = None
+
+        def reach(ref: Remote | Local, pin: str | None = None) -> Place:
+            nonlocal places
+            if places is None:
+                from skillhub.cli.reach import Places
+
+                places = Places(self, registries.fetcher)
+            return places(ref, pin)
+
+        return reach
+
+    def _pick(self, offered: Sequence[Release]) -> Sequence[Release]:
+        """Let a person pick; with nobody there nothing is picked."""
+        if self.json or self.yes or not is_interactive():
+            return ()
+        from skillhub.cli.picker import pick
+
+        return pick(self.terminal, offered)
 
 
 def _working_folder() -> str:
@@ -126,6 +152,8 @@ def _working_folder() -> str:
 
 def now() -> datetime:
     """Return the time, UTC."""
+    from datetime import UTC, datetime
+
     return datetime.now(UTC)
 
 
@@ -211,6 +239,8 @@ Run = Callable[..., int]
 
 def command(run: Run) -> Run:
     """Give a command the common flags: it takes a ``Common`` first, Typer sees the flags after its own."""
+    import inspect
+
     import typer
 
     own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]

@@ -16,8 +16,19 @@ def install(
     common: Common,
     refs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[REF]...", help="source:name, name@^1.2, ./folder, ./skill.zip"),
+        typer.Argument(
+            metavar="[REF]...", help="source:name, name@^1.2, owner/repo, https://host, ./folder, ./skill.zip"
+        ),
     ] = None,
+    skill: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--skill", metavar="NAME", help="Of a place with several skills, this one (repeatable)."
+        ),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Of a place with several skills, all of them.")
+    ] = False,
     agent: Agents = None,
     env: Env = None,
     env_file: EnvFile = None,
@@ -32,7 +43,8 @@ def install(
     """Find skills, verify and scan them, ask, then store, lock and enable them; all or none.
 
     Without REF, install what skillhub.lock and skillhub.toml say. A skill whose needs are missing
-    is stored and locked but stays disabled: exit status 6.
+    is stored and locked but stays disabled: exit status 6. A place that holds several skills
+    wants --skill or --all; what is malformed or critical is left out of --all, and told.
 
     Example: skillhub install github:gh-fix-ci
     """
@@ -41,6 +53,7 @@ def install(
 
     wishes = wishes_of(agent, env, env_file, mcp, link)
     wishes = replace(wishes, frozen=frozen, enable=not no_enable, dry_run=common.dry_run)
+    wishes = replace(wishes, skills=tuple(skill or ()), every=every)
     ports = common.ports(allow_unsigned=allow_unsigned)
     outcome = flow([parse_ref(ref) for ref in refs or []], wishes, ports)
     done = "would install" if common.dry_run else "installed"

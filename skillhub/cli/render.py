@@ -20,7 +20,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "skills": [skill.to_json() for skill in outcome.skills],
         "changed": outcome.changed,
         "questions": [question_json(question, answer) for question, answer in outcome.asked],
-        "refused": [],
+        "refused": [{"name": e.name, "code": e.code, "message": e.message} for e in outcome.left],
         "warnings": list(outcome.warnings),
     }
 
@@ -41,6 +41,8 @@ def show_outcome(outcome: Outcome, done: str, terminal: Terminal, *, as_json: bo
         return
     for warning in outcome.warnings:
         terminal.say(f"warning: {warning}", "yellow")
+    for left in outcome.left:
+        terminal.say(f"left out {left.name}: {left.message} [{left.code}]", "yellow")
     for skill in outcome.skills:
         version = f" {skill.version}" if skill.version else ""
         state = "" if done in ("removed", "would remove") else f": {skill.state}"

@@ -83,7 +83,7 @@ def sync_skills(common: Common) -> int:
     ports = common.ports()
 
     def obtain(name: str, entry: Locked) -> Tree:
-        from skillhub.flows.obtain import from_lock
+        from skillhub.flows.relock import from_lock
 
         return from_lock(name, entry, ports).tree
 

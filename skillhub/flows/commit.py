@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 from skillhub.errors import StateError
 from skillhub.flows import signers
+from skillhub.flows.candidate import Candidate
 from skillhub.flows.gate import Passage
 from skillhub.flows.linking import Linker, Linking
-from skillhub.flows.obtain import Candidate, root_of
 from skillhub.flows.ports import Ports
+from skillhub.flows.relock import root_of
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.wishes import Wishes
 from skillhub.model.lock import Lock
@@ -107,7 +108,7 @@ def _lock(changes: Sequence[Change], wishes: Wishes, now: Standing, ports: Ports
         return now.lock
     entries = {change.name: change.candidate.entry for change in changes}
     known = ports.sources.all()
-    used = {entry.source for entry in entries.values() if entry.path is None}
+    used = {entry.source for entry in entries.values() if entry.named}
     return Lock(
         {**now.lock.skills, **entries},
         {**now.lock.sources, **{alias: known[alias].locked() for alias in used}},

@@ -11,9 +11,9 @@ from skillhub.flows.commit import forget, write_records
 from skillhub.flows.install import Aim, carry_out, plan, questions
 from skillhub.flows.linking import Linker, Linking
 from skillhub.flows.needs import given
-from skillhub.flows.obtain import from_lock
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.ports import Ports
+from skillhub.flows.relock import from_lock
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.view import view
 from skillhub.flows.wishes import Wishes

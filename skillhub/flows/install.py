@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 from skillhub.errors import Refused, UsageError
 from skillhub.flows import proposals
+from skillhub.flows.candidate import Candidate
 from skillhub.flows.commit import Change, commit
 from skillhub.flows.gate import Gate, approach, passage
 from skillhub.flows.gather import gather
 from skillhub.flows.linking import Linker, Linking
 from skillhub.flows.needs import Given, facts_of, given, needs_of
-from skillhub.flows.obtain import Candidate
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.ports import Ports
 from skillhub.flows.questions import consent
@@ -88,13 +88,14 @@ def install(refs: Sequence[Ref], wishes: Wishes, ports: Ports) -> Outcome:
         raise Refused(f"you do not have the source {', '.join(proposed)}", asked=unanswered)
     asked = ask(proposals.questions(proposed), ports)
     proposals.adopt(proposed, asked, ports)
-    candidates = gather(refs, wishes, standing, ports)
+    gathered = gather(refs, wishes, standing, ports)
+    candidates = list(gathered.found.values())
     aim = Aim.of(wishes, standing, ports)
     is_met = given(ports.environ, {*standing.lock.skills, *(each.name for each in candidates)})
     plans = [plan(each, wishes, is_met, aim, standing, ports) for each in candidates]
     raised = [question for each in plans for question in questions(each)]
     asked += [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
-    return carry_out(plans, wishes, asked, standing, ports)
+    return replace(carry_out(plans, wishes, asked, standing, ports), left=tuple(gathered.left))
 
 
 def plan(

@@ -6,77 +6,81 @@ What comes out is a ``Candidate``: nothing of it is on disk and nobody has agree
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Generic, TypeVar
 
-from skillhub.archive import unpack
-from skillhub.errors import NotFound, SecurityError, SignerChanged, SourceMismatch, WrongBytes
+from skillhub.archive import Unpacked, unpack
+from skillhub.errors import SecurityError, SourceMismatch
 from skillhub.flows import signers
-from skillhub.flows.ports import Ports
-from skillhub.flows.recalled import last_seen, refuse_recalled, yanked
-from skillhub.model.capability import capabilities
-from skillhub.model.digest import Digest
-from skillhub.model.finding import Finding
-from skillhub.model.intent import Wanted
-from skillhub.model.lock import LOCAL, Locked
-from skillhub.model.manifest import Manifest
+from skillhub.flows.candidate import Candidate, candidate, read, spelled
+from skillhub.flows.ports import Place, Ports
+from skillhub.model.lock import LOCAL, Locked, of_plugin
 from skillhub.model.release import Admission, Release
-from skillhub.model.signer import Signer
-from skillhub.model.tree import Tree
-from skillhub.scan import scan
-from skillhub.trust.publishers import Publisher, Verdict, judge
+from skillhub.trust.publishers import judge
 from skillhub.trust.registry import agrees, publisher_of
 from skillhub.world import files
 from skillhub.world.local import read_local
 from skillhub.world.sources import Source
 
+_T = TypeVar("_T")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A skill in memory, every byte of it verified.
+
+@dataclass(frozen=True, slots=True)
+class Way(Generic[_T]):
+    """How one skill is had.
 
     Attributes:
-        entry: What the lock will say of it.
-        trust: ``untrusted`` is a sound signature of somebody whom nobody has pinned.
-        pem: The key or certificate root behind the signature, to be pinned.
-        kin: The keys and roots that whoever vouches for the signer vouches for as the same publisher's.
-        can: What it can do, off its bytes; like ``findings`` empty where nobody is asked again.
-        wanted: The line to write into the intent; None leaves what is there.
-        warnings: What is odd and harmless.
-        stored: Whether every byte was read from the store just now.
+        fetch: Brings what has to come over the wire; it may be called on a thread, ahead of its turn.
+        make: Verifies what came, and reads it.
+        size: Bytes that will come; 0 if nobody said.
     """
 
-    name: str
-    entry: Locked
-    tree: Tree
-    manifest: Manifest
-    trust: Literal["signed", "untrusted", "unsigned"]
-    signer: Signer | None
-    pem: str | None
-    kin: frozenset[Digest]
-    can: tuple[str, ...]
-    findings: tuple[Finding, ...]
-    wanted: Wanted | None = None
-    warnings: tuple[str, ...] = ()
-    stored: bool = False
+    fetch: Callable[[], _T]
+    make: Callable[[_T], Candidate]
+    size: int = 0
+
+    def go(self) -> Candidate:
+        """Fetch and make, now."""
+        return self.make(self.fetch())
+
+    def then(self, change: Callable[[Candidate], Candidate]) -> Way[_T]:
+        """Return the way whose candidate is changed so."""
+        make = self.make
+        return replace(self, make=lambda came: change(make(came)))
 
 
-def from_registry(source: Source, release: Release, admission: Admission, ports: Ports) -> Candidate:
-    """Fetch a release and verify it against its registry's word and its publisher's signature.
+def nothing() -> None:
+    """Fetch nothing: it is here already."""
+
+
+def by_registry(source: Source, release: Release, admission: Admission, ports: Ports) -> Way[bytes]:
+    """Return how a release is fetched and verified against its registry's word and its publisher's signature.
 
     Args:
         source: Where it comes from.
         release: Which one; as the opened registry gave it.
         admission: What the registry admitted its publisher to, likewise.
         ports: The world.
+    """
+    registry = ports.open(source)
+    return Way(
+        lambda: registry.artifact(release),
+        lambda data: _from_registry(data, source, release, admission, ports),
+        release.size or 0,
+    )
+
+
+def _from_registry(
+    data: bytes, source: Source, release: Release, admission: Admission, ports: Ports
+) -> Candidate:
+    """Verify the bytes of a release.
 
     Raises:
         SecurityError: wrong bytes, no or a broken signature, a content that is not what was announced.
-        SourceError: it cannot be had.
         FormatError: the archive or the manifest is malformed.
     """
-    unpacked = unpack(ports.open(source).artifact(release), "zip", wrapper=False)
+    unpacked = unpack(data, "zip", wrapper=False)
     # Whom the user trusts elsewhere is nobody here: the registry says whose name it is.
     owner = publisher_of(admission, release.published)
     publishers = [owner, *signers.trusted(ports.publishers)]
@@ -87,7 +91,7 @@ def from_registry(source: Source, release: Release, admission: Admission, ports:
             where=release.url,
             hint="a registry carries skills that its publishers signed; tell whoever runs it",
         )
-    content = _read(verdict.tree)
+    content = read(verdict.tree)
     manifest = content.manifest
     agrees(release, name=manifest.name, version=manifest.version, tree=verdict.tree.digest)
     entry = Locked(
@@ -101,7 +105,60 @@ def from_registry(source: Source, release: Release, admission: Admission, ports:
         capabilities=content.can,
         requires=spelled(manifest),
     )
-    return _candidate(content, entry, verdict, unpacked.warnings, publishers)
+    return candidate(content, entry, verdict, unpacked.warnings, publishers)
+
+
+def by_place(place: Place, source: str, release: Release, ports: Ports) -> Way[Unpacked]:
+    """Return how a skill of a place that is no registry is fetched and judged.
+
+    Args:
+        place: Where it is.
+        source: What the lock says of whence: an alias, or the reference that was asked for.
+        release: Which one; as the place's index gave it, or as a lock spells it.
+        ports: The world.
+    """
+    origin: dict[str, Any] = {"url": release.url, "digest": release.digest}
+    if release.type == "tree":
+        origin = {"git": release.url, "rev": release.rev, "path": release.path}
+    source = of_plugin(source, release.plugin)
+
+    def make(unpacked: Unpacked) -> Candidate:
+        found = _from_outside(unpacked, source, {**origin, "version": release.version}, ports)
+        if release.type != "tree" and found.name != release.name:
+            raise SourceMismatch(
+                f"the index names it {release.name}, its SKILL.md {found.name}", where=release.url
+            )
+        return found
+
+    return Way(lambda: place.unpacked(release), make, release.size or 0)
+
+
+def _from_outside(unpacked: Unpacked, source: str, origin: dict[str, Any], ports: Ports) -> Candidate:
+    """Judge a skill that no registry vouches for, by those whom the user trusts.
+
+    Raises:
+        SecurityError: a broken signature, or a need that no skill may have.
+        FormatError: the manifest is malformed.
+    """
+    publishers = signers.trusted(ports.publishers)
+    alias = None if source == LOCAL else source
+    verdict = judge(unpacked.tree, publishers, alias, ports.clock())
+    content = read(verdict.tree)
+    entry = Locked(
+        **{**origin, "version": origin.get("version") or content.manifest.version},
+        source=source,
+        tree=verdict.tree.digest,
+        size=verdict.tree.size,
+        signed_by=(verdict.signer.spell(),) if verdict.signer else (),
+        capabilities=content.can,
+        requires=spelled(content.manifest),
+    )
+    return candidate(content, entry, verdict, unpacked.warnings, publishers)
+
+
+def by_path(path: str, ports: Ports, base: str = "") -> Way[None]:
+    """Return how a folder or an archive of this machine is read; relative to ``base``, or to where we are."""
+    return Way(nothing, lambda _: from_path(path, ports, base))
 
 
 def from_path(path: str, ports: Ports, base: str = "") -> Candidate:
@@ -118,172 +175,11 @@ def from_path(path: str, ports: Ports, base: str = "") -> Candidate:
     if ports.project.scope == "project" and not os.path.isabs(place) and place != ".":
         full = files.inside(ports.project.base, place)
     unpacked, digest = read_local(full)
-    publishers = signers.trusted(ports.publishers)
-    verdict = judge(unpacked.tree, publishers, None, ports.clock())
-    content = _read(verdict.tree)
-    manifest = content.manifest
-    entry = Locked(
-        source=LOCAL,
-        version=manifest.version,
-        digest=digest,
-        path=place,
-        tree=verdict.tree.digest,
-        size=verdict.tree.size,
-        signed_by=(verdict.signer.spell(),) if verdict.signer else (),
-        capabilities=content.can,
-        requires=spelled(manifest),
-    )
-    candidate = _candidate(content, entry, verdict, unpacked.warnings, publishers)
+    found = _from_outside(unpacked, LOCAL, {"path": place, "digest": digest}, ports)
     if os.path.isabs(place):
         note = f"{place} lies outside of the project: others who share the lock do not have it"
-        return replace(candidate, warnings=(*candidate.warnings, note))
-    return candidate
-
-
-def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> Candidate:
-    """Return what the lock names, from the store if it is whole there, else from where the lock says it is.
-
-    Args:
-        name: The skill.
-        entry: What the lock says of it.
-        ports: The world.
-        agreed: Whether this person agreed to this very tree before, so that it need not be scanned again.
-
-    Raises:
-        WrongBytes: what is there now is not what was locked.
-        SignerChanged: it is signed by another than the lock says.
-        SecurityError: its registry, now or when it was last asked, has withdrawn it or revoked its key.
-        SourceError: it cannot be had.
-    """
-    tree = ports.store.read(entry.tree)
-    root = root_of(entry, ports)
-    pinned = signers.pinned(name, entry, root, ports.publishers)
-    is_proven = bool(pinned) or (entry.path is not None and not entry.signed_by)
-    if tree is None or not is_proven:
-        return _again(name, entry, ports)
-    alias = None if entry.path is not None else entry.source
-    said = last_seen(name, entry, root, ports.sources)
-    release = refuse_recalled(name, entry, said)
-    publishers = [*pinned, *signers.trusted(ports.publishers), *signers.revoking(release, said)]
-    verdict = judge(tree, publishers, alias, ports.clock(), locked=entry.tree)
-    content = _Content(Manifest.read(tree)) if agreed else _read(tree)
-    candidate = _candidate(content, entry, verdict, yanked(release), publishers)
-    candidate = _as_locked(name, entry, candidate)
-    return replace(candidate, stored=ports.store.listing(entry.tree) is not None)
-
-
-def root_of(entry: Locked, ports: Ports) -> Digest | None:
-    """Return the root of the registry that the entry is from, as this user has it; None if it is from none."""
-    source = ports.sources.all().get(entry.source)
-    return source.root if source else None
-
-
-def _again(name: str, entry: Locked, ports: Ports) -> Candidate:
-    if entry.path is not None:
-        candidate = from_path(entry.path, ports, ports.project.base)
-    else:
-        source = ports.sources.get(entry.source)
-        index = ports.open(source).release_index([name])
-        releases = index.releases(name)
-        release = next((each for each in releases if each.digest == entry.digest), None)
-        if release is None:
-            offered = next((each for each in releases if each.version == entry.version), None)
-            if offered is None:
-                raise NotFound(f"{source.alias} no longer has {name} {entry.version}", where=source.url)
-            raise WrongBytes(
-                f"expected {name} {entry.version} to be {entry.digest}, found {offered.digest}",
-                where=source.url,
-            )
-        refuse_recalled(name, entry, index)
-        candidate = from_registry(source, release, index.admissions[release.publisher or ""], ports)
-        candidate = replace(candidate, warnings=(*candidate.warnings, *yanked(release)))
-    return _as_locked(name, entry, candidate)
-
-
-def _as_locked(name: str, entry: Locked, found: Candidate) -> Candidate:
-    """Return ``found``, which is what the lock names, with the entry word for word; where it is silent, a warning."""
-    if found.tree.digest != entry.tree:
-        raise WrongBytes(
-            f"expected {name} to be the tree {entry.tree}, found {found.tree.digest}",
-            where=entry.path or entry.url,
-        )
-    if found.name != name:
-        raise SourceMismatch(
-            f"the lock names {name}, its SKILL.md {found.name}", where=entry.path or entry.url
-        )
-    if (found.entry.version, found.entry.url) != (entry.version, entry.url):
-        raise SourceMismatch(
-            f"the lock has {name} {entry.version} from {entry.url or entry.path}, "
-            f"found {found.entry.version} from {found.entry.url or found.entry.path}",
-            where=name,
-            hint=f"skillhub remove {name}, then install it anew",
-        )
-    same_signer(name, entry, found)
-    unsaid = sorted(set(found.can) - set(entry.capabilities))
-    notes = (f"the lock does not say that it can: {', '.join(unsaid)}",) if unsaid else ()
-    return replace(found, entry=entry, warnings=(*found.warnings, *notes))
-
-
-def same_signer(name: str, before: Locked, after: Candidate) -> None:
-    """Refuse ``after`` if it is not signed by the publisher that signed ``before``.
-
-    Raises:
-        SignerChanged: another signer, or none where there was one; no flag lifts this.
-    """
-    locked = {(signer.kind, signer.fingerprint) for signer in map(Signer.parse, before.signed_by)}
-    signer = after.signer
-    if signer and any(fingerprint in after.kin for _, fingerprint in locked):
-        return  # another key of the same publisher, says whoever vouches for both
-    if locked and (signer is None or (signer.kind, signer.fingerprint) not in locked):
-        found = signer.spell() if signer else "no signature"
-        raise SignerChanged(
-            f"expected {name} to be signed by {', '.join(before.signed_by)}, found {found}",
-            hint=f"if that is meant: skillhub remove {name}, then install it anew",
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Content:
-    manifest: Manifest
-    can: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
-
-
-def _read(tree: Tree) -> _Content:
-    manifest = Manifest.read(tree)
-    return _Content(manifest, capabilities(tree, manifest), scan(tree))
-
-
-def _candidate(
-    content: _Content,
-    entry: Locked,
-    verdict: Verdict,
-    warnings: tuple[str, ...],
-    publishers: Sequence[Publisher],
-) -> Candidate:
-    statuses: dict[str, Literal["signed", "untrusted", "unsigned"]] = {
-        "valid": "signed",
-        "untrusted": "untrusted",
-        "unsigned": "unsigned",
-    }
-    return Candidate(
-        name=content.manifest.name,
-        entry=entry,
-        tree=verdict.tree,
-        manifest=content.manifest,
-        trust=statuses[verdict.status],
-        signer=verdict.signer,
-        pem=verdict.pem,
-        kin=signers.kin(verdict.signer, publishers),
-        can=content.can,
-        findings=content.findings,
-        warnings=(*warnings, *content.manifest.warnings),
-    )
-
-
-def spelled(manifest: Manifest) -> tuple[str, ...]:
-    """Return the needs as the lock spells them."""
-    return tuple(sorted(requirement.spell() for requirement in manifest.requires))
+        return replace(found, warnings=(*found.warnings, note))
+    return found
 
 
 def portable(path: str, base: str) -> str:

@@ -19,6 +19,7 @@ class Outcome:
         changed: Whether anything on disk is other than before.
         asked: Every question with its answer.
         warnings: What a person should know and nothing refuses.
+        left: What ``--all`` left out.
         given: Skill and need (``env:NAME``) that this command met, of skills that wait for another.
     """
 
@@ -27,6 +28,16 @@ class Outcome:
     asked: tuple[Asked, ...] = ()
     warnings: tuple[str, ...] = ()
     given: frozenset[tuple[str, str]] = frozenset()
+    left: tuple[Left, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A skill that ``--all`` left out, and why."""
+
+    name: str
+    code: str
+    message: str
 
 
 _HINTS = {

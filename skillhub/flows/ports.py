@@ -6,7 +6,7 @@ silent approver in their place, and so that a command that needs no network neve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
@@ -18,6 +18,8 @@ from skillhub.world.sources import Source, Sources
 from skillhub.world.store import Store
 
 if TYPE_CHECKING:  # `sync` has no use for releases
+    from skillhub.archive import Unpacked
+    from skillhub.model.ref import Local, Remote
     from skillhub.model.release import Index, Release
 
 
@@ -45,6 +47,26 @@ class Open(Protocol):
         ...
 
 
+class Place(Protocol):
+    """Somewhere that holds skills and is no registry, opened: a site, a repository, an OCI artifact."""
+
+    def index(self) -> Index:
+        """Return everything it offers."""
+        ...
+
+    def unpacked(self, release: Release) -> Unpacked:
+        """Return the skill of a release that ``index`` gave, or that a lock spells: its very bytes, or an error."""
+        ...
+
+
+class Reach(Protocol):
+    """Opens a place that is no registry, a folder of several skills among them; each once for a command."""
+
+    def __call__(self, ref: Remote | Local, pin: str | None = None) -> Place:
+        """Return the place; with ``pin``, a full commit, as it was at that commit."""
+        ...
+
+
 Report = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
 
 
@@ -54,6 +76,8 @@ class Ports:
 
     Attributes:
         open: Opens the registry of a source.
+        reach: Opens a place that is no registry.
+        pick: Lets a person pick among the skills of a place; with nobody there it returns none.
         fetch_root: Returns the ``1.root.json`` of the registry at a URL; whoever calls it checks its digest.
         environ: The environment, for variables that skills need and for agents' own folders.
         user_home: The user's home folder, where user-scope agents' folders hang.
@@ -66,6 +90,8 @@ class Ports:
     sources: Sources
     publishers: Publishers
     open: Open
+    reach: Reach
+    pick: Callable[[Sequence[Release]], Sequence[Release]]
     fetch_root: Callable[[str], bytes]
     approver: Approver
     environ: Mapping[str, str]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skillhub.flows.obtain import Candidate, spelled
+from skillhub.flows.candidate import Candidate, spelled
 from skillhub.model.finding import at_least
 from skillhub.model.lock import LockedSource
 from skillhub.model.question import Question
@@ -32,7 +32,7 @@ def _install(candidate: Candidate, record: Record | None) -> Question:
     )
     details = [
         candidate.manifest.description,
-        f"from {entry.source}: {entry.url or entry.path}",
+        f"from {entry.source}: {entry.origin}",
         signed,
         f"{len(candidate.tree)} files, {candidate.tree.size} bytes, tree {candidate.tree.digest}",
         f"it can: {', '.join(candidate.can) or 'nothing but give instructions'}",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from skillhub.errors import NotFound, SourceError, UsageError
 from skillhub.model.ref import Named
-from skillhub.model.release import Release
+from skillhub.model.release import Index, Release
+from skillhub.model.text import quote
 from skillhub.model.version import Range
 
 
@@ -63,3 +66,64 @@ def choose_release(ref: Named, releases: tuple[Release, ...]) -> Release:
         )
     stable = [release for release in chosen if "-" not in (release.version or "").split("+")[0]]
     return (stable if ref.range is None and stable else chosen)[0]
+
+
+Choose = Callable[[Sequence[Release]], Sequence[Release]]
+
+
+def choose_skills(
+    asked: str, index: Index, words: Sequence[str], *, every: bool, pick: Choose
+) -> tuple[Release, ...]:
+    """Return the skills of a place that are meant: all, those of ``words``, its only one, or those picked.
+
+    Args:
+        asked: The reference, for messages.
+        index: What the place offers.
+        words: Names, ``plugin:name``, or folders of the place.
+        every: Take all of them.
+        pick: Asks a person; with nobody there it returns nothing.
+
+    Raises:
+        NotFound: the place has no skill, or none of that name.
+        UsageError: it has several, and none was chosen; or a name fits several.
+    """
+    offered = tuple(release for name in index.names for release in index.skills[name])
+    if not offered:
+        reasons = "; ".join(index.warnings[:3])
+        raise NotFound("there is no skill here" + (f": {reasons}" if reasons else ""), where=asked)
+    if words:
+        return tuple(dict.fromkeys(_called(word, offered, asked) for word in words))
+    if every or len(offered) == 1:
+        return offered
+    picked = tuple(pick(offered))
+    if not picked:
+        names = ", ".join(dict.fromkeys(_spelled(release, offered) for release in offered))
+        hint = "say which: --skill NAME (repeatable), or --all"
+        raise UsageError(f"there are {len(offered)} skills here: {names}", where=asked, hint=hint)
+    return picked
+
+
+def _called(word: str, offered: Sequence[Release], asked: str) -> Release:
+    plugin, _, name = word.rpartition(":")
+    fits = [each for each in offered if each.name == name and (not plugin or each.plugin == plugin)]
+    fits = fits or [each for each in offered if each.path and each.path == word.strip("/")]
+    if not fits:
+        names = ", ".join(dict.fromkeys(each.name for each in offered[:40]))
+        raise NotFound(f"there is no skill {quote(word)} here", where=asked, hint=f"there are: {names}")
+    if len(fits) > 1:
+        names = ", ".join(_spelled(each, offered) for each in fits)
+        raise UsageError(
+            f"{word} fits several skills: {names}", where=asked, hint="--skill takes one of these"
+        )
+    return fits[0]
+
+
+def _spelled(release: Release, offered: Sequence[Release]) -> str:
+    """Return what tells the release from all others of its name."""
+    twins = [each for each in offered if each.name == release.name]
+    if len(twins) == 1:
+        return release.name
+    by_plugin = [each for each in twins if each.plugin == release.plugin]
+    if release.plugin and len(by_plugin) == 1:
+        return f"{release.plugin}:{release.name}"
+    return release.path or release.name

@@ -7,14 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillhub.errors import NotFound
-from skillhub.flows.gather import look_up
+from skillhub.flows.candidate import Candidate
+from skillhub.flows.meant import look_up, of_ref
 from skillhub.flows.needs import facts_of, given, needs_of
-from skillhub.flows.obtain import Candidate, from_path, from_registry
+from skillhub.flows.obtain import by_registry
 from skillhub.flows.ports import Ports
 from skillhub.flows.resolve import choose_release
+from skillhub.flows.standing import Standing
 from skillhub.flows.view import view
+from skillhub.flows.wishes import Wishes
+from skillhub.model.intent import Intent
+from skillhub.model.lock import Lock
 from skillhub.model.manifest import Manifest
-from skillhub.model.ref import Local, Named, Ref
+from skillhub.model.record import Records
+from skillhub.model.ref import Named, Ref
 from skillhub.model.release import Release
 from skillhub.model.skill import Skill
 from skillhub.model.tree import Tree
@@ -48,13 +54,15 @@ def show(ref: Ref, ports: Ports) -> Shown:
             is_met = given(ports.environ, lock.skills)
             skill = view(ref.name, entry, record, is_met, ports.project, ports.store)
             return Shown(skill, Manifest.read(tree), tree, ())
-    if isinstance(ref, Local):
-        return _offered(from_path(ref.path, ports), (), ports)
+    if not isinstance(ref, Named):
+        standing = Standing(Lock(), Intent(), Records())
+        (pick,) = of_ref(ref, Wishes(), standing, ports)
+        return _offered(pick.way.go(), (), ports)
     alias, index = look_up(ref, ports)
     releases = index.releases(ref.name)
     release = choose_release(ref, releases)
     admission = index.admissions[release.publisher or ""]
-    return _offered(from_registry(ports.sources.get(alias), release, admission, ports), releases, ports)
+    return _offered(by_registry(ports.sources.get(alias), release, admission, ports).go(), releases, ports)
 
 
 def _offered(found: Candidate, releases: tuple[Release, ...], ports: Ports) -> Shown:

@@ -36,7 +36,8 @@ def proven(name: str, entry: Locked, root: Digest | None) -> Digest:
 
     A key pinned for one skill must not vouch for what a lock claims of another.
     """
-    facts = [name, entry.source, root, entry.version, entry.url, entry.digest, entry.tree, *entry.signed_by]
+    origin = [entry.url, entry.digest] if entry.git is None else [entry.git, entry.rev, entry.path]
+    facts = [name, entry.source, root, entry.version, *origin, entry.tree, *entry.signed_by]
     return Digest.of(json.dumps(facts).encode())
 
 

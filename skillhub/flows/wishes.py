@@ -26,6 +26,8 @@ class Wishes:
         link: Copies or links; None leaves it to the intent.
         enable: False leaves what is installed in the store.
         frozen: The lock as it stands, or fail.
+        skills: Of places that hold several: these, by name, ``plugin:name`` or folder.
+        every: Of such places all skills; what is malformed or critical is left out.
         dry_run: Work everything out, ask nothing, change nothing.
     """
 
@@ -35,6 +37,8 @@ class Wishes:
     link: LinkKind | None = None
     enable: bool = True
     frozen: bool = False
+    skills: tuple[str, ...] = ()
+    every: bool = False
     dry_run: bool = False
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, cast
 
-from skillhub.errors import FormatError
+from skillhub.errors import FormatError, UsageError
 from skillhub.model.digest import Digest
-from skillhub.model.ref import is_alias, is_range
+from skillhub.model.ref import Git, GitHub, Remote, is_alias, is_range, parse_remote
 from skillhub.model.text import clean, is_name, quote
 
 LinkKind = Literal["copy", "symlink"]
@@ -22,11 +22,42 @@ _DOTS_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One line of ``[skills]``: a skill of a source within a range, or something local."""
+    """One line of ``[skills]``: a skill of a source within a range, of a place on the network, or something local.
+
+    Attributes:
+        path: Something local; beside ``git`` a folder in the repository.
+        git: The URL of a repository, at ``rev`` if that is there.
+        origin: Any reference to a place on the network, written ``from``.
+        plugin: The plugin that it is part of, there.
+    """
 
     source: str | None = None
     version: str | None = None
     path: str | None = None
+    git: str | None = None
+    rev: str | None = None
+    origin: str | None = None
+    plugin: str | None = None
+
+    @classmethod
+    def of(cls, ref: Remote, path: str | None, plugin: str | None) -> Wanted:
+        """Return the line that asks for one skill of the place again."""
+        if isinstance(ref, Git):
+            return cls(git=ref.url, rev=ref.rev, path=path, plugin=plugin)
+        if isinstance(ref, GitHub):
+            return cls(origin=str(replace(ref, path=path)), plugin=plugin)
+        return cls(origin=str(ref), plugin=plugin)
+
+    def remote(self) -> Remote | None:
+        """Return the place on the network that it comes from, if from one that has no alias."""
+        if self.git is not None:
+            return Git(self.git, self.rev, self.path)
+        return parse_remote(self.origin) if self.origin is not None else None
+
+    def spell(self) -> dict[str, str]:
+        """Return the keys and values of the line."""
+        values = {"from" if f.name == "origin" else f.name: getattr(self, f.name) for f in fields(self)}
+        return {key: value for key, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +156,42 @@ def _text(value: object, where: str) -> str:
 def _wanted(value: object, where: str) -> Wanted:
     # `name = "^1.2"` is the short spelling that cargo's users expect.
     table = {"version": value} if isinstance(value, str) else value
-    wanted = Wanted(**_texts(table, ("source", "version", "path"), where))
-    if wanted.path is not None and (wanted.source or wanted.version):
-        raise FormatError("a path goes with neither source nor version", where=where)
+    texts = _texts(table, ("source", "version", "path", "git", "rev", "from", "plugin"), where)
+    if "from" in texts:
+        texts["origin"] = texts.pop("from")
+    wanted = Wanted(**texts)
+    _one_origin(wanted, where)
     if wanted.source is not None and not is_alias(wanted.source):
         raise FormatError(f"{quote(wanted.source)} is no source", where=f"{where}.source")
     if wanted.version is not None and not is_range(wanted.version):
         raise FormatError(f"{quote(wanted.version)} is no range of versions", where=f"{where}.version")
+    if wanted.plugin is not None and not is_name(wanted.plugin):
+        raise FormatError(f"{quote(wanted.plugin)} is no plugin", where=f"{where}.plugin")
+    try:
+        place = wanted.remote()
+        if place is not None and parse_remote(str(place)) != place:
+            raise UsageError(f"{quote(str(place))} is no place in a repository")
+    except UsageError as error:
+        raise FormatError(error.message, where=where, hint=error.hint) from error
     return wanted
+
+
+def _one_origin(wanted: Wanted, where: str) -> None:
+    """Refuse keys that contradict each other."""
+    if wanted.path is not None and (wanted.source or wanted.version):
+        raise FormatError("a path goes with neither source nor version", where=where)
+    kinds = [
+        wanted.source or wanted.version,
+        wanted.path if wanted.git is None else None,
+        wanted.git,
+        wanted.origin,
+    ]
+    if sum(each is not None for each in kinds) > 1:
+        raise FormatError("expected one of source, path, git and from", where=where)
+    if wanted.rev is not None and wanted.git is None:
+        raise FormatError("a rev goes with git", where=where)
+    if wanted.plugin is not None and wanted.git is None and wanted.origin is None:
+        raise FormatError("a plugin goes with git or from", where=where)
 
 
 def _source(value: object, where: str) -> ProposedSource:

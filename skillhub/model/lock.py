@@ -12,20 +12,20 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar
 
-from skillhub.errors import FormatError
-from skillhub.model.decode import Read, array, record, wrong
+from skillhub.errors import FormatError, UsageError
+from skillhub.model.decode import record
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
-from skillhub.model.ref import is_alias
-from skillhub.model.signer import Signer
+from skillhub.model.lock_fields import FIELDS
+from skillhub.model.ref import is_alias, parse_remote
 from skillhub.model.text import clean, is_name, quote
 
 VERSION = 1
-LOCAL = "local"  # the `source` of what has a `path`
+LOCAL = "local"  # the `source` of what has a `path` on this machine
+_PLUGIN = "?plugin="  # what follows it in a `source` is the plugin of a marketplace that the skill is part of
 _CAP = 64 * 1024 * 1024
 # What git leaves where two branches meet; no line of JSON begins so.
 _CONFLICT = re.compile(rb"^(?:<{7}|\|{7}|={7}|>{7})(?:[ \r\n]|\Z)", re.MULTILINE)
-_AUTHORITY_WITH_USER = re.compile(r"[^/?#]*://[^/?#]*@")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +33,10 @@ class Locked:
     """One skill as agreed to: ``tree`` binds, the rest says whence the bytes come and what they may do.
 
     A registry's skill has ``url``, ``digest`` and ``version``, and its ``source`` stands in ``sources``. A local
-    one has ``path``, relative to the project if inside of it, and ``local`` for a source. ``signed_by`` empty
-    means unsigned.
+    one has ``path``, relative to the project if inside of it, and ``local`` for a source. One that was asked for
+    by the place it lies at has that reference for a source, less the skill: from a git repository with ``git``,
+    ``rev`` and the folder in it as ``path``, from elsewhere with ``url``, and ``digest`` if the site has any.
+    ``signed_by`` empty means unsigned.
     """
 
     source: str
@@ -43,15 +45,52 @@ class Locked:
     version: str | None = None
     url: str | None = None
     digest: Digest | None = None
+    git: str | None = None
+    rev: str | None = None
     path: str | None = None
     capabilities: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     signed_by: tuple[str, ...] = ()
 
+    @property
+    def local(self) -> bool:
+        """Whether it lies on this machine, at ``path``."""
+        return self.source.partition(_PLUGIN)[0] == LOCAL and self.path is not None
+
+    @property
+    def named(self) -> bool:
+        """Whether ``source`` is an alias, which stands in ``sources``."""
+        return is_alias(self.source) and not self.local
+
+    @property
+    def place(self) -> str:
+        """The source, less the plugin."""
+        return self.source.partition(_PLUGIN)[0]
+
+    @property
+    def plugin(self) -> str | None:
+        """The plugin of a marketplace that the skill is part of."""
+        return self.source.partition(_PLUGIN)[2] or None
+
+    @property
+    def origin(self) -> str:
+        """Where its bytes are, for a person."""
+        if self.git is not None:
+            return f"{self.git}@{self.rev}{'#' + self.path if self.path else ''}"
+        return self.path or self.url or self.source
+
+
+def of_plugin(source: str, plugin: str | None) -> str:
+    """Return the ``source`` of a skill that is part of a plugin, or of none."""
+    return f"{source}{_PLUGIN}{plugin}" if plugin else source
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedSource:
-    """Where an alias pointed when its skills were locked; ``root`` is the SHA-256 of its ``1.root.json``."""
+    """Where an alias pointed when its skills were locked; ``root`` is the SHA-256 of its ``1.root.json``.
+
+    ``kind`` is ``registry``, or ``well-known`` for a site that is none and so has no root.
+    """
 
     kind: str
     url: str
@@ -102,6 +141,10 @@ class Lock:
             name: _decode(Locked, block, f"{where}: skills.{name}")
             for name, block in _named(document, "skills", is_name, where)
         }
+        for name, source in sources.items():
+            if (source.root is None) == (source.kind == "registry"):
+                message = f"expected {'a' if source.root is None else 'no'} root of a {source.kind}"
+                raise FormatError(message, where=f"{where}: sources.{name}.root")
         for name, entry in skills.items():
             _check_origin(entry, sources, f"{where}: skills.{name}")
         return cls(skills, sources)
@@ -137,17 +180,33 @@ def _check_version(document: Mapping[str, Any], where: str) -> None:
 
 def _check_origin(entry: Locked, sources: Mapping[str, LockedSource], where: str) -> None:
     """Refuse an entry that does not say in one way where its bytes come from."""
-    if entry.path is not None:
-        if entry.url is not None or entry.source != LOCAL:
-            message = f"expected what has a path to have the source {LOCAL!r} and no url"
-            raise FormatError(message, where=f"{where}.path")
-        return
-    for key in ("digest", "url", "version"):
-        if getattr(entry, key) is None:
-            message = "expected a path, or digest, url and version of a release"
+    if entry.local:
+        return _have(entry, (), ("git", "rev", "url"), where)
+    if entry.named:
+        source = sources.get(entry.source)
+        is_site = source is not None and source.kind == "well-known"
+        _have(entry, ("url",) if is_site else ("digest", "url", "version"), ("git", "path", "rev"), where)
+        if source is None:
+            raise FormatError(f"{quote(entry.source)} is not in sources", where=f"{where}.source")
+        return None
+    try:
+        parse_remote(entry.place)
+    except UsageError as error:
+        raise FormatError(error.message, where=f"{where}.source") from error
+    if entry.git is None:
+        return _have(entry, ("url",), ("path", "rev"), where)
+    return _have(entry, ("rev",), ("digest", "url"), where)
+
+
+def _have(entry: Locked, needed: tuple[str, ...], unwanted: tuple[str, ...], where: str) -> None:
+    for key in unwanted:
+        if getattr(entry, key) is not None:
+            message = f"expected no {key} of what comes from {quote(entry.source)}"
             raise FormatError(message, where=f"{where}.{key}")
-    if entry.source not in sources:
-        raise FormatError(f"{quote(entry.source)} is not in sources", where=f"{where}.source")
+    for key in needed:
+        if getattr(entry, key) is None:
+            message = f"expected a {key} of what comes from {quote(entry.source)}"
+            raise FormatError(message, where=f"{where}.{key}")
 
 
 def _block(entry: Locked | LockedSource) -> dict[str, Any]:
@@ -185,63 +244,13 @@ def _named(
     return sorted(blocks.items())
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value or clean(value) != value:
-        wrong("text without hidden characters", value)
-    return value
-
-
-_texts = array(_text)
-
-
-def _signer(value: object) -> str:
-    return Signer.parse(_text(value)).spell()
-
-
-def _signers(value: object) -> tuple[str, ...]:
-    # An empty list would be a second way to say unsigned.
-    return array(_signer)(value) or wrong("a signer", value)
-
-
-def _size(value: object) -> int:
-    # Not isinstance: true is an int to Python.
-    return value if type(value) is int and value >= 0 else wrong("a number of bytes", value)
-
-
-def _url(value: object) -> str:
-    text = _text(value)
-    # The lock is committed: no secret may get into it.
-    return wrong("a URL without user and password", value) if _AUTHORITY_WITH_USER.match(text) else text
-
-
-def _path(value: object) -> str:
-    text = _text(value)
-    if text.startswith("~") or ".." in re.split(r"[/\\]", text):
-        wrong("a path below the project, or an absolute one", value)
-    return text
-
-
-def _kind(value: object) -> str:
-    return "registry" if value == "registry" else wrong("registry", value)
-
-
-_FIELDS: dict[str, Read] = {
-    **dict.fromkeys(("source", "version"), _text),
-    **dict.fromkeys(("capabilities", "requires"), _texts),
-    **dict.fromkeys(("tree", "digest", "root"), Digest.parse),
-    "kind": _kind,
-    "path": _path,
-    "signed_by": _signers,
-    "size": _size,
-    "url": _url,
-}
 # What a file must have beyond what the values cannot do without; null is never written for an absent key.
-_NEEDED = {Locked: {"capabilities", "requires"}, LockedSource: {"root"}}
+_NEEDED = {Locked: {"capabilities", "requires"}, LockedSource: set[str]()}
 
 
 def _reader(kind: type[_T]) -> Callable[[object], dict[str, Any]]:
     needed = {f.name for f in fields(kind) if f.default is MISSING} | _NEEDED[kind]
-    keys = {f.name: _FIELDS[f.name] for f in fields(kind)}
+    keys = {f.name: FIELDS[f.name] for f in fields(kind)}
     return record(
         {key: read for key, read in keys.items() if key in needed},
         {key: read for key, read in keys.items() if key not in needed},

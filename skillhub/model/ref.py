@@ -1,4 +1,4 @@
-"""What a person asks for: a skill of a source by name, or something local by path."""
+"""What a person asks for: a skill of a source by name, something local, or a place on the network."""
 
 from __future__ import annotations
 
@@ -13,7 +13,28 @@ RESERVED_ALIASES = frozenset({"http", "https", "git", "oci", "file", "embedded"}
 _LOCAL = re.compile(r"\.{1,2}(?:[/\\]|$)|[/\\~]|[A-Za-z]:[/\\]")
 # What a range is made of; whether it is one is seen when it is put to use, for that takes a slower import.
 _RANGE = re.compile(r"[0-9A-Za-z.*^~<>=!,+ -]{1,256}", re.ASCII)
-_GRAMMAR = "github:gh-fix-ci, gh-fix-ci@^1.2, ./folder or ./skill.zip"
+# Neither an option of git nor one of its expressions (`a..b`, `a^{}`): a branch, a tag or a commit.
+_REV = re.compile(r"(?!.*(?:\.\.|//))[A-Za-z0-9_][A-Za-z0-9._/+-]{0,254}", re.ASCII)
+_GIT = re.compile(r"git\+((?:https?|ssh|file)://(?:[^/@#]*@)?[^@#]*)(?:@([^#]*))?(?:#(.*))?", re.DOTALL)
+_HOST = r"(?:[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?"
+_GIT_URL = re.compile(
+    rf"(?:https?://{_HOST}|ssh://(?:[A-Za-z0-9._][A-Za-z0-9._-]*@)?{_HOST})(?:/[A-Za-z0-9._~!$&'()*+,;=:%-]*)+"
+    r"|file:///[^@#?\\]*",
+    re.ASCII,
+)
+_SITE_URL = re.compile(rf"https?://{_HOST}(?:[/?][A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?", re.ASCII)
+_GITHUB = re.compile(
+    r"([A-Za-z0-9][A-Za-z0-9-]{0,38})/([A-Za-z0-9._-]{1,100})((?:/[^@]*)?)(?:@(.*))?", re.DOTALL
+)
+_GITHUB_WEB = re.compile(
+    r"https://(?:www\.)?github\.com/([^/]+)/([^/@#?]+?)(?:\.git)?(?:/(?:tree|blob)/([^/#?]+)((?:/[^#?]*)?))?/?"
+)
+_OCI = re.compile(
+    rf"oci://({_HOST}(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)+)(?::([A-Za-z0-9_][A-Za-z0-9._-]{{0,127}}))?"
+    r"(?:@(sha256:[0-9a-f]{64}))?",
+    re.ASCII,
+)
+_GRAMMAR = "github:gh-fix-ci, gh-fix-ci@^1.2, owner/repo, https://host, ./folder or ./skill.zip"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +60,94 @@ class Local:
         return self.path
 
 
-Ref = Named | Local
+@dataclass(frozen=True, slots=True)
+class Git:
+    """A git repository anywhere, at a branch, tag or commit; ``path`` is a folder in it."""
+
+    url: str
+    rev: str | None = None
+    path: str | None = None
+
+    @property
+    def place(self) -> str:
+        """The repository, whatever the revision."""
+        return f"git+{self.url}"
+
+    @property
+    def source(self) -> str:
+        """What the lock says of whence: the repository, and the revision that was asked for."""
+        return f"{self.place}{'@' + self.rev if self.rev else ''}"
+
+    def __str__(self) -> str:
+        return f"{self.source}{'#' + self.path if self.path else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class GitHub:
+    """A repository on GitHub, at a branch, tag or commit; ``path`` is a folder in it."""
+
+    owner: str
+    repo: str
+    rev: str | None = None
+    path: str | None = None
+
+    @property
+    def place(self) -> str:
+        """The repository, whatever the revision."""
+        return f"github:{self.owner}/{self.repo}"
+
+    @property
+    def source(self) -> str:
+        """What the lock says of whence: the repository, and the revision that was asked for."""
+        return f"{self.place}{'@' + self.rev if self.rev else ''}"
+
+    def __str__(self) -> str:
+        path = f"/{self.path}" if self.path else ""
+        return f"{self.place}{path}{'@' + self.rev if self.rev else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A URL: of a well-known skills site, an ``index.json``, an archive or one ``SKILL.md``."""
+
+    url: str
+
+    @property
+    def place(self) -> str:
+        """The URL."""
+        return self.url
+
+    source = place
+
+    def __str__(self) -> str:
+        return self.url
+
+
+@dataclass(frozen=True, slots=True)
+class Oci:
+    """An artifact in an OCI registry; ``repository`` begins with the registry's host."""
+
+    repository: str
+    tag: str | None = None
+    digest: str | None = None
+
+    @property
+    def place(self) -> str:
+        """The repository, whatever the tag."""
+        return f"oci://{self.repository}"
+
+    @property
+    def source(self) -> str:
+        """What the lock says of whence: the repository, and the tag or digest that was asked for."""
+        tag = f":{self.tag}" if self.tag else ""
+        return f"{self.place}{tag}{'@' + self.digest if self.digest else ''}"
+
+    def __str__(self) -> str:
+        return self.source
+
+
+Remote = Git | GitHub | Site | Oci
+Ref = Named | Local | Remote
 
 
 def is_alias(text: str) -> bool:
@@ -52,26 +160,111 @@ def is_range(text: str) -> bool:
     return not text.isspace() and _RANGE.fullmatch(text) is not None
 
 
+def is_rev(text: str) -> bool:
+    """Say whether ``text`` may be a branch, a tag or a commit: it is no option and no expression of git's."""
+    return _REV.fullmatch(text) is not None
+
+
+def is_inner_path(text: str) -> bool:
+    """Say whether ``text`` is a path inside a repository: relative, no dot segments, ``/`` between segments."""
+    return all(part not in ("", ".", "..") and "\\" not in part for part in text.split("/"))
+
+
 def parse_ref(text: str) -> Ref:
     """Return what ``text`` refers to; it is only parsed, nothing is looked up.
 
     Raises:
-        UsageError: it is no reference, or of a kind that this version cannot install from.
+        UsageError: it is no reference.
     """
     if clean(text) != text:
         raise UsageError(f"expected a reference without hidden characters, found {quote(text)}")
     if _LOCAL.match(text):
         return Local(text)
+    if "://" in text:
+        return _remote(text)
     head, _, version = text.partition("@")
     alias, colon, name = head.rpartition(":")
+    if "/" in head and alias in ("", "github"):
+        return _github(text.removeprefix("github:"), text)
     if "/" in head or alias in RESERVED_ALIASES:
-        raise UsageError(
-            f"{quote(text)} names a place on the network, which this version cannot install from",
-            hint=f"put ./ before a folder or an archive; a reference looks like {_GRAMMAR}",
-        )
+        raise _unknown(text, "any git repository is git+https://host/repository@rev#folder")
     if (colon and not is_alias(alias)) or not is_name(name) or ("@" in text and not is_range(version)):
-        raise UsageError(
-            f"expected a reference such as {_GRAMMAR}, found {quote(text)}",
-            hint="a name is of a-z, 0-9 and single hyphens, 64 at most; put ./ before a folder or an archive",
+        raise _unknown(
+            text, "a name is of a-z, 0-9 and single hyphens, 64 at most; put ./ before a folder or an archive"
         )
     return Named(name, alias or None, version.strip() or None)
+
+
+def parse_remote(text: str) -> Remote:
+    """Return the place on the network that ``text`` refers to.
+
+    Raises:
+        UsageError: it refers to none.
+    """
+    ref = parse_ref(text)
+    if isinstance(ref, Named | Local):
+        raise UsageError(f"expected a place on the network, found {quote(text)}")
+    return ref
+
+
+def repository(url: str) -> Git | GitHub:
+    """Return the reference to the repository at a URL, as the lock has it in ``git``."""
+    found = _GITHUB_WEB.fullmatch(url)
+    return GitHub(found[1], found[2]) if found else Git(url)
+
+
+def _unknown(text: str, hint: str) -> UsageError:
+    return UsageError(f"expected a reference such as {_GRAMMAR}, found {quote(text)}", hint=hint)
+
+
+def _remote(text: str) -> Remote:
+    if text.startswith("git+"):
+        return _git(text)
+    if text.startswith("oci://"):
+        found = _OCI.fullmatch(text)
+        if found is None:
+            raise _unknown(text, "oci://registry/repository:tag, or @sha256: and 64 hex digits")
+        return Oci(*found.groups())
+    if not text.startswith(("https://", "http://")):
+        raise _unknown(
+            text, "git+ssh://git@host/repository for git over ssh; ./ before what is on this machine"
+        )
+    if found := _GITHUB_WEB.fullmatch(text):
+        owner, repo, rev, path = found.groups()
+        return _github(f"{owner}/{repo}{path or ''}{'@' + rev if rev else ''}", text)
+    if not _SITE_URL.fullmatch(text):
+        raise _unknown(text, "a URL names no user and no password, and has no blanks and no #")
+    return Git(text) if text.endswith(".git") else Site(text)
+
+
+def _git(text: str) -> Git:
+    found = _GIT.fullmatch(text)
+    url, rev, path = found.groups() if found else ("", None, None)
+    if not _GIT_URL.fullmatch(url):
+        raise _unknown(
+            text, "git+https://, git+ssh:// or git+file://, then @rev and #folder; it names no password"
+        )
+    return Git(url, _checked_rev(rev, text), _checked_path(path, text))
+
+
+def _github(body: str, text: str) -> GitHub:
+    found = _GITHUB.fullmatch(body)
+    if found is None or found[2] in (".", ".."):
+        raise _unknown(
+            text, "a repository on GitHub is owner/repo, then /folder and @rev; put ./ before a folder"
+        )
+    owner, repo, path, rev = found.groups()
+    return GitHub(owner, repo, _checked_rev(rev, text), _checked_path(path.strip("/") or None, text))
+
+
+def _checked_rev(rev: str | None, text: str) -> str | None:
+    if rev is not None and not is_rev(rev):
+        raise _unknown(text, "what follows @ is a branch, a tag or a commit")
+    return rev
+
+
+def _checked_path(path: str | None, text: str) -> str | None:
+    path = path.strip("/") if path else None
+    if path and not is_inner_path(path):
+        raise _unknown(text, "the folder in a repository has no . and no .. in its path")
+    return path or None

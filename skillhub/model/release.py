@@ -11,7 +11,8 @@ from skillhub.model.digest import Digest
 from skillhub.model.text import quote
 from skillhub.model.version import precedence
 
-ReleaseType = Literal["archive", "skill-md"]
+# `files`: single files beside a SKILL.md, as v0.1.0 of the discovery has them; `tree`: a folder of a git commit.
+ReleaseType = Literal["archive", "skill-md", "files", "tree"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +20,13 @@ class Release:
     """One version of a skill as a source offers it; a site that is no registry knows name, url and digest.
 
     Attributes:
-        url: Where the artifact is; as written in a document, absolute once a source has handed it out.
-        digest: SHA-256 of the artifact.
+        url: Where the artifact is; as written in a document, absolute once a source has handed it out. Of a
+            ``tree`` the repository, of ``files`` the folder that they are in.
+        digest: SHA-256 of the artifact; None of a ``tree``, which ``rev`` pins, and of ``files``, which nothing does.
+        files: The paths of ``files``, relative to ``url``.
+        rev: The full commit of a ``tree``.
+        path: The folder of a ``tree`` in its repository; None is all of it.
+        plugin: The plugin that the skill is part of, in a marketplace of plugins.
         published: UTC, ``2026-01-02T03:04:05Z``, so that texts compare as times do.
         size: Bytes of the artifact.
         yanked: Why no new install should choose it, or None.
@@ -41,6 +47,10 @@ class Release:
     capabilities: tuple[str, ...] = ()
     yanked: str | None = None
     withdrawn: str | None = None
+    files: tuple[str, ...] = ()
+    rev: str | None = None
+    path: str | None = None
+    plugin: str | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -71,7 +81,10 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The releases that a source offers, newest first, and the publishers behind them."""
+    """The releases that a source offers by name, newest first, and the publishers behind them.
+
+    A repository may hold several skills of one name, one to a folder or plugin: then these are the "releases".
+    """
 
     skills: Mapping[str, tuple[Release, ...]]
     admissions: Mapping[str, Admission] = field(default_factory=dict)

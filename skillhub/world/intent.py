@@ -67,6 +67,5 @@ def _ended(text: str, edited: str) -> bytes:
 
 
 def _line(wanted: Wanted) -> str:
-    values = {"source": wanted.source, "version": wanted.version, "path": wanted.path}
-    pairs = [f"{key} = {tomlkit.string(value).as_string()}" for key, value in values.items() if value]
+    pairs = [f"{key} = {tomlkit.string(value).as_string()}" for key, value in wanted.spell().items()]
     return f"{{ {', '.join(pairs)} }}" if pairs else "{}"

@@ -1,24 +1,20 @@
 import threading
-from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from skillhub.errors import SecurityError, StateError, WrongBytes
-from skillhub.flows.ahead import AT_ONCE, Ahead
-from skillhub.flows.gather import staged
-from skillhub.flows.obtain import from_path
-from skillhub.model.digest import Digest
+from skillhub.flows.ahead import AT_ONCE, turns
+from skillhub.flows.gather import Held
+from skillhub.flows.obtain import Way, from_path, nothing
 from skillhub.model.release import Release
-from skillhub.world.sources import Source
 from skillhub.world.staged import Staged
 from tests.support.registry import write_skill
 from tests.support.world import World
 
-SOURCE = Source("acme", "https://registry.example", Digest.of(b"root"))
-
 
 class Shelf:
-    """A registry that gives the name for an artifact, and remembers how many were asked of it at once."""
+    """Gives the name for an artifact, and remembers how many were asked of it at once."""
 
     def __init__(self, bad: str = "") -> None:
         self.bad, self.asked, self.most = bad, [], 0
@@ -39,11 +35,14 @@ class Shelf:
                 self._now -= 1
 
 
-def offers(count: int, size: int = 10) -> list[tuple[Source, Release]]:
-    names = [f"skill-{number}" for number in range(count)]
-    return [
-        (SOURCE, Release(name=name, url="", digest=Digest.of(name.encode()), size=size)) for name in names
-    ]
+def ways(shelf: Shelf, count: int, size: int = 10) -> list[Way[bytes]]:
+    releases = [Release(name=f"skill-{number}", url="") for number in range(count)]
+    # What is made is the bytes that came: nothing here looks at a candidate.
+    return [Way(partial(shelf.artifact, release), lambda came: came, size) for release in releases]
+
+
+def silent(what, done, of):
+    pass
 
 
 @pytest.fixture
@@ -51,44 +50,47 @@ def ports(tmp_path):
     return World(tmp_path).ports()
 
 
-def test_each_artifact_comes_once_and_in_the_order_of_asking(ports):
-    shelf, rows = Shelf(), offers(50)
-    with Ahead(rows, replace(ports, open=lambda source: shelf)) as ahead:
-        registry = ahead.open(SOURCE)
-        assert [registry.artifact(release) for _, release in rows] == [r.name.encode() for _, r in rows]
-    assert sorted(shelf.asked) == sorted(release.name for _, release in rows)
+def test_each_comes_once_and_in_the_order_of_asking():
+    shelf = Shelf()
+    told = []
+    found = [turn() for turn in turns(ways(shelf, 50), lambda what, done, of: told.append((done, of)))]
+    names = [f"skill-{number}" for number in range(50)]
+    assert found == [name.encode() for name in names]
+    assert sorted(shelf.asked) == sorted(names)
     assert shelf.most <= AT_ONCE
+    assert told == [(done, 50) for done in range(50)]
 
 
-@pytest.mark.parametrize(("size", "most"), [(10, AT_ONCE), (30 << 20, 2), (200 << 20, 1)])
-def test_no_more_is_held_than_fits(ports, size, most):
-    shelf, rows = Shelf(), offers(40, size)
-    with Ahead(rows, replace(ports, open=lambda source: shelf)):
-        pass
+@pytest.mark.parametrize(("size", "most"), [(10, AT_ONCE), (0, AT_ONCE), (30 << 20, 2), (200 << 20, 1)])
+def test_no_more_is_held_than_fits(size, most):
+    shelf = Shelf()
+    coming = turns(ways(shelf, 40, size), silent)
+    next(coming)
+    coming.close()
     assert 1 <= len(shelf.asked) <= most
 
 
-def test_what_was_not_announced_is_fetched_when_asked_for(ports):
+def test_what_needs_no_wire_waits_for_its_turn():
     shelf = Shelf()
-    with Ahead(offers(2), replace(ports, open=lambda source: shelf)) as ahead:
-        other = replace(offers(1)[0][1], name="other", digest=Digest.of(b"other"))
-        assert ahead.open(SOURCE).artifact(other) == b"other"
+    first, second = ways(shelf, 2)
+    here = Way(nothing, lambda came: "here")
+    assert [turn() for turn in turns([first, here, second], silent)] == [b"skill-0", "here", b"skill-1"]
+    assert [turn() for turn in turns([here], silent)] == ["here"]
 
 
-def test_an_error_is_raised_where_the_artifact_is_asked_for(ports):
-    shelf, rows = Shelf(bad="skill-1"), offers(3)
-    with Ahead(rows, replace(ports, open=lambda source: shelf)) as ahead:
-        registry = ahead.open(SOURCE)
-        assert registry.artifact(rows[0][1]) == b"skill-0"
-        with pytest.raises(SecurityError):
-            registry.artifact(rows[1][1])
-        assert registry.artifact(rows[2][1]) == b"skill-2"
+def test_an_error_is_raised_by_the_turn_that_it_belongs_to():
+    first, second, third = turns(ways(Shelf(bad="skill-1"), 3), silent)
+    assert first() == b"skill-0"
+    with pytest.raises(SecurityError):
+        second()
+    assert third() == b"skill-2"
 
 
 def test_beyond_what_may_be_held_trees_wait_in_the_store(tmp_path, ports):
     made = [from_path(write_skill(tmp_path, f"skill-{number}"), ports) for number in range(4)]
     size = made[0].tree.size
-    found = list(staged(made, ports.store, held_max=2 * size))
+    held = Held(ports.store, held_max=2 * size)
+    found = [held.keep(each) for each in made]
     assert [isinstance(each.tree, Staged) for each in found] == [False, False, True, True]
     assert [each.tree for each in found] == [each.tree for each in made]
     assert [ports.store.has(each.tree.digest) for each in found] == [False, False, True, True]
@@ -97,7 +99,7 @@ def test_beyond_what_may_be_held_trees_wait_in_the_store(tmp_path, ports):
 
 def test_a_staged_candidate_whose_bytes_change_is_not_enabled(tmp_path, ports):
     made = from_path(write_skill(tmp_path), ports)
-    (found,) = staged([made], ports.store, held_max=0)
+    found = Held(ports.store, held_max=0).keep(made)
     ports.store.drop(found.tree.digest)
     with pytest.raises(StateError):
         dict(found.tree.items())

@@ -5,7 +5,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skillhub.errors import SkillhubError, UsageError
-from skillhub.model.ref import RESERVED_ALIASES, Local, Named, is_alias, is_range, parse_ref
+from skillhub.model.ref import (
+    RESERVED_ALIASES,
+    Git,
+    GitHub,
+    Local,
+    Named,
+    Oci,
+    Site,
+    is_alias,
+    is_range,
+    parse_ref,
+    parse_remote,
+    repository,
+)
 
 ROWS = [
     ("github:gh-fix-ci", Named("gh-fix-ci", "github")),
@@ -31,6 +44,24 @@ ROWS = [
     ("C:\\skills\\deploy", Local("C:\\skills\\deploy")),
     ("c:/skills/deploy", Local("c:/skills/deploy")),
     ("\\\\server\\share", Local("\\\\server\\share")),
+    ("owner/repo", GitHub("owner", "repo")),
+    ("owner/repo@v1", GitHub("owner", "repo", "v1")),
+    ("github:owner/repo", GitHub("owner", "repo")),
+    ("github:owner/repo/skills/x@feature/y", GitHub("owner", "repo", "feature/y", "skills/x")),
+    ("https://github.com/owner/repo", GitHub("owner", "repo")),
+    ("https://github.com/owner/repo.git", GitHub("owner", "repo")),
+    ("https://github.com/owner/repo/tree/main/skills/x", GitHub("owner", "repo", "main", "skills/x")),
+    ("git+https://host/repo.git", Git("https://host/repo.git")),
+    ("git+https://host/repo.git@v1#path", Git("https://host/repo.git", "v1", "path")),
+    ("git+ssh://git@host/repo.git@feature/x#a/b", Git("ssh://git@host/repo.git", "feature/x", "a/b")),
+    ("git+file:///srv/a b/ü@v1", Git("file:///srv/a b/ü", "v1")),
+    ("https://gitlab.example/a/b.git", Git("https://gitlab.example/a/b.git")),
+    ("https://host", Site("https://host")),
+    ("https://host/path/index.json", Site("https://host/path/index.json")),
+    ("http://localhost:8000", Site("http://localhost:8000")),
+    ("http://[::1]:8000/x", Site("http://[::1]:8000/x")),
+    ("oci://registry:5000/a/b:tag", Oci("registry:5000/a/b", "tag")),
+    ("oci://registry/repository@sha256:" + "a" * 64, Oci("registry/repository", None, "sha256:" + "a" * 64)),
 ]
 
 
@@ -45,30 +76,59 @@ def test_shown_as_it_is_read(ref):
 
 
 @pytest.mark.parametrize(
+    "text", ["file:///srv/skill", "https:deploy", "embedded:deploy", "ssh://git@host/r", "gitlab:a/b"]
+)
+def test_an_unknown_kind_is_refused_with_the_hint_of_git(text):
+    with pytest.raises(UsageError, match="expected a reference such as") as caught:
+        parse_ref(text)
+    assert "git+" in caught.value.hint
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
     "text",
     [
-        "github:owner/repo",
-        "github:owner/repo/path@rev",
-        "owner/repo",
-        "owner/repo@v1",
-        "git+https://host/repo.git@v1#path",
-        "git+ssh://git@host/repo.git",
-        "git+file:///srv/repo",
-        "https://host",
-        "https://host/path/index.json",
-        "http://localhost:8000",
-        "oci://registry/repository:tag",
-        "oci://registry/repository@sha256:" + "a" * 64,
-        "file:///srv/skill",
-        "https:deploy",
-        "embedded:deploy",
+        "git+https://-x/repo",
+        "git+ssh://-oProxyCommand=id/repo",
+        "git+ext::sh -c id",
+        "git+https://me:secret@host/repo",
+        "git+https://host/repo@--upload-pack=id",
+        "git+https://host/repo@a..b",
+        "git+https://host/repo#../../etc",
+        "git+file://host/repo",
+        "owner/repo@-x",
+        "owner/repo/../../x",
+        "owner/..",
+        "https://me:secret@host/",
+        "https://host/a b",
+        "oci://host/UPPER:tag",
+        "oci://host/a@sha256:12",
+        "oci://host",
     ],
 )
-def test_elsewhere_is_refused_with_the_hint_of_a_folder(text):
-    with pytest.raises(UsageError, match="this version cannot install from") as caught:
+def test_attack_a_reference_that_is_an_option_a_secret_or_a_way_out(text):
+    with pytest.raises(UsageError):
         parse_ref(text)
-    assert "./" in caught.value.hint
-    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "source"),
+    [
+        ("github:owner/repo/skills/x@v1", "github:owner/repo", "github:owner/repo@v1"),
+        ("git+https://host/repo.git@v1#path", "git+https://host/repo.git", "git+https://host/repo.git@v1"),
+        ("https://host/skills", "https://host/skills", "https://host/skills"),
+        ("oci://host/a/b:1.0", "oci://host/a/b", "oci://host/a/b:1.0"),
+    ],
+)
+def test_what_the_lock_says_of_whence_names_no_folder(text, place, source):
+    ref = parse_remote(text)
+    assert (ref.place, ref.source) == (place, source)
+    assert parse_remote(source).place == place
+
+
+def test_a_repository_is_known_again_by_its_url():
+    assert repository("https://github.com/owner/repo") == GitHub("owner", "repo")
+    assert repository("https://git.example/owner/repo") == Git("https://git.example/owner/repo")
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from skillhub.errors import NotFound
 from skillhub.flows.enable import disable, enable, remove
 from skillhub.flows.install import install
-from skillhub.flows.obtain import from_lock
 from skillhub.flows.ports import Ports
+from skillhub.flows.relock import from_lock
 from skillhub.flows.sync import sync
 from skillhub.flows.verify import verify
 from skillhub.flows.wishes import Wishes
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
-from skillhub.model.ref import parse_ref
+from skillhub.model.ref import Local, parse_ref
 from skillhub.world.embedded import embedded
 from skillhub.world.home import Home
 from skillhub.world.project import Project
@@ -75,6 +76,7 @@ class World:
         self.home = Home.of({"SKILLHUB_HOME": str(self.top / "skillhub")})
         self.environ = {"PATH": os.environ["PATH"], **environ}
         self.registries: dict[str, object] = {}
+        self.places: dict[str, object] = {}
         self.store = Store(self.home.data)
         self.sources = Sources(self.home)
         self.publishers = Publishers(self.home)
@@ -93,6 +95,7 @@ class World:
         """Return the same project as another user with a home of their own sees it."""
         other = World(self.folder, home=f"{self.top.name}-other", **self.environ)
         other.registries = self.registries
+        other.places = self.places
         return other
 
     def ports(self, answers: Answers | None = None) -> Ports:
@@ -104,6 +107,8 @@ class World:
             sources=self.sources,
             publishers=self.publishers,
             open=self._open,
+            reach=self.reach,
+            pick=self.picker,
             fetch_root=lambda url: self._simulator(url).root,
             approver=self.answers,
             environ=self.environ,
@@ -111,6 +116,16 @@ class World:
             clock=lambda: NOW,
             report=lambda what, done, of: None,
         )
+
+    def reach(self, ref, pin=None):
+        """Open a place that is no registry: one of ``places``, by the reference without its revision."""
+        if isinstance(ref, Local) and ref.path not in self.places:
+            raise NotFound("there is no SKILL.md here")
+        return self.places[str(ref) if isinstance(ref, Local) else ref.place]
+
+    def picker(self, offered):
+        """Pick nothing: nobody is there."""
+        return ()
 
     def add_source(self, alias: str, simulator: object) -> None:
         from tests.support.registry import URL

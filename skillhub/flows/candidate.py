@@ -1,0 +1,102 @@
+"""A skill in memory, verified, read and scanned: what every kind of source comes to, and every question is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from skillhub.flows import signers
+from skillhub.model.capability import capabilities
+from skillhub.model.digest import Digest
+from skillhub.model.finding import Finding
+from skillhub.model.intent import Wanted
+from skillhub.model.lock import Locked
+from skillhub.model.manifest import Manifest
+from skillhub.model.signer import Signer
+from skillhub.model.tree import Tree
+from skillhub.scan import scan
+from skillhub.trust.publishers import Publisher, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A skill in memory, every byte of it verified.
+
+    Attributes:
+        entry: What the lock will say of it.
+        trust: ``untrusted`` is a sound signature of somebody whom nobody has pinned.
+        pem: The key or certificate root behind the signature, to be pinned.
+        kin: The keys and roots that whoever vouches for the signer vouches for as the same publisher's.
+        can: What it can do, off its bytes; like ``findings`` empty where nobody is asked again.
+        wanted: The line to write into the intent; None leaves what is there.
+        warnings: What is odd and harmless.
+        stored: Whether every byte was read from the store just now.
+    """
+
+    name: str
+    entry: Locked
+    tree: Tree
+    manifest: Manifest
+    trust: Literal["signed", "untrusted", "unsigned"]
+    signer: Signer | None
+    pem: str | None
+    kin: frozenset[Digest]
+    can: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    wanted: Wanted | None = None
+    warnings: tuple[str, ...] = ()
+    stored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What the bytes of a skill say: its manifest, what it can do, what the scan saw."""
+
+    manifest: Manifest
+    can: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def read(tree: Tree) -> Content:
+    """Read and scan the whole tree.
+
+    Raises:
+        FormatError: the manifest is malformed.
+        SecurityError: it asks for a forbidden variable.
+    """
+    manifest = Manifest.read(tree)
+    return Content(manifest, capabilities(tree, manifest), scan(tree))
+
+
+def candidate(
+    content: Content,
+    entry: Locked,
+    verdict: Verdict,
+    warnings: tuple[str, ...],
+    publishers: Sequence[Publisher],
+) -> Candidate:
+    """Put together what was read and judged; ``publishers`` are all who vouch for a signer's kin."""
+    statuses: dict[str, Literal["signed", "untrusted", "unsigned"]] = {
+        "valid": "signed",
+        "untrusted": "untrusted",
+        "unsigned": "unsigned",
+    }
+    return Candidate(
+        name=content.manifest.name,
+        entry=entry,
+        tree=verdict.tree,
+        manifest=content.manifest,
+        trust=statuses[verdict.status],
+        signer=verdict.signer,
+        pem=verdict.pem,
+        kin=signers.kin(verdict.signer, publishers),
+        can=content.can,
+        findings=content.findings,
+        warnings=(*warnings, *content.manifest.warnings),
+    )
+
+
+def spelled(manifest: Manifest) -> tuple[str, ...]:
+    """Return the needs as the lock spells them."""
+    return tuple(sorted(requirement.spell() for requirement in manifest.requires))

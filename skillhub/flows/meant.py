@@ -1,0 +1,204 @@
+"""What a reference, a line of the intent, an entry of the lock means; nothing is fetched here but indexes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from skillhub.errors import FormatError, NotFound, SourceMismatch
+from skillhub.flows.candidate import Candidate
+from skillhub.flows.obtain import Way, by_path, by_place, by_registry, portable
+from skillhub.flows.ports import Place, Ports
+from skillhub.flows.relock import by_lock
+from skillhub.flows.resolve import choose_release, choose_skills, choose_source
+from skillhub.flows.standing import Standing
+from skillhub.flows.wishes import Wishes
+from skillhub.model.intent import Wanted
+from skillhub.model.lock import Locked, of_plugin
+from skillhub.model.ref import Local, Named, Ref, Remote
+from skillhub.model.release import Index, Release
+from skillhub.model.tree import SKILL_MD
+from skillhub.model.version import Range, is_version
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """One skill that is meant, and how it is had.
+
+    Attributes:
+        optional: Whether it came with ``--all``, and may be left out.
+    """
+
+    name: str
+    way: Way[Any]
+    optional: bool = False
+
+
+def of_ref(ref: Ref, wishes: Wishes, standing: Standing, ports: Ports) -> list[Pick]:
+    """Return the skills that a reference means.
+
+    Raises:
+        UsageError: it holds several skills and none was chosen, or its name is in several sources.
+        SourceMismatch: the lock has the name from elsewhere.
+        SourceError: it has no such skill, or cannot be reached.
+    """
+    if isinstance(ref, Named):
+        return [_of_name(ref, standing, ports)]
+    if isinstance(ref, Local):
+        return _of_folder(ref, wishes, ports)
+    place = _opened(ref, ports)
+    index = place.index()
+    chosen = choose_skills(str(ref), index, wishes.skills, every=wishes.every, pick=ports.pick)
+    return [_of_remote(ref, place, each, wishes, standing, ports) for each in chosen]
+
+
+def _opened(ref: Remote, ports: Ports) -> Place:
+    try:
+        return ports.reach(ref)
+    except NotFound as error:
+        folder = str(ref).partition(":")[2]
+        if error.hint is None and os.path.isdir(folder):
+            error.hint = f"if the folder is meant: ./{folder}"
+        raise
+
+
+def _of_remote(
+    ref: Remote, place: Place, release: Release, wishes: Wishes, standing: Standing, ports: Ports
+) -> Pick:
+    entry = standing.lock.skills.get(release.name)
+    if (
+        entry is not None
+        and entry.source == of_plugin(ref.source, release.plugin)
+        and entry.path == release.path
+    ):
+        # What a place holds now never changes a locked entry; only `update` does.
+        return of_lock(release.name, entry, standing, ports)
+    wanted = Wanted.of(ref, release.path, release.plugin)
+    way = by_place(place, ref.source, release, ports).then(lambda found: replace(found, wanted=wanted))
+    return Pick(release.name, way, wishes.every)
+
+
+def _of_folder(ref: Local, wishes: Wishes, ports: Ports) -> list[Pick]:
+    full = os.path.expanduser(ref.path)
+    if not os.path.isdir(full) or os.path.lexists(os.path.join(full, SKILL_MD)):
+        return [_of_path(ref.path, ports)]
+    index = ports.reach(ref).index()
+    chosen = choose_skills(ref.path, index, wishes.skills, every=wishes.every, pick=ports.pick)
+    folders = [os.path.join(ref.path, each.path) if each.path else ref.path for each in chosen]
+    return [replace(_of_path(folder, ports), optional=wishes.every) for folder in folders]
+
+
+def _of_path(path: str, ports: Ports) -> Pick:
+    def asked(found: Candidate) -> Candidate:
+        return replace(found, wanted=Wanted(path=found.entry.path))
+
+    return Pick(path, by_path(path, ports).then(asked))
+
+
+def of_lock(name: str, entry: Locked, standing: Standing, ports: Ports) -> Pick:
+    """Return the very skill that the lock names."""
+    return Pick(name, by_lock(name, entry, ports, agreed=standing.agreed(name) is not None))
+
+
+def of_intent(name: str, wanted: Wanted, ports: Ports) -> Pick:
+    """Resolve a line of the intent; the line itself stays as the person wrote it."""
+    ref = wanted.remote()
+    if ref is not None:
+        place = _opened(ref, ports)
+        word = f"{wanted.plugin}:{name}" if wanted.plugin else name
+        (release,) = choose_skills(str(ref), place.index(), (word,), every=False, pick=ports.pick)
+        return Pick(name, by_place(place, ref.source, release, ports).then(_called(name, ports)))
+    if wanted.path is not None:
+        return Pick(name, by_path(wanted.path, ports, ports.project.base).then(_called(name, ports)))
+    pick = newest(Named(name, wanted.source, wanted.version), ports)
+    return replace(pick, way=pick.way.then(lambda found: replace(found, wanted=None)))
+
+
+def _called(name: str, ports: Ports) -> Callable[[Candidate], Candidate]:
+    def check(found: Candidate) -> Candidate:
+        if found.name != name:
+            raise FormatError(
+                f"skillhub.toml names it {name}, its SKILL.md {found.name}", where=ports.project.intent_path
+            )
+        return found
+
+    return check
+
+
+def satisfies(entry: Locked, wanted: Wanted, base: str) -> bool:
+    """Say whether what is locked is what the line of the intent wants."""
+    ref = wanted.remote()
+    if ref is not None:
+        folder = getattr(ref, "path", None)
+        inside = folder is None or entry.path == folder or (entry.path or "").startswith(f"{folder}/")
+        return inside and (entry.place, entry.plugin) == (ref.source, wanted.plugin)
+    if wanted.path is not None:
+        return entry.path == portable(os.path.join(base, os.path.expanduser(wanted.path)), base)
+    if wanted.source is not None and entry.source != wanted.source:
+        return False
+    if wanted.version is None:
+        return True
+    return (
+        entry.version is not None
+        and is_version(entry.version)
+        and Range(wanted.version).allows(entry.version)
+    )
+
+
+def _of_name(ref: Named, standing: Standing, ports: Ports) -> Pick:
+    entry = standing.lock.skills.get(ref.name)
+    if entry is not None and ref.source in (None, entry.source) and _within(entry, ref):
+        # What a source says now never changes a locked entry; only `update` does.
+        return of_lock(ref.name, entry, standing, ports)
+    if entry is not None and ref.source not in (None, entry.source):
+        ports.sources.get(ref.source)  # one that is not there is a slip, and no sign of tampering
+        raise elsewhere(ref.name, entry, f"{ref.source}:{ref.name}")
+    return newest(ref, ports)
+
+
+def _within(entry: Locked, ref: Named) -> bool:
+    return ref.range is None or (entry.version is not None and Range(ref.range).allows(entry.version))
+
+
+def newest(ref: Named, ports: Ports) -> Pick:
+    """Return the newest release of a registry that the reference allows.
+
+    Raises:
+        NotFound, TakenBack, UsageError: see ``choose_source`` and ``choose_release``.
+    """
+    alias, index = look_up(ref, ports)
+    release = choose_release(ref, index.releases(ref.name))
+    admission = index.admissions[release.publisher or ""]
+    wanted = Wanted(source=alias, version=ref.range or f"^{release.version}")
+    way = by_registry(ports.sources.get(alias), release, admission, ports)
+    return Pick(ref.name, way.then(lambda found: replace(found, wanted=wanted)))
+
+
+def look_up(ref: Named, ports: Ports) -> tuple[str, Index]:
+    """Return the one source that has the skill, and what it offers; a bare name is looked for in all of them."""
+    if ref.source is not None:
+        registry = ports.open(ports.sources.get(ref.source))
+        try:
+            return ref.source, registry.release_index([ref.name])
+        except NotFound as error:
+            hint = f"skillhub source show {ref.source} lists what it has"
+            raise NotFound(error.message, where=ref.source, hint=hint) from error
+    found = {}
+    for alias, source in ports.sources.all().items():
+        try:
+            found[alias] = ports.open(source).release_index([ref.name])
+        except NotFound:
+            continue
+    alias = choose_source(ref, tuple(found), tuple(ports.sources.all()))
+    return alias, found[alias]
+
+
+def elsewhere(name: str, entry: Locked, found: str) -> SourceMismatch:
+    """Return the refusal of a skill whose name the lock has from somewhere else."""
+    return SourceMismatch(
+        f"{name} is locked from {entry.source} ({entry.origin}); found another skill of that name at {found}",
+        where=name,
+        hint=f"if that is meant: skillhub remove {name}, then install the other one",
+    )

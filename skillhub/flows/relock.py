@@ -1,0 +1,161 @@
+"""From a lock's entry to the very skill that it names, or an error; what a source says now changes nothing of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from skillhub.errors import NotFound, SignerChanged, SourceMismatch, WrongBytes
+from skillhub.flows import signers
+from skillhub.flows.candidate import Candidate, Content, candidate, read
+from skillhub.flows.obtain import Way, by_path, by_place, by_registry, nothing
+from skillhub.flows.ports import Ports
+from skillhub.flows.recalled import last_seen, refuse_recalled
+from skillhub.model.digest import Digest
+from skillhub.model.lock import Locked
+from skillhub.model.manifest import Manifest
+from skillhub.model.ref import Site, parse_remote, repository
+from skillhub.model.release import Release
+from skillhub.model.signer import Signer
+from skillhub.trust.publishers import judge
+
+
+def by_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> Way[Any]:
+    """Return how the locked skill is had: from the store if it is there, else from where the lock says it is.
+
+    Args:
+        name: The skill.
+        entry: What the lock says of it.
+        ports: The world.
+        agreed: Whether this person agreed to this very tree before, so that it need not be scanned again.
+
+    Raises:
+        Withdrawn: its registry withdrew it, as last seen; also ``BadSignature`` for a key that it revoked.
+        SourceError: its source cannot be reached.
+    """
+    if ports.store.has(entry.tree):
+        return Way(nothing, lambda _: from_lock(name, entry, ports, agreed=agreed))
+    return _again(name, entry, ports)
+
+
+def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> Candidate:
+    """Return what the lock names, now; see ``by_lock``.
+
+    Raises:
+        WrongBytes: what is there now is not what was locked.
+        SignerChanged: it is signed by another than the lock says.
+        Withdrawn: its registry withdrew it.
+        SourceError: it cannot be had.
+    """
+    root = root_of(entry, ports)
+    said = last_seen(name, entry, root, ports.sources)
+    seen = refuse_recalled(name, entry, said)
+    tree = ports.store.read(entry.tree)
+    pinned = signers.pinned(name, entry, root, ports.publishers)
+    is_proven = bool(pinned) or (root is None and not entry.signed_by)
+    if tree is None or not is_proven:
+        return _again(name, entry, ports).go()
+    alias = None if entry.local else entry.source
+    publishers = [*pinned, *signers.revoking(seen, said), *signers.trusted(ports.publishers)]
+    verdict = judge(tree, publishers, alias, ports.clock(), locked=entry.tree)
+    content = Content(Manifest.read(tree)) if agreed else read(tree)
+    found = _as_locked(name, entry, candidate(content, entry, verdict, (), publishers))
+    found = replace(found, stored=ports.store.listing(entry.tree) is not None)
+    return _yanked(found, seen) if seen else found
+
+
+def root_of(entry: Locked, ports: Ports) -> Digest | None:
+    """Return the root of the registry that the entry is from, as this user has it; None if it is from none."""
+    source = ports.sources.all().get(entry.source) if entry.named else None
+    return source.root if source else None
+
+
+def _again(name: str, entry: Locked, ports: Ports) -> Way[Any]:
+    way = _at_registry(name, entry, ports) if root_of(entry, ports) else _elsewhere(name, entry, ports)
+    return way.then(lambda found: _as_locked(name, entry, found))
+
+
+def _elsewhere(name: str, entry: Locked, ports: Ports) -> Way[Any]:
+    """Return how the skill is had from where the lock says it is, if that is no registry."""
+    if entry.local:
+        return by_path(entry.path or "", ports, ports.project.base)
+    if entry.git is not None:
+        place = ports.reach(repository(entry.git), entry.rev)
+        release = Release(
+            name=name, url=entry.git, type="tree", rev=entry.rev, path=entry.path, plugin=entry.plugin
+        )
+    else:
+        url = ports.sources.get(entry.source).url if entry.named else None
+        place = ports.reach(Site(url) if url else parse_remote(entry.place))
+        release = Release(
+            name=name,
+            url=entry.url or "",
+            digest=entry.digest,
+            type="files" if entry.digest is None else "archive",
+            version=entry.version,
+        )
+    return by_place(place, entry.place, release, ports)
+
+
+def _at_registry(name: str, entry: Locked, ports: Ports) -> Way[bytes]:
+    source = ports.sources.get(entry.source)
+    index = ports.open(source).release_index([name])
+    refuse_recalled(name, entry, index)
+    releases = index.releases(name)
+    release = next((each for each in releases if each.digest == entry.digest), None)
+    if release is None:
+        offered = next((each for each in releases if each.version == entry.version), None)
+        if offered is None:
+            raise NotFound(f"{source.alias} no longer has {name} {entry.version}", where=source.url)
+        raise WrongBytes(
+            f"expected {name} {entry.version} to be {entry.digest}, found {offered.digest}",
+            where=source.url,
+        )
+    way = by_registry(source, release, index.admissions[release.publisher or ""], ports)
+    return way.then(lambda found: _yanked(found, release))
+
+
+def _yanked(found: Candidate, release: Release) -> Candidate:
+    if release.yanked is None:
+        return found
+    note = f"version {release.version} was yanked: {release.yanked or 'no reason given'}"
+    return replace(found, warnings=(*found.warnings, note))
+
+
+def _as_locked(name: str, entry: Locked, found: Candidate) -> Candidate:
+    """Return ``found``, which is what the lock names, with the entry word for word; where it is silent, a warning."""
+    if found.tree.digest != entry.tree:
+        raise WrongBytes(
+            f"expected {name} to be the tree {entry.tree}, found {found.tree.digest}", where=entry.origin
+        )
+    if found.name != name:
+        raise SourceMismatch(f"the lock names {name}, its SKILL.md {found.name}", where=entry.origin)
+    if (found.entry.version, found.entry.url) != (entry.version, entry.url):
+        raise SourceMismatch(
+            f"the lock has {name} {entry.version} from {entry.origin}, "
+            f"found {found.entry.version} from {found.entry.origin}",
+            where=name,
+            hint=f"skillhub remove {name}, then install it anew",
+        )
+    same_signer(name, entry, found)
+    unsaid = sorted(set(found.can) - set(entry.capabilities))
+    notes = (f"the lock does not say that it can: {', '.join(unsaid)}",) if unsaid else ()
+    return replace(found, entry=entry, warnings=(*found.warnings, *notes))
+
+
+def same_signer(name: str, before: Locked, after: Candidate) -> None:
+    """Refuse ``after`` if it is not signed by the publisher that signed ``before``.
+
+    Raises:
+        SignerChanged: another signer, or none where there was one; no flag lifts this.
+    """
+    locked = {(signer.kind, signer.fingerprint) for signer in map(Signer.parse, before.signed_by)}
+    signer = after.signer
+    if signer and any(fingerprint in after.kin for _, fingerprint in locked):
+        return  # another key of the same publisher, says whoever vouches for both
+    if locked and (signer is None or (signer.kind, signer.fingerprint) not in locked):
+        found = signer.spell() if signer else "no signature"
+        raise SignerChanged(
+            f"expected {name} to be signed by {', '.join(before.signed_by)}, found {found}",
+            hint=f"if that is meant: skillhub remove {name}, then install it anew",
+        )
