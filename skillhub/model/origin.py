@@ -1,0 +1,117 @@
+"""Where a skill of another installer came from, as a reference that ``install`` can resolve and pin."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from skillhub.errors import UsageError
+from skillhub.model.ref import is_inner_path, parse_remote
+from skillhub.model.text import clean, quote
+
+_COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
+_SCP = re.compile(r"([\w.-]+@[\w.-]+):/?([^/:\s][^:\s]*)", re.ASCII)
+_ON_GITHUB = re.compile(r"https://(?:www\.)?github\.com/([^/]+/[^/]+?)(?:\.git)?/?", re.ASCII)
+_SHORT = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+_CREDENTIALS = re.compile(r"//[^/]*@")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A place to have skills from.
+
+    Attributes:
+        name: What the other lock calls it: a skill, or a package of several.
+        ref: What a person would give to ``install``.
+        skills: The skills to take, where the place may hold several; empty where it is one.
+        note: What a person should know of this pin.
+    """
+
+    name: str
+    ref: str
+    skills: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NoOrigin:
+    """A skill that cannot be pinned, and why."""
+
+    name: str
+    reason: str
+
+
+Found = Origin | NoOrigin
+
+
+@dataclass(frozen=True, slots=True)
+class OtherLock:
+    """What a lock of another installer names."""
+
+    format: str
+    origins: tuple[Origin, ...]
+    unpinned: tuple[NoOrigin, ...]
+
+    @classmethod
+    def of(cls, name: str, found: Iterable[Found]) -> OtherLock:
+        """Sort what was found into what has a place and what has none."""
+        every = list(found)
+        return cls(
+            name,
+            tuple(each for each in every if isinstance(each, Origin)),
+            tuple(each for each in every if isinstance(each, NoOrigin)),
+        )
+
+
+def text(block: Mapping[str, Any], key: str) -> str:
+    """Return the text under ``key``; whatever else is there counts as none."""
+    value = block.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def folder_of(path: str) -> str:
+    """Return the folder of a skill that is named by itself or by its ``SKILL.md``; ``""`` is the top."""
+    return re.sub(r"(^|/)SKILL\.md$", "", path).strip("/").removeprefix("./")
+
+
+def at_path(name: str, path: str, folder: str, skills: tuple[str, ...] = ()) -> Found:
+    """Return the origin at a path of this machine; a relative one starts at ``folder``."""
+    if not path or clean(path) != path or path.startswith("~"):
+        return NoOrigin(name, f"{quote(path)} is no path of this machine")
+    return Origin(name, posixpath.normpath(posixpath.join(folder, path)), skills)
+
+
+def in_git(name: str, place: str, rev: str, path: str, skills: tuple[str, ...] = ()) -> Found:
+    """Return the origin in a git repository: ``place`` is a URL, ``user@host:path`` or ``owner/repo``."""
+    if path and not is_inner_path(path):
+        return NoOrigin(name, f"its path {quote(path)} leads out of its repository")
+    url = place.removeprefix("git+").removeprefix("github:")
+    at = f"@{rev}" if rev else ""
+    if short := (url if _SHORT.fullmatch(url) else (found := _ON_GITHUB.fullmatch(url)) and found[1]):
+        ref = f"github:{short}{'/' + path if path else ''}{at}"
+    else:
+        url = _SCP.sub(r"ssh://\1/\2", url) if "://" not in url else url
+        ref = f"git+{url}{at}{'#' + path if path else ''}"
+    note = "" if _COMMIT.fullmatch(rev) else f"pinned at what {quote(rev or 'its default branch')} is now"
+    return _checked(name, ref, skills, note)
+
+
+def at_site(name: str, url: str, skills: tuple[str, ...] = ()) -> Found:
+    """Return the origin at a site that is asked at its well-known place, or at one file or archive of it."""
+    base = (url if "://" in url else f"https://{url}").partition("/.well-known/")[0].rstrip("/")
+    return _checked(name, base, skills, "pinned at what the site offers now")
+
+
+def _checked(name: str, ref: str, skills: tuple[str, ...], note: str) -> Found:
+    shown = quote(_CREDENTIALS.sub("//", ref))
+    if ref.startswith(("http://", "git+http://")):
+        return NoOrigin(name, f"{shown} goes over plain http")
+    try:
+        parse_remote(ref)
+    except UsageError:  # its message would show a password
+        holds = " holds a password" if _CREDENTIALS.search(ref) else " is no place to install from"
+        return NoOrigin(name, shown + holds)
+    return Origin(name, ref, skills, note)
