@@ -1,0 +1,194 @@
+"""Two locks that were changed apart, and the lock that they came from: what becomes of each skill, and why.
+
+A change that only one side made is taken, as git would. Where both changed a skill, what the intent allows is taken,
+and of two that it allows the higher version. Where a skill is from and who signed it is never chosen here: what both
+changed, and differ in, is a ``Clash``, which a person decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from skillhub.model.lock import Lock, Locked, LockedSource
+from skillhub.model.ref import parse_remote
+from skillhub.model.signer import Signer
+from skillhub.model.version import is_version, precedence
+
+Side = Literal["ours", "theirs"]
+Allows = Callable[[str, Locked], bool]  # whether the intent allows this entry of the skill of that name
+_E = TypeVar("_E", Locked, LockedSource)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was done about a skill that the sides do not have alike; ``took`` is None where it is gone."""
+
+    name: str
+    took: Side | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """A skill or a source that nobody but a person may choose a side of, and how each side spells it."""
+
+    name: str
+    about: Literal["source", "signer", "content"]
+    ours: str
+    theirs: str
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The merged lock; where there is a clash it has our side."""
+
+    lock: Lock
+    choices: tuple[Choice, ...]
+    clashes: tuple[Clash, ...]
+
+
+def merge(ours: Lock, theirs: Lock, base: Lock | None, allows: Allows, take: Mapping[str, Side]) -> Merged:
+    """Return what becomes of two locks.
+
+    Args:
+        ours: The lock of this branch.
+        theirs: The lock of the other branch.
+        base: The lock that both came from; None where nobody knows, and then nothing is taken to be removed.
+        allows: The intent's word.
+        take: The side that a person chose for a skill or a source, by its name.
+    """
+
+    def both(name: str, mine: Locked, yours: Locked) -> Choice | Clash:
+        return _both(name, mine, yours, allows)
+
+    skills, told = _each(ours.skills, theirs.skills, base.skills if base else None, take, both)
+    sources, more = _each(ours.sources, theirs.sources, base.sources if base else None, take, _redefined)
+    for alias in sorted({entry.source for entry in skills.values() if entry.named} - sources.keys()):
+        # Gone with its last skill on one side, while the other took another one from it.
+        sources[alias] = ours.sources.get(alias) or theirs.sources[alias]
+    return Merged(
+        Lock(skills, dict(sorted(sources.items()))),
+        tuple(each for each in told if isinstance(each, Choice)),
+        tuple(each for each in (*more, *told) if isinstance(each, Clash)),
+    )
+
+
+def _each(
+    ours: Mapping[str, _E],
+    theirs: Mapping[str, _E],
+    base: Mapping[str, _E] | None,
+    take: Mapping[str, Side],
+    both: Callable[[str, _E, _E], Choice | Clash],
+) -> tuple[dict[str, _E], list[Choice | Clash]]:
+    """Return what is left, and what is to be told of each name that the sides do not have alike."""
+    kept: dict[str, _E] = {}
+    told: list[Choice | Clash] = []
+    for name in sorted({*ours, *theirs}):
+        mine, yours = ours.get(name), theirs.get(name)
+        entry: _E | None = mine
+        if mine != yours:
+            done: Choice | Clash | None = None
+            if name in take:
+                done = Choice(name, take[name], "as you chose")
+            elif base is not None:
+                done = _by_one(name, mine, yours, base.get(name))
+            if done is None:
+                done = both(name, mine, yours) if mine and yours else _lone(name, mine is not None, base)
+            told.append(done)
+            took = done.took if isinstance(done, Choice) else "ours"
+            entry = {"ours": mine, "theirs": yours, None: None}[took]
+        if entry is not None:
+            kept[name] = entry
+    return kept, told
+
+
+def _by_one(name: str, mine: _E | None, yours: _E | None, before: _E | None) -> Choice | None:
+    """Return the choice where only one side changed it, else None."""
+    if before not in (mine, yours):
+        return None
+    side: Side = "ours" if yours == before else "theirs"
+    entry = mine if side == "ours" else yours
+    if entry is None:
+        return Choice(name, None, f"{side} removed it, the other left it as it was")
+    if before is None:
+        return Choice(name, side, f"{side} added it")
+    why = f"only {side} changed it"
+    if isinstance(entry, Locked) and isinstance(before, Locked):
+        if _whence(entry) != _whence(before):
+            why += f"; it is from {_whence(entry)} now, no longer from {_whence(before)}"
+        if _signers(entry) != _signers(before):
+            why += f"; it is {_signed(entry)} now, no longer {_signed(before)}"
+    return Choice(name, side, why)
+
+
+def _lone(name: str, is_ours: bool, base: Mapping[str, _E] | None) -> Choice:
+    """Keep what one side does not have: it was changed by the other, or nobody knows whether it was removed."""
+    why = "only one side has it" if base is None else "one side removed it, the other changed it"
+    return Choice(name, "ours" if is_ours else "theirs", f"{why}: kept")
+
+
+def _both(name: str, mine: Locked, yours: Locked, allows: Allows) -> Choice | Clash:
+    """Choose between two entries where both sides changed the skill."""
+    if _whence(mine) != _whence(yours):
+        return Clash(name, "source", _whence(mine), _whence(yours))
+    if _signers(mine) != _signers(yours):
+        return Clash(name, "signer", _signed(mine), _signed(yours))
+    if mine.tree == yours.tree:
+        return Choice(name, "ours", "both have the same content")
+    is_mine, is_yours = allows(name, mine), allows(name, yours)
+    if is_mine != is_yours:
+        allowed = _version(mine if is_mine else yours)
+        return Choice(
+            name, "ours" if is_mine else "theirs", f"of both changes the intent allows {allowed} alone"
+        )
+    if higher := _higher(mine, yours):
+        high, low = (mine, yours) if higher == "ours" else (yours, mine)
+        rest = "" if is_mine else "; the intent allows neither, so skillhub install finds another"
+        return Choice(name, higher, f"both changed it; {_version(high)} is higher than {_version(low)}{rest}")
+    if mine.local:
+        return Choice(name, "ours", f"both changed it; skillhub install ./{mine.path} takes it as it is now")
+    return Clash(name, "content", _content(mine), _content(yours))
+
+
+def _redefined(alias: str, mine: LockedSource, yours: LockedSource) -> Choice | Clash:
+    return Clash(alias, "source", _place(mine), _place(yours))
+
+
+def _place(source: LockedSource) -> str:
+    return f"{source.url} with root {source.root}" if source.root else source.url
+
+
+def _whence(entry: Locked) -> str:
+    """Return where an entry is from, whatever its version: an alias, a path, or a repository and the folder in it."""
+    if entry.named:
+        return entry.source
+    if entry.local:
+        return f"{entry.source}: {entry.path}"
+    part = f" #{entry.path}" if entry.path else ""
+    plugin = f", plugin {entry.plugin}" if entry.plugin else ""
+    return f"{parse_remote(entry.place).place}{part}{plugin}"
+
+
+def _signers(entry: Locked) -> set[tuple[str, str]]:
+    return {(signer.kind, signer.fingerprint) for signer in map(Signer.parse, entry.signed_by)}
+
+
+def _signed(entry: Locked) -> str:
+    return f"signed by {', '.join(entry.signed_by)}" if entry.signed_by else "unsigned"
+
+
+def _version(entry: Locked) -> str:
+    return entry.version or entry.rev or entry.tree
+
+
+def _content(entry: Locked) -> str:
+    return f"{_version(entry)} with tree {entry.tree}"
+
+
+def _higher(mine: Locked, yours: Locked) -> Side | None:
+    versions = [each.version for each in (mine, yours) if each.version and is_version(each.version)]
+    if len(versions) < 2 or precedence(versions[0]) == precedence(versions[1]):
+        return None
+    return "ours" if precedence(versions[0]) > precedence(versions[1]) else "theirs"
