@@ -28,8 +28,15 @@ HEAVY = {
     "skillhub.flows",
     "skillhub.world",
 }
-# Loaded when one attribute is asked for, when no variable spares it, and where an extra may be absent.
-LAZY = {"skillhub/__init__.py", "skillhub/world/home.py", "skillhub/trust/publishers.py"}
+# Loaded when one attribute is asked for, where `list` has no use for it, and where an extra may be absent.
+LAZY = {
+    "skillhub/__init__.py",
+    "skillhub/flows/needs.py",
+    "skillhub/model/hosts.py",
+    "skillhub/trust/publishers.py",
+    "skillhub/world/home.py",
+    "skillhub/world/project.py",
+}
 
 
 def name_of(path):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import time
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TextIO
 
 from skillhub.cli.streams import is_ci
@@ -52,8 +51,9 @@ class Terminal:
 
         It is indented for a person only: with a thousand skills that takes the encoder 80 ms, without it 8.
         """
-        text = json.dumps(value, indent=2 if sys.stdout.isatty() else None)
-        sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
+        for piece in [json.dumps(value, indent=2)] if sys.stdout.isatty() else _pieces(value):
+            sys.stdout.write(piece.replace("\x7f", "\\u007f"))
+        sys.stdout.write("\n")
 
     def prose(self, text: str, stream: TextIO, indent: int = 0, tone: Tone = "plain") -> None:
         """Write sentences, wrapped between words to the width of a terminal; whatever is long and whole stays so."""
@@ -113,6 +113,21 @@ class Terminal:
         stream.write(f"\x1b[{code}m{line}\x1b[0m\n" if code else f"{line}\n")
 
 
+def _pieces(value: object) -> Iterator[str]:
+    """Yield what ``json.dumps`` gives, the lists of an object row by row: whole they are in memory thrice."""
+    if not isinstance(value, dict) or not value:
+        yield json.dumps(value)
+        return
+    for number, (key, member) in enumerate(value.items()):
+        yield f"{', ' if number else '{'}{json.dumps(key)}: "
+        if isinstance(member, list) and member:
+            yield from (f"{', ' if row else '['}{json.dumps(each)}" for row, each in enumerate(member))
+            yield "]"
+        else:
+            yield json.dumps(member)
+    yield "}"
+
+
 def _steers(stream: TextIO) -> bool:
     """Say whether the stream is a terminal that obeys escape sequences."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
@@ -123,7 +138,9 @@ def _wants_colour(stream: TextIO) -> bool:
 
 
 def _columns() -> int:
-    return shutil.get_terminal_size((80, 24)).columns
+    from shutil import get_terminal_size  # here, for off a terminal nothing needs it
+
+    return get_terminal_size((80, 24)).columns
 
 
 def _narrow(widths: list[int], room: int) -> None:

@@ -10,7 +10,7 @@ from skillhub.flows.view import view
 from skillhub.model.hosts import hosts, skill_folder
 from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
-from skillhub.world.links import SHARED
+from skillhub.world.links import SHARED, absolute
 from skillhub.world.project import Project
 from skillhub.world.store import Store
 
@@ -39,7 +39,7 @@ def unmanaged(project: Project, user_home: str, environ: Mapping[str, str]) -> I
         except OSError:
             continue
         for name in names:
-            path = os.path.join(folder, name)
+            path = f"{folder}{os.sep}{name}"
             if path not in ours and os.path.isfile(os.path.join(path, SKILL_MD)):
                 yield path
 
@@ -48,7 +48,8 @@ def _ours(project: Project) -> set[str]:
     """Return what the lock accounts for: the links of skills, and the folders that local ones are made from."""
     links = (link for record in project.records().skills.values() for link in record.links)
     made_from = (entry.path for entry in project.lock().skills.values() if entry.path)
-    return {os.path.join(project.base, path) for path in (*links, *made_from)}
+    ours = {absolute(project.base, link) for link in links}
+    return ours.union(os.path.join(project.base, path) for path in made_from)
 
 
 def agent_folders(project: Project, user_home: str, environ: Mapping[str, str]) -> list[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 from skillhub.flows.needs import Given, needs_of
 from skillhub.model.lock import Locked
 from skillhub.model.record import Facts, Record
 from skillhub.model.signer import Signer
 from skillhub.model.skill import Skill
+from skillhub.world.links import absolute
 from skillhub.world.project import Project
 from skillhub.world.store import Store
 
@@ -32,7 +31,7 @@ def view(
         size=entry.size,
         url=entry.url,
         path=store.path(entry.tree),
-        links=tuple(os.path.join(project.base, link) for link in record.links) if record and enabled else (),
+        links=tuple(absolute(project.base, link) for link in record.links) if record and enabled else (),
         scope=project.scope,
         state="enabled" if enabled else "disabled",
         invocation="model" if facts.model_invocable else "user",

@@ -9,11 +9,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from skillhub.errors import UsageError
 from skillhub.model.text import quote
@@ -23,8 +21,7 @@ Scope = Literal["project", "user"]
 _SHARED = frozenset({".agents", "~/.agents", "~/.config/agents"})
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(NamedTuple):
     """One agent; folders are written with ``/``, those of a user begin with ``~/``."""
 
     id: str
@@ -67,6 +64,8 @@ def host(name: str) -> Host:
     found = hosts().get(name) or next((each for each in hosts().values() if name in each.aliases), None)
     if found:
         return found
+    from difflib import get_close_matches  # noqa: PLC0415 - for a slip alone; who lists skills does without
+
     known = [*hosts(), *(alias for each in hosts().values() for alias in each.aliases)]
     close = get_close_matches(name, known) or [each for each in known if name and each.startswith(name)]
     hint = (

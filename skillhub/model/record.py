@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from skillhub.errors import FormatError
 from skillhub.model.digest import Digest
@@ -19,17 +19,20 @@ from skillhub.model.text import is_name, quote
 VERSION = 1
 _CAP = 256 * 1024 * 1024
 LinkKind = Literal["copy", "symlink"]
+_LINKS = ("copy", "symlink")
 _HELD = ("", "user", "needs", "asked")
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What ``list`` shows of a skill's content: read off the tree, never off a declaration elsewhere."""
 
     description: str = ""
     model_invocable: bool = True
     needs: tuple[Mapping[str, Any], ...] = ()
     capabilities: tuple[str, ...] = ()
+
+
+_NO_FACTS = Facts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +58,7 @@ class Record:
     met: tuple[str, ...] = ()
     waived: tuple[str, ...] = ()
     mcp: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    facts: Facts = Facts()
+    facts: Facts = _NO_FACTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +150,7 @@ def _decode(block: dict[str, Any]) -> Record:
         enabled=_as(bool, block["enabled"]),
         held=_one_of(_HELD, block["held"]),
         links=_texts(block["links"]),
-        link=_one_of(get_args(LinkKind), block["link"]),
+        link=_one_of(_LINKS, block["link"]),
         met=_texts(block["met"]),
         waived=_texts(block["waived"]),
         mcp={
@@ -170,7 +173,10 @@ def _need(value: object) -> dict[str, Any]:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    return tuple(_as(str, text) for text in _as(list, value))
+    texts = _as(list, value)
+    for text in texts:
+        _as(str, text)
+    return tuple(texts)
 
 
 def _one_of(choices: tuple[Any, ...], value: object) -> Any:  # noqa: ANN401 - one of a Literal's texts

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from skillhub.errors import FormatError
 from skillhub.model.digest import Digest
@@ -14,8 +13,7 @@ Kind = Literal["key", "certificate", "sigstore"]
 _KINDS = get_args(Kind)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Signer:
+class Signer(NamedTuple):
     """A publisher by its key, certificate root or Sigstore identity.
 
     Attributes:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from skillhub.model.digest import Digest
 from skillhub.model.signer import Signer
@@ -16,8 +15,7 @@ SkillScope = Literal["project", "user", "system", "admin", "plugin", "extra"]
 Reach = Literal["disabled", "enabled", "active"]
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(NamedTuple):
     """Something a skill cannot work without (``required``) or with less (not), and whether it is there."""
 
     kind: str
@@ -47,8 +45,7 @@ class Need:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skill:
+class Skill(NamedTuple):
     """What ``list`` shows: the lock's entry, this machine's state, and the facts read off the content.
 
     Attributes:

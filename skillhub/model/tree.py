@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from typing import NamedTuple
 
 from skillhub.model.digest import Digest
 
@@ -19,8 +19,7 @@ SIGNATURE = "skill.oms.sig"
 _LINE = re.compile(r"[x-] [0-9a-f]{64}  [^\n]+", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(NamedTuple):
     """One file: its bytes, and whether its owner may execute it (the only mode bit that is kept)."""
 
     data: bytes
@@ -74,8 +73,7 @@ class Tree(Mapping[str, File]):
         return Tree((path, file) for path, file in self.items() if path not in gone)
 
 
-@dataclass(frozen=True, slots=True)
-class ListedFile:
+class ListedFile(NamedTuple):
     """What a listing says of one file: its SHA-256 in hex, and its execute bit."""
 
     sha256: str

@@ -7,8 +7,8 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
+from typing import NamedTuple
 
 from skillhub.errors import UnsafeArchive
 from skillhub.model.tree import File, ListedFile, Listing, Tree
@@ -23,8 +23,7 @@ _HAS_EXECUTE_BIT = os.name == "posix"
 _FICLONE = 0x40049409 if sys.platform == "linux" else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One way in which a folder is not what its listing says: a stable code, the path, a sentence."""
 
     code: str
@@ -32,8 +31,7 @@ class Problem:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """One thing met in a folder: a regular file with its bytes, or something that no tree may hold."""
 
     path: str

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Literal
 
 from skillhub.errors import StateError
@@ -63,6 +64,17 @@ def place(project: Project, link: str) -> str:
         return link
     parent, _, name = link.rpartition("/")
     return os.path.join(_resolved(project, parent), name)
+
+
+def absolute(base: str, link: str) -> str:
+    """Return the absolute path that a link as ``Record.links`` spells it names, whatever is there."""
+    folder, _, name = link.rpartition("/")
+    return f"{_folder(base, folder)}{os.sep}{name}"
+
+
+@lru_cache(maxsize=64)  # few folders hold the many links of a project
+def _folder(base: str, folder: str) -> str:
+    return os.path.join(base, folder.replace("/", os.sep))
 
 
 def _resolved(project: Project, folder: str) -> str:

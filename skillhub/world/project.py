@@ -6,15 +6,17 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from skillhub.errors import StateError
-from skillhub.model.intent import Intent
 from skillhub.model.lock import Lock
 from skillhub.model.record import Records
 from skillhub.model.skill import Scope
 from skillhub.world import files
 from skillhub.world.home import Home
+
+if TYPE_CHECKING:
+    from skillhub.model.intent import Intent
 
 LOCK, INTENT = "skillhub.lock", "skillhub.toml"
 _CAP = 64 * 1024 * 1024
@@ -84,6 +86,9 @@ class Project:
 
     def intent(self) -> Intent:
         """Return the intent; an absent one is empty. Raises as ``lock`` does."""
+        # A parser of TOML, 5 ms, that `list` and `verify` have no use for.
+        from skillhub.model.intent import Intent  # noqa: PLC0415
+
         data = self._read(INTENT)
         return Intent() if data is None else Intent.parse(data, self.intent_path)
 

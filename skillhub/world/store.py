@@ -30,7 +30,8 @@ class Store:
 
     def path(self, tree: Digest) -> str:
         """Return where this tree is or would be."""
-        return os.path.join(self.root, tree.hex[:2], tree.hex)
+        name = tree.hex
+        return f"{self.root}{os.sep}{name[:2]}{os.sep}{name}"
 
     def has(self, tree: Digest) -> bool:
         """Say whether a folder of ours, and no link, is at the tree's place; ``check`` says if it is whole."""
