@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 _WORD = re.compile(r"[^\W_]+")
@@ -21,6 +22,7 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
+@lru_cache(16384)
 def stem(word: str) -> str:
     """Return ``word`` (lower case) without its English ending: ``debugging`` and ``debugger`` are ``debug``."""
     for ending, instead in _ENDINGS:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skillhub.model.skill import Skill
 from skillhub.runtime.catalog import Catalog
-from skillhub.runtime.complete import complete
+from skillhub.runtime.completion import complete
 from skillhub.runtime.resolve import Rules, Selected, mentioned
 
 
