@@ -1,0 +1,105 @@
+"""A local folder that holds several skills, seen as a repository is; no link in it is followed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+
+from skillhub.archive import Limits
+from skillhub.errors import FormatError, NotFound
+from skillhub.model.release import Index
+from skillhub.model.text import quote
+from skillhub.model.tree import SKILL_MD
+from skillhub.world import files
+from skillhub.world.repository import Commit, Repository
+from skillhub.world.snapshot import Node
+
+_NODES_MAX = 200_000
+# A repository's own, and what is installed into a project: neither is where somebody keeps skills.
+_SKIPPED = frozenset({".git", "node_modules"})
+_FILE_CAP = Limits().total
+
+
+class FolderSnapshot:
+    """The files of a folder as they are now, ``.git`` and ``node_modules`` apart.
+
+    Args:
+        path: The folder; it may itself be reached through a link.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = os.path.realpath(path)
+
+    @cached_property
+    def nodes(self) -> Mapping[str, Node]:
+        """Every path below the folder that is no folder.
+
+        Raises:
+            FormatError: there are more than anybody keeps skills among.
+            StateError: a folder cannot be read.
+        """
+        found: dict[str, Node] = {}
+        waiting = [""]
+        while waiting:
+            prefix = waiting.pop()
+            try:
+                with os.scandir(os.path.join(self._path, prefix)) as rows:
+                    for row in rows:
+                        if row.name in _SKIPPED:
+                            continue
+                        if row.is_dir(follow_symlinks=False):
+                            waiting.append(f"{prefix}{row.name}/")
+                        else:
+                            found[prefix + row.name] = _node(row)
+            except OSError as error:
+                raise files.disk_error(error, os.path.join(self._path, prefix)) from error
+            if len(found) > _NODES_MAX:
+                raise FormatError(
+                    f"expected at most {_NODES_MAX} files, found more",
+                    where=self._path,
+                    hint="name the folder in it that holds the skills",
+                )
+        return found
+
+    def read(self, paths: Iterable[str]) -> Iterator[bytes]:
+        """Yield the bytes of these files.
+
+        Raises:
+            NotFound: one is gone by now.
+            StateError: one cannot be read.
+        """
+        for path in paths:
+            full = os.path.join(self._path, *path.split("/"))
+            data = files.read(full, _FILE_CAP)
+            if data is None:
+                raise NotFound("the file is gone", where=full)
+            yield data
+
+
+def folder_index(path: str) -> Index | None:
+    """Return the skills that lie below a folder, their paths relative to it.
+
+    Returns:
+        None if ``path`` is no folder, is itself a skill, or holds none.
+
+    Raises:
+        FormatError: it holds far too much.
+        StateError: it cannot be read.
+    """
+    if not os.path.isdir(path) or os.path.lexists(os.path.join(path, SKILL_MD)):
+        return None
+    index = Repository(FolderSnapshot(path), url=path, elsewhere=_nowhere).index()
+    return index if index.skills else None
+
+
+def _nowhere(url: str, rev: str | None) -> Commit:
+    raise NotFound(f"it is in another repository, {quote(url)}; install from there")
+
+
+def _node(row: os.DirEntry[str]) -> Node:
+    status = row.stat(follow_symlinks=False)
+    if not stat.S_ISREG(status.st_mode):
+        return Node("link")
+    return Node("file", bool(status.st_mode & 0o100), status.st_size)

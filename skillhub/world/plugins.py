@@ -1,0 +1,166 @@
+"""The plugins that a repository lists, and the folders of their skills."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from skillhub.errors import FormatError, UnsafeTransfer
+from skillhub.model.layout import join, plugin_folders
+from skillhub.model.marketplace import (
+    CAP,
+    MANIFESTS,
+    MARKETPLACES,
+    Declined,
+    Elsewhere,
+    Here,
+    Plugin,
+    PluginManifest,
+    read_marketplace,
+    read_plugin,
+)
+from skillhub.model.text import quote
+from skillhub.world.hop import is_public
+from skillhub.world.snapshot import Snapshot
+
+_DEFAULT = "skills"
+_PRIVATE = (".localhost", ".local", ".internal")
+
+
+@dataclass(frozen=True, slots=True)
+class Rooted:
+    """A plugin and its folder in a snapshot.
+
+    Attributes:
+        skills: Where the marketplace says that its skills are, relative to ``root``; None if it does not say.
+    """
+
+    name: str
+    root: str
+    skills: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What the marketplaces of a repository list.
+
+    Attributes:
+        here: The plugins that are in it.
+        elsewhere: Those in other repositories; their ``root`` is a folder there.
+        warnings: What was declined, and why.
+    """
+
+    here: Sequence[Rooted]
+    elsewhere: Sequence[tuple[Rooted, Elsewhere]]
+    warnings: tuple[str, ...]
+
+
+def listed_plugins(snapshot: Snapshot, top: str) -> Listed:
+    """Return the plugins that the marketplaces in ``top`` list, or that ``top`` is; of two with one name the first.
+
+    Raises:
+        SourceError: a file cannot be had.
+        SecurityError: it is not that of the commit.
+    """
+    documents = _documents(snapshot, [join(top, path) for path in (*MARKETPLACES, *MANIFESTS)])
+    warnings: list[str] = []
+    plugins: dict[str, Plugin] = {}
+    for path in MARKETPLACES:
+        try:
+            data = documents.get(join(top, path))
+            listed = read_marketplace(data, path) if data is not None else ()
+        except FormatError as error:
+            warnings.append(f"{path} was not read: {error.message}")
+            continue
+        plugins = {each.name: each for each in listed} | plugins
+    own = _manifest(documents, top).name
+    if own is not None and not plugins:
+        plugins[own] = Plugin(own, Here(""))
+    here, elsewhere = [], []
+    for each in plugins.values():
+        match each.whence:
+            case Here(path):
+                here.append(Rooted(each.name, join(top, path), each.skills))
+            case Elsewhere(_, _, path):
+                elsewhere.append((Rooted(each.name, path, each.skills), each.whence))
+            case Declined(reason):
+                warnings.append(f"plugin {each.name} was left out: {reason}")
+    return Listed(here, elsewhere, tuple(warnings))
+
+
+def plugin_skills(
+    snapshot: Snapshot, holding: Collection[str], plugins: Iterable[Rooted]
+) -> Mapping[str, str]:
+    """Return the folders of the skills of these plugins; one that several have belongs to the first.
+
+    A plugin's own manifest says where skills are besides ``skills``; what a marketplace says goes before it.
+
+    Args:
+        snapshot: The repository that they are in.
+        holding: Its ``layout.holders``.
+        plugins: The plugins.
+
+    Raises:
+        SourceError: a manifest cannot be had.
+        SecurityError: it is not that of the commit.
+    """
+    rooted = list(plugins)
+    silent = [each.root for each in rooted if each.skills is None]
+    documents = _documents(snapshot, [join(root, path) for root in silent for path in MANIFESTS])
+    owners: dict[str, str] = {}
+    for each in rooted:
+        places = each.skills
+        if places is None:
+            places = (*_manifest(documents, each.root).skills, _DEFAULT)
+        for folder in plugin_folders(holding, each.root, places):
+            owners.setdefault(folder, each.name)
+    return owners
+
+
+def may_lead(url: str, named_by: str) -> None:
+    """Let pass the URL of a repository that only a marketplace, and no person, has named.
+
+    Raises:
+        UnsafeTransfer: it leads neither to https or ssh on the public internet nor to where the marketplace is.
+    """
+    parts, whence = urlsplit(url), urlsplit(named_by)
+    if (parts.scheme, parts.netloc) == (whence.scheme, whence.netloc):
+        return
+    if parts.scheme not in ("https", "ssh") or "@" in parts.netloc.removeprefix("git@"):
+        raise UnsafeTransfer(f"expected a repository at an https URL, found {quote(url)}", where=named_by)
+    if not _is_outside((parts.hostname or "").rstrip(".")):
+        raise UnsafeTransfer(f"{quote(url)} leads into a private network", where=named_by)
+
+
+def _is_outside(host: str) -> bool:
+    """Say whether a host may be of the public internet, as far as its name tells."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        # What ends in a digit some resolvers take for a number: 127.1, 0x7f.1.
+        return "." in host and not host.endswith(_PRIVATE) and not host[-1].isdigit()
+    return is_public(host)
+
+
+def _manifest(documents: Mapping[str, bytes], root: str) -> PluginManifest:
+    """Return what the manifests in ``root`` say together; what is no manifest says nothing."""
+    name: str | None = None
+    skills: tuple[str, ...] = ()
+    for path in MANIFESTS:
+        try:
+            said = read_plugin(documents[join(root, path)], path)
+        except (FormatError, KeyError):
+            continue
+        name = name or said.name
+        skills += said.skills
+    return PluginManifest(name, tuple(dict.fromkeys(skills)))
+
+
+def _documents(snapshot: Snapshot, paths: Iterable[str]) -> Mapping[str, bytes]:
+    """Return those of the files that are there, read in one go."""
+    nodes = snapshot.nodes
+    there = [path for path in dict.fromkeys(paths) if path in nodes]
+    small = [path for path in there if nodes[path].kind == "file" and nodes[path].size <= CAP]
+    return dict(zip(small, snapshot.read(small), strict=True))

@@ -1,0 +1,198 @@
+"""A repository that holds skills, seen as a place: what it offers, and the very files of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from skillhub.archive import Unpacked
+from skillhub.errors import FormatError, NotFound, SourceError, UnsafeTransfer, WrongBytes
+from skillhub.model.layout import Head, is_within, join, name_of_folder, read_head, skill_folders
+from skillhub.model.marketplace import Elsewhere
+from skillhub.model.release import Index, Release
+from skillhub.model.text import quote
+from skillhub.model.tree import SKILL_MD
+from skillhub.world.plugins import Rooted, listed_plugins, may_lead, plugin_skills
+from skillhub.world.skill_folder import Folders
+from skillhub.world.snapshot import Snapshot
+
+_HEAD_MAX = 1024 * 1024  # bytes of a SKILL.md that is read to list it
+_AT_ONCE = 8  # repositories that are opened side by side
+_COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
+
+
+class Commit(Snapshot, Protocol):
+    """A snapshot of a repository at a commit."""
+
+    @property
+    def rev(self) -> str:
+        """The commit, 40 hex digits."""
+        ...
+
+
+OpenElsewhere = Callable[[str, str | None], Commit]
+_Failure = SourceError | FormatError | UnsafeTransfer
+_Where = tuple[str, str | None]
+
+
+class Repository:
+    """A place: the skills of one snapshot, and of the plugins that its marketplace keeps in other repositories.
+
+    Args:
+        snapshot: What is in the repository.
+        url: Where it is, absolute, as the lock will say it.
+        rev: The full commit; None of a folder, which has none.
+        path: Look only into this folder, which is a skill or holds several.
+        elsewhere: Opens the repository at a URL, at a commit, branch or tag, or its newest commit; several
+            threads may call it at once.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        *,
+        url: str,
+        rev: str | None = None,
+        path: str | None = None,
+        elsewhere: OpenElsewhere,
+    ) -> None:
+        self._own: _Where = (url, rev)
+        self._top = path or ""
+        self._elsewhere = elsewhere
+        self._opened = {self._own: Folders(snapshot, url)}
+
+    def index(self, words: Collection[str] | None = None) -> Index:
+        """Return the skills by name; those of one name that differ stand side by side, the foremost first.
+
+        Args:
+            words: Names, ``plugin:name`` or folders that somebody is after: plugins in other repositories are then
+                only opened if it takes that. None is everything.
+
+        Raises:
+            NotFound: there is no folder ``path``.
+            FormatError: there are too many skills.
+            SourceError: files cannot be had, or a plugin that was asked for cannot be reached.
+            SecurityError: files are not those of the commit.
+        """
+        url, _ = self._own
+        folders = self._opened[self._own]
+        if self._top and not any(is_within(path, self._top) for path in folders.snapshot.nodes):
+            raise NotFound(f"there is no folder {quote(self._top)} here", where=url)
+        listed = listed_plugins(folders.snapshot, self._top)
+        warnings = list(listed.warnings)
+        owners = plugin_skills(folders.snapshot, folders.holding, listed.here)
+        spots = {each: owners.get(each) for each in skill_folders(folders.holding, self._top, owners)}
+        found = list(self._releases(self._own, spots, warnings))
+        for plugin, where in self._open_all(_needed(listed.elsewhere, found, words)):
+            if isinstance(where, Exception):
+                if words is not None and any(word.startswith(f"{plugin.name}:") for word in words):
+                    raise where
+                warnings.append(f"plugin {plugin.name} was left out: {where}")
+                continue
+            there = self._opened[where]
+            found += self._releases(where, plugin_skills(there.snapshot, there.holding, [plugin]), warnings)
+        return Index(self._told_apart(found), warnings=tuple(warnings))
+
+    def unpacked(self, release: Release) -> Unpacked:
+        """Return the files of a skill; its release may come from ``index`` or be built from a lock.
+
+        Raises:
+            NotFound: there is no such folder, commit or repository.
+            WrongBytes: another commit came than the one that was pinned.
+            UnsafeTransfer: the repository is one that no marketplace may name.
+            SourceError, SecurityError, FormatError: as ``Folders.unpack`` says.
+        """
+        return self._folders(release).unpack(release.path or "")
+
+    def _folders(self, release: Release) -> Folders:
+        where = (release.url, release.rev)
+        if where not in self._opened:
+            where = self._open(where)
+        return self._opened[where]
+
+    def _open(self, where: _Where) -> _Where:
+        """Open another repository and return it with the commit that it is at."""
+        url, rev = where
+        may_lead(url, self._own[0])
+        commit = self._elsewhere(url, rev)
+        if rev is not None and _COMMIT.fullmatch(rev) and commit.rev != rev:
+            raise WrongBytes(f"expected the commit {rev}, found {commit.rev}", where=url)
+        self._opened.setdefault((url, commit.rev), Folders(commit, url))
+        return url, commit.rev
+
+    def _open_all(
+        self, plugins: Sequence[tuple[Rooted, Elsewhere]]
+    ) -> Iterator[tuple[Rooted, _Where | _Failure]]:
+        """Yield each plugin with its repository, opened once however many are in it, or with why it was not."""
+        asked = dict.fromkeys((whence.url, whence.rev) for _, whence in plugins)
+
+        def opened(where: _Where) -> _Where | _Failure:
+            try:
+                return self._open(where)
+            except (SourceError, FormatError, UnsafeTransfer) as error:
+                return error
+
+        if asked:
+            with ThreadPoolExecutor(min(_AT_ONCE, len(asked))) as pool:
+                found = dict(zip(asked, pool.map(opened, asked), strict=True))
+            for plugin, whence in plugins:
+                yield plugin, found[whence.url, whence.rev]
+
+    def _releases(
+        self, where: _Where, spots: Mapping[str, str | None], warnings: list[str]
+    ) -> Iterator[Release]:
+        """Yield the releases of these folders, which are parts of these plugins; their heads are read in one go."""
+        url, rev = where
+        for (folder, plugin), head in zip(
+            spots.items(), _heads(self._opened[where].snapshot, spots), strict=True
+        ):
+            if head.internal and folder != self._top:
+                warnings.append(f"{quote(folder)} was left out: its author marks it as internal")
+                continue
+            yield Release(
+                name=head.name or name_of_folder(folder or url),
+                url=url,
+                type="tree",
+                description=head.description,
+                rev=rev,
+                path=folder or None,
+                plugin=plugin,
+            )
+
+    def _told_apart(self, found: Iterable[Release]) -> dict[str, tuple[Release, ...]]:
+        """Return the releases by name; the same bytes twice are one skill, that of a plugin if there is one."""
+        skills: dict[str, tuple[Release, ...]] = {}
+        for release in found:
+            others = skills.get(release.name, ())
+            twin = next((each for each in others if self._same(each, release)), None)
+            if twin is None:
+                skills[release.name] = (*others, release)
+            elif twin.plugin is None and release.plugin is not None and twin.url == release.url:
+                skills[release.name] = tuple(release if each is twin else each for each in others)
+        return skills
+
+    def _same(self, one: Release, other: Release) -> bool:
+        return self._folders(one).same(one.path or "", self._folders(other), other.path or "")
+
+
+def _needed(
+    plugins: Sequence[tuple[Rooted, Elsewhere]], found: Iterable[Release], words: Collection[str] | None
+) -> Sequence[tuple[Rooted, Elsewhere]]:
+    """Return the plugins elsewhere that may hold what somebody is after and nothing here is."""
+    if words is None:
+        return plugins
+    here = {text for release in found for text in (release.name, release.path)}
+    if any(":" not in word and word.strip("/") not in here for word in words):
+        return plugins
+    asked = {word.rpartition(":")[0] for word in words}
+    return [(plugin, whence) for plugin, whence in plugins if plugin.name in asked]
+
+
+def _heads(snapshot: Snapshot, folders: Iterable[str]) -> Iterator[Head]:
+    paths = [join(folder, SKILL_MD) for folder in folders]
+    small = [snapshot.nodes[path].kind == "file" and snapshot.nodes[path].size <= _HEAD_MAX for path in paths]
+    contents = snapshot.read([path for path, is_small in zip(paths, small, strict=True) if is_small])
+    for is_small in small:
+        yield read_head(next(contents)) if is_small else Head()

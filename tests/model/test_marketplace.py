@@ -1,0 +1,148 @@
+"""Marketplaces of plugins: what an entry may say, and what is declined."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillhub.errors import FormatError, SkillhubError
+from skillhub.model.marketplace import (
+    Declined,
+    Elsewhere,
+    Here,
+    PluginManifest,
+    read_marketplace,
+    read_plugin,
+)
+
+COMMIT = "0123456789" * 4
+
+
+def read(*plugins, **more):
+    return read_marketplace(json.dumps({"name": "m", "plugins": plugins, **more}).encode(), "market.json")
+
+
+def whence(source, **more):
+    (plugin,) = read({"name": "p", "source": source}, **more)
+    return plugin.whence
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("./plugins/a", Here("plugins/a")),
+        ("./", Here("")),
+        ({"source": "local", "path": "./plugins/a/"}, Here("plugins/a")),
+        ({"source": "github", "repo": "o/r"}, Elsewhere("https://github.com/o/r.git")),
+        ({"source": "github", "repo": "o/r", "ref": "v1"}, Elsewhere("https://github.com/o/r.git", "v1")),
+        (
+            {"source": "url", "url": "https://git.example/x.git", "sha": COMMIT, "ref": "main"},
+            Elsewhere("https://git.example/x.git", COMMIT),
+        ),
+        (
+            {"source": "git-subdir", "url": "https://git.example/x.git", "path": "a/b", "ref": "v1"},
+            Elsewhere("https://git.example/x.git", "v1", "a/b"),
+        ),
+        ({"source": "git-subdir", "url": "o/r", "path": "./"}, Elsewhere("https://github.com/o/r.git")),
+        ({"source": "url", "url": "git@host.example:o/r.git"}, Elsewhere("ssh://git@host.example/o/r.git")),
+    ],
+)
+def test_where_a_plugin_is(source, expected):
+    assert whence(source) == expected
+
+
+def test_a_folder_that_all_plugins_are_in_goes_before_each():
+    assert whence("formatter", metadata={"pluginRoot": "./plugins"}) == Here("plugins/formatter")
+    assert whence("./", metadata={"pluginRoot": "./plugins"}) == Here("plugins")
+
+
+def test_packages_are_named_and_declined_with_the_reason():
+    declined = whence({"source": "npm", "package": "@acme/tool", "version": "^2"})
+    assert isinstance(declined, Declined)
+    assert "'@acme/tool'" in declined.reason and "pinned" in declined.reason
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "../outside",
+        "./a/../../b",
+        "/etc",
+        "a\\b",
+        "a\u202eb",
+        7,
+        None,
+        {"source": "local", "path": "../x"},
+        {"source": "local"},
+        {"source": "github", "repo": "o/.."},
+        {"source": "github", "repo": "https://evil.example"},
+        {"source": "github", "repo": "o/r", "ref": "--upload-pack=x"},
+        {"source": "github", "repo": "o/r", "sha": "short"},
+        {"source": "url", "url": "ext::sh -c x"},
+        {"source": "url", "url": "--upload-pack=x"},
+        {"source": "url", "url": "https://x y"},
+        {"source": "git-subdir", "url": "https://git.example/x.git", "path": "a/../../b"},
+        {"source": "archive", "url": "https://x"},
+    ],
+)
+def test_an_entry_that_leads_out_or_nowhere_is_declined_by_itself(source):
+    good, bad = read({"name": "good", "source": "./a"}, {"name": "bad", "source": source})
+    assert good.whence == Here("a")
+    assert (bad.name, type(bad.whence)) == ("bad", Declined)
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a:b", "a b", "\x1b[2J", None, "x" * 101])
+def test_a_plugin_whose_name_is_none_is_told_by_its_number(name):
+    (plugin,) = read({"name": name, "source": "./a"})
+    assert plugin.name == "plugin 1"
+    assert isinstance(plugin.whence, Declined)
+
+
+def test_of_two_plugins_with_one_name_the_first_is_it():
+    (plugin,) = read({"name": "p", "source": "./a"}, {"name": "p", "source": "./b"})
+    assert plugin.whence == Here("a")
+
+
+def test_the_skills_that_an_entry_names():
+    (plugin,) = read({"name": "p", "source": "./", "strict": False, "skills": ["./skills/a", "b"]})
+    assert plugin.skills == ("skills/a", "b")
+    (plugin,) = read({"name": "p", "source": "./", "skills": "./skills"})
+    assert plugin.skills == ("skills",)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"plugins": {}}', '{"plugins": [], "plugins": []}', "{"])
+def test_what_is_no_marketplace(text):
+    with pytest.raises(FormatError) as caught:
+        read_marketplace(text.encode(), "market.json")
+    assert caught.value.where.startswith("market.json")
+
+
+def test_a_plugin_says_its_name_and_where_its_skills_are():
+    assert read_plugin(b'{"name": "p", "skills": "./more/", "hooks": {}}', "x") == PluginManifest(
+        "p", ("more",)
+    )
+    assert read_plugin(b"{}", "x") == PluginManifest(None)
+    for text in (b'{"skills": 1}', b'{"skills": ["../x"]}', b'{"name": "a/b"}', b"[]"):
+        with pytest.raises(FormatError):
+            read_plugin(text, "plugin.json")
+
+
+@settings(max_examples=60)
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=8),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["name", "source", "plugins", "url", "path", "x"]), inner, max_size=4
+            )
+        ),
+    )
+)
+def test_any_document_at_all_raises_only_our_errors(value):
+    for read_it in (read_marketplace, read_plugin):
+        try:
+            read_it(json.dumps(value).encode(), "x")
+        except SkillhubError:
+            continue
