@@ -24,6 +24,7 @@ COMMANDS: dict[str, Command] = {
     "remove": Command("installed", "Remove skills from agents, lock and intent.", _USE),
     "sync": Command("installed", "Make store, links and lock agree.", _USE),
     "verify": Command("installed", "Check every byte of what is installed, offline.", _USE),
+    "lock": Command("lock", "Import, export, mend and merge locks.", _USE),
     "doctor": Command("doctor", "Check this machine and this project.", _USE),
     "source": Command("source", "Registries that skills come from.", _TRUST),
     "publisher": Command("publisher", "Who may sign skills.", _TRUST),

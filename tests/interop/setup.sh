@@ -8,7 +8,8 @@ echo "setting up $place, once; later runs need no network"
 for name in ours others; do
     "${PYTHON:-python3.11}" -m venv --clear "$place/$name"
 done
-"$place/ours/bin/python" -m pip install --quiet --disable-pip-version-check -e '.[all,test]'
+"$place/ours/bin/python" -m pip install --quiet --disable-pip-version-check -e '.[all,test]' \
+    'cyclonedx-python-lib[json-validation]'
 # model-signing 1.1.1 imports pyopenssl and does not say so.
 "$place/others/bin/python" -m pip install --quiet --disable-pip-version-check \
     'model-signing>=1.1.1' 'pyopenssl>=25' 'moto[server]>=5.1'

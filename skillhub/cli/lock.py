@@ -1,0 +1,201 @@
+"""``lock``: what others' locks say, what ours says to others, and ours after a merge."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from skillhub.cli.common import Common, command
+from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, wishes_of
+from skillhub.cli.render import ended, show_outcome
+from skillhub.cli.table import COMMANDS
+from skillhub.errors import NotFound, Refused, UsageError
+from skillhub.model.text import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skillhub.model.merge import Choice, Side
+
+_CAP = 64 * 1024 * 1024
+
+
+def import_(
+    common: Common,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The lock of another installer.")],
+    agent: Agents = None,
+    env: Env = None,
+    env_file: EnvFile = None,
+    mcp: Mcp = "ask",
+    link: Link = None,
+    no_enable: Annotated[bool, typer.Option("--no-enable", help="Store and lock; link nothing.")] = False,
+    allow_unsigned: Annotated[
+        bool, typer.Option("--allow-unsigned", help="Take skills that nobody signed.")
+    ] = False,
+) -> int:
+    """Install what the lock of another installer names, and pin it; tell what could not be pinned.
+
+    Reads skills-lock.json, .skill-lock.json, apm.lock.yaml and .clawhub/lock.json. Exits 6 if something was left
+    out. The file stays as it is.
+
+    Example: skillhub lock import skills-lock.json
+    """
+    from skillhub.flows.lock_import import import_lock
+    from skillhub.model.other_locks import parse_other_lock
+    from skillhub.world import files
+
+    data = files.read(os.path.realpath(file), _CAP)
+    if data is None:
+        raise NotFound("there is no such file", where=file)
+    folder = os.path.dirname(os.path.abspath(file))
+    if os.path.basename(folder) == ".clawhub":
+        folder = os.path.dirname(folder)
+    other = parse_other_lock(data, folder.replace(os.sep, "/"), file)
+    wishes = wishes_of(agent, env, env_file, mcp, link)
+    wishes = replace(wishes, enable=not no_enable, dry_run=common.dry_run)
+    outcome = import_lock(other, wishes, common.ports(allow_unsigned=allow_unsigned))
+    done = "would import" if common.dry_run else "imported"
+    common.terminal.say(f"{file}: {other.format}")
+    show_outcome(outcome, done, common.terminal, as_json=common.json)
+    if common.dry_run:
+        return 0
+    held = 0 if no_enable else ended(outcome, common.terminal)
+    return held or (Refused.exit_code if outcome.left else 0)
+
+
+def export(
+    common: Common,
+    form: Annotated[
+        Literal["cyclonedx", "spdx"],
+        typer.Option("--format", help="CycloneDX 1.6 or SPDX 2.3, both as JSON."),
+    ] = "cyclonedx",
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write here instead of to stdout.")
+    ] = None,
+) -> int:
+    """Write the lock as a bill of materials. The same lock gives the same bytes.
+
+    The time in it is that of SOURCE_DATE_EPOCH.
+
+    Example: skillhub lock export --format cyclonedx -o skills.cdx.json
+    """
+    from skillhub.world import files
+
+    try:
+        write = getattr(importlib.import_module(f"skillhub.flows.lock_{form}"), form)
+    except ModuleNotFoundError as error:
+        message = "bills of materials take a part of skillhub that is not installed"
+        raise UsageError(message, hint="pip install 'skillhub[sbom]'") from error
+    data: bytes = write(common.open_project().lock(), _epoch())
+    if output is None:
+        sys.stdout.write(data.decode("ascii"))
+    elif not common.dry_run:
+        files.write_atomic(os.path.realpath(output), data)
+    return 0
+
+
+def _epoch() -> datetime | None:
+    """Return the time that reproducible builds are given (reproducible-builds.org/specs/source-date-epoch)."""
+    text = os.environ.get("SOURCE_DATE_EPOCH")
+    if not text:
+        return None
+    try:
+        return datetime.fromtimestamp(int(text), UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        message = f"expected SOURCE_DATE_EPOCH to be seconds since 1970, found {quote(text)}"
+        raise UsageError(message) from error
+
+
+def fix(
+    common: Common,
+    ours: Annotated[
+        list[str] | None,
+        typer.Option("--ours", metavar="NAME", help="Take our side of this skill or source."),
+    ] = None,
+    theirs: Annotated[
+        list[str] | None,
+        typer.Option("--theirs", metavar="NAME", help="Take their side of this skill or source."),
+    ] = None,
+) -> int:
+    """Resolve a merge conflict in skillhub.lock by what skillhub.toml says, and tell what was done with each skill.
+
+    Where both sides changed a skill, the one that the intent allows is taken, of two the higher version. Sides that
+    differ in signer or source are shown and refused, until you say which.
+
+    Example: skillhub lock fix
+    """
+    from skillhub.flows.lock_fix import fix as flow
+
+    take: dict[str, Side] = {**dict.fromkeys(ours or (), "ours"), **dict.fromkeys(theirs or (), "theirs")}
+    if both := set(ours or ()) & set(theirs or ()):
+        raise UsageError(f"--ours and --theirs exclude each other: {', '.join(sorted(both))}")
+    done = flow(common.open_project(), take, dry_run=common.dry_run)
+    if common.json:
+        common.terminal.json(
+            {"skills": _choices(done.choices), "changed": done.changed and not common.dry_run}
+        )
+        return 0
+    for choice in done.choices:
+        common.terminal.out(_line(choice), "yellow" if choice.took is None else "plain")
+    if done.changed:
+        common.terminal.say(
+            "skillhub install asks about what is new here, and finds what the intent wants else"
+        )
+    else:
+        common.terminal.out("there is no conflict in the lock")
+    return 0
+
+
+def merge(
+    common: Common,
+    base: Annotated[str, typer.Argument(metavar="BASE", help="%O: the version that both came from.")],
+    ours: Annotated[str, typer.Argument(metavar="OURS", help="%A: ours; the result is written here.")],
+    theirs: Annotated[str, typer.Argument(metavar="THEIRS", help="%B: theirs.")],
+) -> int:
+    """Merge three versions of skillhub.lock skill by skill, as git asks its merge drivers to.
+
+    Exits 0 with the merged lock in OURS, else 1 with a conflict in it that lock fix resolves.
+
+    Example: skillhub lock merge %O %A %B
+    """
+    from skillhub.flows.lock_fix import drive
+    from skillhub.world import files
+
+    read = [files.read(os.path.realpath(path), _CAP) for path in (base, ours, theirs)]
+    if read[1] is None or read[2] is None:
+        raise NotFound("there is no such file", where=ours if read[1] is None else theirs)
+    done = drive(read[0] or b"", read[1], read[2])
+    if not common.dry_run:
+        files.write_atomic(os.path.realpath(ours), done.data)
+    if common.json:
+        common.terminal.json({"skills": _choices(done.choices), "clean": done.error is None})
+    else:
+        for choice in done.choices:
+            common.terminal.say(_line(choice))
+    if done.error is not None:
+        common.terminal.error(done.error)
+    return 0 if done.error is None else 1
+
+
+def _choices(choices: Sequence[Choice]) -> list[dict[str, Any]]:
+    return [{"name": each.name, "took": each.took, "why": each.why} for each in choices]
+
+
+def _line(choice: Choice) -> str:
+    return f"{choice.name}: {choice.took or 'removed'}: {choice.why}"
+
+
+def register(app: typer.Typer, name: str) -> None:
+    """Add the group to the app."""
+    group = typer.Typer(help=COMMANDS[name].help, no_args_is_help=True, rich_markup_mode=None)
+    group.command("import")(command(import_))
+    group.command("export")(command(export))
+    group.command("fix")(command(fix))
+    group.command("merge")(command(merge))
+    app.add_typer(group, name=name)

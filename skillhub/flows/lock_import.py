@@ -1,0 +1,78 @@
+"""Import: what the lock of another installer names is resolved, asked about, pinned and enabled as by ``install``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from skillhub.errors import FormatError, SkillhubError, SourceError, UsageError
+from skillhub.flows.candidate import Candidate
+from skillhub.flows.gather import gather
+from skillhub.flows.install import Aim, carry_out, plan, questions
+from skillhub.flows.needs import given
+from skillhub.flows.outcome import Left, Outcome, ask
+from skillhub.flows.ports import Ports
+from skillhub.flows.standing import Standing, read_standing
+from skillhub.flows.wishes import Wishes
+from skillhub.model.origin import Origin, OtherLock
+from skillhub.model.question import UNANSWERED
+from skillhub.model.ref import parse_ref
+
+# What concerns one skill alone; a SecurityError or a full disk stops all of it.
+_OF_ONE = (FormatError, SourceError, UsageError)
+
+
+def import_lock(other: OtherLock, wishes: Wishes, ports: Ports) -> Outcome:
+    """Install what the other lock names, as one transaction; what cannot be pinned is left out, with the reason.
+
+    Raises:
+        SecurityError: something was tampered with, or a name is locked from elsewhere; nothing was changed.
+        Refused: a question was answered no or by nobody; nothing was changed.
+        StateError: the disk is in the way.
+    """
+    standing = read_standing(ports)
+    left = [Left(each.name, "no-origin", each.reason) for each in other.unpinned]
+    found: dict[str, Candidate] = {}
+    for each in _had(other, wishes, standing, ports):
+        if isinstance(each, Left):
+            left.append(each)
+        elif each.tree.digest != found.setdefault(each.name, each).tree.digest:
+            first = found[each.name].entry.origin
+            left.append(
+                Left(each.name, "usage", f"the lock has it from {first} and from {each.entry.origin}")
+            )
+    aim = Aim.of(wishes, standing, ports)
+    is_met = given(ports.environ, {*standing.lock.skills, *found})
+    plans = [plan(each, wishes, is_met, aim, standing, ports) for each in found.values()]
+    raised = [question for each in plans for question in questions(each)]
+    asked = [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
+    if not plans:
+        return Outcome((), False, left=tuple(left))
+    return replace(carry_out(plans, wishes, asked, standing, ports), left=tuple(left))
+
+
+def _had(other: OtherLock, wishes: Wishes, standing: Standing, ports: Ports) -> Iterator[Candidate | Left]:
+    """Yield each skill, or why it cannot be had."""
+    for done, origin in enumerate(other.origins):
+        ports.report("resolving", done, len(other.origins))
+        # One by one, so that one that is gone does not take its neighbours with it; a place is opened once.
+        for name in origin.skills or ("",):
+            try:
+                refs = [parse_ref(origin.ref)]
+                chosen = replace(wishes, skills=(name,) if name else (), every=False)
+                found = gather(refs, chosen, standing, ports).found
+            except _OF_ONE as error:
+                yield Left(name or origin.name, error.code, _told(error))
+                continue
+            yield from (_noted(candidate, origin) for candidate in found.values())
+
+
+def _told(error: SkillhubError) -> str:
+    return f"{error.message} ({error.where})" if error.where else error.message
+
+
+def _noted(candidate: Candidate, origin: Origin) -> Candidate:
+    notes = [origin.note] if origin.note else []
+    if not origin.skills and candidate.name != origin.name:
+        notes.append(f"the other lock calls it {origin.name}")
+    return replace(candidate, warnings=(*candidate.warnings, *notes))

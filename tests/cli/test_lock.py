@@ -1,0 +1,148 @@
+"""``lock`` as it is typed: the locks of others in, a bill of materials out, conflicts mended."""
+
+import importlib.util
+import json
+
+import pytest
+
+from skillhub.model.conflict import conflict
+from tests.model.test_merge import HIS, ONE, THREE, TWO, lock, released
+
+HAS_SBOM = importlib.util.find_spec("cyclonedx") is not None
+
+
+@pytest.fixture
+def others(shell):
+    """A project with the lock of another installer, whose skills are here, gone, and from nowhere."""
+    shell.skill("project/skills/near")
+    shell.skill("team/far")
+    shell.write(
+        "project/skills-lock.json",
+        json.dumps(
+            {
+                "version": 1,
+                "skills": {
+                    "near": {"source": "./skills/near", "sourceType": "local", "computedHash": "ab" * 32},
+                    "far": {"source": "../team", "sourceType": "local", "skillPath": "far/SKILL.md"},
+                    "gone": {"source": "./skills/gone", "sourceType": "local"},
+                    "npm": {"source": "left-pad", "sourceType": "node_modules"},
+                    "plain": {"source": "x", "sourceUrl": "http://host.example/x.git", "sourceType": "git"},
+                },
+            }
+        ),
+    )
+    return shell
+
+
+def test_what_another_lock_names_is_pinned_and_the_rest_told(others):
+    done = others.run("lock", "import", "skills-lock.json", "--yes", "--allow-unsigned", "--json")
+    assert done.status == 6, done.err
+    assert {each["name"]: each["state"] for each in done.json["skills"]} == {
+        "near": "enabled",
+        "far": "enabled",
+    }
+    refused = {each["name"]: each for each in done.json["refused"]}
+    assert set(refused) == {"gone", "npm", "plain"}
+    assert refused["gone"]["code"] == "not-found"
+    assert {refused[name]["code"] for name in ("npm", "plain")} == {"no-origin"}
+    assert "plain http" in refused["plain"]["message"]
+    locked = others.lock()["skills"]
+    assert {name: locked[name]["path"] for name in locked} == {
+        "near": "skills/near",
+        "far": str(others.folder / "team" / "far"),
+    }
+    assert (others.project / ".agents/skills/near/SKILL.md").is_file()
+    assert 'near = { path = "skills/near" }' in (others.project / "skillhub.toml").read_text("utf-8")
+    assert others.run("verify").status == 0
+
+
+def test_an_import_asks_first_and_then_changes_nothing(others):
+    before = others.files()
+    done = others.run("lock", "import", "skills-lock.json", "--json")
+    assert done.status == 6
+    assert {each["kind"] for each in done.json["questions"]} == {"install", "unsigned"}
+    assert {path for path in others.files() if path not in before and "/hub/" not in path} == set()
+    assert not (others.project / "skillhub.lock").exists()
+
+
+def test_a_dry_run_of_an_import_changes_nothing(others):
+    done = others.run("lock", "import", "skills-lock.json", "--dry-run", "--json")
+    assert done.status == 0, done.err
+    assert len(done.json["skills"]) == 2
+    assert not (others.project / "skillhub.lock").exists()
+
+
+def test_a_lock_with_hostile_names_shows_none_of_them_to_the_terminal(shell):
+    entry = {"source": "\x1b[2J", "sourceType": "\x1b]0;x\x07"}
+    shell.write("project/skills-lock.json", json.dumps({"version": 1, "skills": {"\x1b[31m": entry}}))
+    done = shell.run("lock", "import", "skills-lock.json", "--yes")
+    assert done.status == 6
+    assert b"\x1b" not in done.raw + done.raw_err
+
+
+@pytest.mark.parametrize(("text", "status"), [("hello", 4), ("{}", 4), (None, 3)])
+def test_what_is_no_lock_is_refused(shell, text, status):
+    if text is not None:
+        shell.write("project/skills-lock.json", text)
+    done = shell.run("lock", "import", "skills-lock.json", "--json")
+    assert done.status == status
+    assert done.error["where"].startswith("skills-lock.json")
+
+
+def test_a_conflict_is_mended_and_told(shell):
+    shell.write("project/skillhub.lock", conflict(lock(a=ONE, b=TWO).dump(), lock(b=THREE, c=ONE).dump()))
+    done = shell.run("lock", "fix", "--json")
+    assert done.status == 0, done.err
+    assert done.json["changed"]
+    assert {each["name"]: each["took"] for each in done.json["skills"]} == {
+        "a": "ours",
+        "b": "theirs",
+        "c": "theirs",
+    }
+    assert set(shell.lock()["skills"]) == {"a", "b", "c"}
+    again = shell.run("lock", "fix")
+    assert (again.status, again.out) == (0, "there is no conflict in the lock\n")
+
+
+def test_another_signer_is_refused_until_a_side_is_chosen(shell):
+    data = conflict(lock(a=TWO).dump(), lock(a=released("9.0.0", HIS)).dump())
+    path = shell.write("project/skillhub.lock", data)
+    done = shell.run("lock", "fix", "--json")
+    assert done.status == 5
+    assert done.error["code"] == "signer-changed"
+    assert path.read_bytes() == data
+    assert shell.run("lock", "fix", "--ours", "a", "--theirs", "a").status == 2
+    assert shell.run("lock", "fix", "--ours", "a").status == 0
+    assert shell.lock()["skills"]["a"]["version"] == "1.1.0"
+
+
+def test_the_merge_driver_says_what_it_did_and_whether_it_is_clean(shell):
+    for name, each in (("base", lock(a=ONE)), ("ours", lock(a=TWO)), ("theirs", lock(a=THREE, b=ONE))):
+        shell.write(f"project/{name}", each.dump())
+    done = shell.run("lock", "merge", "base", "ours", "theirs", "--json")
+    assert (done.status, done.json["clean"]) == (0, True)
+    assert (shell.project / "ours").read_bytes() == lock(a=THREE, b=ONE).dump()
+    shell.write("project/theirs", lock(a=released("9.0.0", HIS)).dump())
+    done = shell.run("lock", "merge", "base", "ours", "theirs")
+    assert (done.status, "signer-changed" in done.err) == (1, True)
+
+
+@pytest.mark.skipif(HAS_SBOM, reason="the extra is installed here")
+def test_without_the_extra_a_person_is_told_what_to_install(shell):
+    done = shell.run("lock", "export", "--json")
+    assert done.status == 2
+    assert "skillhub[sbom]" in done.error["hint"]
+
+
+@pytest.mark.skipif(not HAS_SBOM, reason="needs skillhub[sbom]")
+def test_a_bill_of_materials_is_written(shell):
+    shell.write("project/skillhub.lock", lock(a=ONE).dump())
+    done = shell.run(
+        "lock", "export", "--format", "cyclonedx", "-o", "x.json", SOURCE_DATE_EPOCH="1795176000"
+    )
+    assert done.status == 0, done.err
+    document = json.loads((shell.project / "x.json").read_bytes())
+    assert document["metadata"]["timestamp"] == "2026-11-20T12:00:00+00:00"
+    shown = shell.run("lock", "export", "--format", "spdx")
+    assert shown.json["creationInfo"]["created"] == "1970-01-01T00:00:00Z"
+    assert shell.run("lock", "export", SOURCE_DATE_EPOCH="today").status == 2
