@@ -71,7 +71,7 @@ def _complete(value: object) -> dict[str, Any]:
 
 
 # What every document of ours says of a release.
-_FACTS: Mapping[str, Read] = {"version": _version, "published": _time, "size": _size, "tree": Digest.parse}
+FACTS: Mapping[str, Read] = {"version": _version, "published": _time, "size": _size, "tree": Digest.parse}
 _MORE: Mapping[str, Read] = {
     "requires": array(_label),
     "capabilities": array(_label),
@@ -82,7 +82,7 @@ _TYPES = ("archive", "skill-md")
 _ENTRY = record(
     {"name": _name, "type": text, "description": _shown},
     {
-        **{key: nullable(read) for key, read in _FACTS.items()},
+        **{key: nullable(read) for key, read in FACTS.items()},
         **_MORE,
         "version": nullable(_any_version),
         "url": nullable(_url),
@@ -95,14 +95,14 @@ _SKILL = record(
     {
         "name": _name,
         "publisher": _name,
-        "releases": array(record({**_FACTS, "url": _url, "digest": Digest.parse}, _MORE)),
+        "releases": array(record({**FACTS, "url": _url, "digest": Digest.parse}, _MORE)),
     },
     {"description": _shown},
 )
 _RELEASES = record(
     {
         "publisher": _name,
-        "releases": array(record({**_FACTS, "name": _name, "url": _path, "sha256": _hex}, _MORE)),
+        "releases": array(record({**FACTS, "name": _name, "url": _path, "sha256": _hex}, _MORE)),
     }
 )
 _REVOCATION = record({"fingerprint": Digest.parse, "since": _time, "pem": _pem})
@@ -128,7 +128,7 @@ def parse_listing(data: bytes, where: str) -> Index:
     if document["$schema"] != SCHEMA:
         raise FormatError(f"expected $schema {SCHEMA}, found {quote(document['$schema'])}", where=where)
     entries = document["skills"]
-    _refuse_twice((entry["name"] for entry in entries), where)
+    refuse_twice((entry["name"] for entry in entries), where)
     warnings = tuple(
         f"{entry['name']}: skipped, its type {quote(entry['type'])} is unknown"
         for entry in entries
@@ -146,7 +146,7 @@ def parse_skill(data: bytes, where: str) -> tuple[Release, ...]:
     """
     document = _parse(_SKILL, data, where, DOCUMENT_CAP)
     releases = document.pop("releases")
-    _refuse_twice((release["version"] for release in releases), where)
+    refuse_twice((release["version"] for release in releases), where)
     if not releases:
         raise FormatError("expected at least one release, found none", where=where)
     return newest_first(tuple(Release(**release, **document) for release in releases))
@@ -160,7 +160,7 @@ def parse_releases(data: bytes, where: str) -> tuple[str, tuple[Release, ...]]:
     """
     document = _parse(_RELEASES, data, where, DOCUMENT_CAP)
     publisher, releases = document["publisher"], document["releases"]
-    _refuse_twice((f"{release['name']} {release['version']}" for release in releases), where)
+    refuse_twice((f"{release['name']} {release['version']}" for release in releases), where)
     return publisher, newest_first(tuple(_released(publisher, **release) for release in releases))
 
 
@@ -175,7 +175,7 @@ def parse_namespaces(data: bytes, where: str) -> Mapping[str, Admission]:
         FormatError: it is malformed, or gives one name to two publishers.
     """
     publishers = _parse(_NAMESPACES, data, where, DOCUMENT_CAP)["publishers"]
-    _refuse_twice((name for entry in publishers.values() for name in entry.get("names", ())), where)
+    refuse_twice((name for entry in publishers.values() for name in entry.get("names", ())), where)
     return {
         name: Admission(**{**entry, "publisher": name, "names": frozenset(entry.get("names", ()))})
         for name, entry in publishers.items()
@@ -191,7 +191,12 @@ def _parse(read: Callable[[object], dict[str, Any]], data: bytes, where: str, ca
         raise
 
 
-def _refuse_twice(values: Iterable[str], where: str) -> None:
+def refuse_twice(values: Iterable[str], where: str) -> None:
+    """Refuse a document in which one of these values is there twice.
+
+    Raises:
+        FormatError: one is.
+    """
     for value, count in Counter(values).most_common(1):
         if count > 1:
             raise FormatError(f"expected {quote(value)} once, found it {count} times", where=where)

@@ -1,0 +1,56 @@
+"""Bytes that were fetched before, by their SHA-256; whatever is taken out is hashed again, so nothing is trusted.
+
+Safe to delete at any time, safe beside other processes, and no failure if the disk is full or read-only.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+
+from skillhub.errors import FormatError, StateError
+from skillhub.model.digest import Digest
+from skillhub.world import files
+
+_TYPE_MAX = 256  # bytes of that line
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """Bytes, and the media type that they came with, which nobody vouches for."""
+
+    data: bytes
+    content_type: str
+
+
+class Cache:
+    """A folder of files named by the digest of their bytes, which stand below a line with their media type."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def get(self, digest: Digest, limit: int) -> Cached | None:
+        """Return the bytes of this digest, if they are here and no more than ``limit``."""
+        try:
+            found = files.read(self._path(digest), limit + _TYPE_MAX + 1)
+        except (FormatError, StateError):
+            return None
+        if found is None:
+            return None
+        content_type, _, data = found.partition(b"\n")
+        if Digest.of(data) != digest:
+            # Cut off by a power failure, or put there by somebody: it goes, and is fetched again.
+            with suppress(OSError):
+                os.unlink(self._path(digest))
+            return None
+        return Cached(data, content_type.decode("latin-1"))
+
+    def put(self, digest: Digest, cached: Cached) -> None:
+        """Keep the bytes, which have this digest."""
+        content_type = cached.content_type.encode("latin-1", "replace").replace(b"\n", b" ")[:_TYPE_MAX]
+        with suppress(StateError):
+            files.write_atomic(self._path(digest), content_type + b"\n" + cached.data, mode=0o600, sync=False)
+
+    def _path(self, digest: Digest) -> str:
+        return os.path.join(self._folder, digest.hex[:2], digest.hex)

@@ -1,0 +1,209 @@
+"""Skills at a URL: a well-known site, an ``index.json``, an archive, or one ``SKILL.md``."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from typing import Final
+from urllib.parse import urlsplit
+
+from skillhub.archive import Entry, Kind, Limits, Unpacked, gather, kind_of, unpack
+from skillhub.errors import FormatError, NotFound, UnsafeTransfer, WrongBytes
+from skillhub.model.digest import Digest
+from skillhub.model.discovery import CURRENT, parse_discovery, url_of
+from skillhub.model.index import LISTING_CAP
+from skillhub.model.manifest import Manifest
+from skillhub.model.release import Index, Release
+from skillhub.model.text import quote
+from skillhub.model.tree import SKILL_MD, File
+from skillhub.world.download import ARTIFACT_CAP, Downloads
+from skillhub.world.fetch import Answer
+from skillhub.world.hop import Hop
+from skillhub.world.site_seen import Seen
+
+CURRENT_PLACE: Final = "/.well-known/agent-skills/index.json"
+LEGACY_PLACE: Final = "/.well-known/skills/index.json"
+_AT_ONCE = 16
+_FILES_AHEAD = 4  # of one skill, for they are held in memory, and each may be as large as a skill
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+
+
+def open_site(url: str, *, downloads: Downloads, seen: Seen) -> Site:
+    """Return the place at ``url``, which a person named; nothing is asked of it yet."""
+    return Site(url, downloads, seen)
+
+
+class Site:
+    """A place whose skills are vouched for by nobody but whoever serves it; usable by many threads."""
+
+    def __init__(self, url: str, downloads: Downloads, seen: Seen) -> None:
+        self.url = url.partition("#")[0]
+        self._downloads = downloads
+        self._seen = seen
+
+    def index(self) -> Index:
+        """Return what the URL offers; for an archive or a ``SKILL.md`` that is the one skill in it.
+
+        A site at a path does not fall back to the index of its host: who may write to the one may not be who may
+        write to the other.
+
+        Raises:
+            NotFound: there is nothing of the kind.
+            FormatError: what is there is malformed; one bad entry refuses the whole index.
+            TrustDowngrade: the origin offered digests before, and now does not.
+            SecurityError, SourceError, StateError: as ``Downloads.document`` does, and for an unsafe archive.
+        """
+        return self._offered
+
+    def unpacked(self, release: Release) -> Unpacked:
+        """Return the skill of a release of ``index``, or of one that a lock spells: name, url and digest.
+
+        Raises:
+            WrongBytes: they are not what its digest says.
+            UnsafeArchive: they are what no skill may be.
+            NotFound, SourceError, FormatError, SecurityError: as ``index`` does.
+        """
+        if release.digest is None:
+            return gather(self._files(self._listed(release)), wrapper=False)
+        try:
+            answer = self._downloads.artifact(release.url, release.digest, named_by=self.url)
+        except WrongBytes as error:
+            self._downloads.doubt()
+            raise WrongBytes(
+                f"{release.name} is not what its digest says: {error.message}",
+                where=release.url,
+                hint="the site changed one and not the other, or somebody else did; ask whoever runs it",
+            ) from error
+        return _opened(answer, _kind(answer, release))
+
+    @cached_property
+    def _offered(self) -> Index:
+        parts = urlsplit(self.url)
+        if parts.path.endswith(".json"):
+            return self._discovered(self.url)
+        if kind_of(parts.path) is None and not parts.path.lower().endswith(".md") and not parts.query:
+            for place in (CURRENT_PLACE, LEGACY_PLACE):
+                url = self.url.rstrip("/") + place
+                if self._has_index(url):
+                    return self._discovered(url)
+            if parts.path in ("", "/"):
+                raise self._nothing()
+        return self._alone()
+
+    def _has_index(self, url: str) -> bool:
+        try:
+            answer = self._downloads.document(url, cap=LISTING_CAP)
+        except NotFound:
+            return False
+        # Many sites have a page for people at every URL that is none.
+        return _media_type(answer) not in _HTML
+
+    def _discovered(self, url: str) -> Index:
+        answer = self._downloads.document(url, cap=LISTING_CAP)
+        found = parse_discovery(answer.data, answer.url)
+        if found.version == CURRENT:
+            self._seen.promised([Hop.parse(url).origin])
+        elif not urlsplit(url).path.endswith(LEGACY_PLACE):
+            # Read by the rules of 0.1.0 it would shed its digests by leaving out one line.
+            raise FormatError(
+                "expected a $schema, found none",
+                where=url,
+                hint=f"an index of version 0.1.0 has its place at {LEGACY_PLACE}",
+            )
+        else:
+            self._seen.refuse_weaker([Hop.parse(url).origin, Hop.parse(answer.url).origin], answer.url)
+        return found.index
+
+    def _alone(self) -> Index:
+        """Return the one skill that the URL is."""
+        try:
+            answer = self._downloads.document(self.url, cap=ARTIFACT_CAP)
+        except NotFound as error:
+            raise self._nothing() from error
+        if _media_type(answer) in _HTML:
+            raise self._nothing()
+        kind = _kind(answer, None)
+        manifest = Manifest.read(_opened(answer, kind).tree)
+        release = Release(
+            name=manifest.name,
+            url=self.url,
+            digest=Digest.of(answer.data),
+            type="archive" if kind else "skill-md",
+            version=manifest.version,
+            description=manifest.description,
+            size=len(answer.data),
+        )
+        return Index({release.name: (release,)})
+
+    def _nothing(self) -> NotFound:
+        root = f"{urlsplit(self.url).scheme}://{urlsplit(self.url).netloc}"
+        hint = f"expected {CURRENT_PLACE} below it, an archive or a {SKILL_MD}"
+        if self.url.rstrip("/") != root:
+            hint += f"; what {root} itself offers is asked for as {root}"
+        return NotFound(f"no skills are at {quote(self.url)}", where=self.url, hint=hint)
+
+    def _listed(self, release: Release) -> Release:
+        """Return the release with the files that the site has for it now."""
+        if release.files:
+            return release
+        for each in self.index().releases(release.name):
+            if each.url == release.url and each.files:
+                return each
+        raise NotFound(f"the site no longer has {release.name} at {quote(release.url)}", where=self.url)
+
+    def _files(self, release: Release) -> Iterator[Entry]:
+        waiting = deque(release.files)
+        coming: deque[tuple[str, Future[bytes]]] = deque()
+        while waiting or coming:
+            while waiting and len(coming) < _FILES_AHEAD:
+                path = waiting.popleft()
+                coming.append((path, self._pool.submit(self._file, url_of(release, path))))
+            path, data = coming.popleft()
+            yield Entry(path, File(data.result()))
+
+    def _file(self, url: str) -> bytes:
+        answer = self._downloads.unpinned(url, cap=Limits().total, named_by=self.url)
+        if Hop.parse(answer.url).origin != Hop.parse(url).origin:
+            # Nothing pins these bytes but the origin that they come from.
+            raise UnsafeTransfer(f"expected a file of the site, was led to {quote(answer.url)}", where=url)
+        return answer.data
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(_AT_ONCE)
+
+
+def _media_type(answer: Answer) -> str:
+    return answer.content_type.partition(";")[0].strip().lower()
+
+
+def _kind(answer: Answer, release: Release | None) -> Kind | None:
+    """Return which archive it is, None for the text of a ``SKILL.md``.
+
+    Raises:
+        FormatError: neither media type nor extension tells of an archive, and it is no text.
+    """
+    if release and release.type == "skill-md":
+        return None
+    for url in (answer.url, release.url if release else answer.url):
+        kind = kind_of(urlsplit(url).path, answer.content_type)
+        if kind is not None:
+            return kind
+    try:
+        if "\0" not in answer.data.decode():
+            return None
+    except UnicodeDecodeError:
+        pass
+    raise FormatError(
+        f"expected a zip, a tar.gz or a {SKILL_MD}, found {quote(answer.content_type or 'no media type')}",
+        where=answer.url,
+        hint="the media type tells, or else the extension: .zip, .skill, .tar.gz",
+    )
+
+
+def _opened(answer: Answer, kind: Kind | None) -> Unpacked:
+    if kind is None:
+        return gather([Entry(SKILL_MD, File(answer.data))], wrapper=False)
+    return unpack(answer.data, kind)

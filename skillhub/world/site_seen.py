@@ -1,0 +1,128 @@
+"""What sites were seen to offer before, in ``<state>``: no site goes back to a weaker promise unnoticed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+from skillhub.errors import FormatError, StateError, TrustDowngrade
+from skillhub.model.decode import array, mapping, record, text, wrong
+from skillhub.model.digest import Digest
+from skillhub.model.json import strict_json
+from skillhub.world import files
+
+_CAP = 16 << 20
+_COPIES_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A document that was fetched: its bytes are in the cache, and what proves them is here.
+
+    Attributes:
+        url: Where it was in the end.
+        fresh_until: Until when its server vouches for it without being asked, in seconds since the epoch.
+    """
+
+    url: str
+    digest: Digest
+    etag: str = ""
+    modified: str = ""
+    fresh_until: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The file: ``origins`` that have offered digests, and ``copies`` by the URL that was asked for, newest last."""
+
+    origins: tuple[str, ...] = ()
+    copies: Mapping[str, Copy] = field(default_factory=dict)
+
+
+class Seen:
+    """One small file, read once for a command and written only when something is new."""
+
+    def __init__(self, state: str) -> None:
+        self._path = os.path.join(state, "sites.json")
+        self._known: _Known | None = None
+
+    def copy(self, url: str) -> Copy | None:
+        """Return what is known of the document at ``url``."""
+        return self._read().copies.get(url)
+
+    def keep(self, url: str, copy: Copy | None) -> None:
+        """Note what is known of the document at ``url``; None forgets it.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        if self.copy(url) != copy:
+            self._change(lambda known: replace(known, copies=_put(known.copies, url, copy)))
+
+    def promised(self, origins: Iterable[str]) -> None:
+        """Note that these origins offer digests.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        new = tuple(origin for origin in dict.fromkeys(origins) if origin not in self._read().origins)
+        if new:
+            self._change(lambda known: replace(known, origins=tuple(dict.fromkeys(known.origins + new))))
+
+    def refuse_weaker(self, origins: Iterable[str], where: str) -> None:
+        """Refuse what has no digests, if one of these origins was seen to offer them.
+
+        Raises:
+            TrustDowngrade: one was.
+        """
+        for origin in origins:
+            if origin in self._read().origins:
+                raise TrustDowngrade(
+                    f"expected skills with digests, as {origin} offered them before, found them without",
+                    where=where,
+                    hint="somebody may have taken the index away; ask whoever runs the site",
+                )
+
+    def _read(self) -> _Known:
+        if self._known is None:
+            data = files.read(self._path, _CAP)
+            self._known = _Known() if data is None else _parse(data, self._path)
+        return self._known
+
+    def _change(self, change: Callable[[_Known], _Known]) -> None:
+        with files.lock(f"{self._path}.lock"):
+            self._known = None  # another process may have written since
+            self._known = change(self._read())
+            row = {"version": 1, **asdict(self._known)}
+            files.write_atomic(self._path, json.dumps(row, indent=1).encode() + b"\n", mode=0o600)
+
+
+def _put(copies: Mapping[str, Copy], url: str, copy: Copy | None) -> dict[str, Copy]:
+    kept = {each: row for each, row in copies.items() if each != url}
+    if copy is not None:
+        kept[url] = copy
+    return dict(list(kept.items())[-_COPIES_MAX:])
+
+
+def _parse(data: bytes, path: str) -> _Known:
+    try:
+        return _Known(**_READ(strict_json(data, path, _CAP)))
+    except FormatError as error:
+        # Not to be taken for empty: a site could then go back to a weaker promise.
+        raise StateError(
+            f"expected what sites were seen to offer: {error.message}",
+            where=path,
+            hint="put the file back; without it no site is known to have offered more before",
+        ) from error
+
+
+def _seconds(value: object) -> int:
+    return value if type(value) is int and value >= 0 else wrong("a number of seconds", value)
+
+
+_COPY = record({"url": text, "digest": Digest.parse, "etag": text, "modified": text, "fresh_until": _seconds})
+_READ = record(
+    {"origins": array(text), "copies": mapping(text, lambda value: Copy(**_COPY(value)))},
+)
