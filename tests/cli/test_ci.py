@@ -1,0 +1,162 @@
+"""The files for CI and hooks, and the page about them: read as GitHub, pre-commit and git do, and run."""
+
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from skillhub.cli.table import COMMANDS
+from tests.flows.test_lock_fix import Repository
+from tests.model.test_merge import ONE, THREE, TWO, lock
+from tests.support.cli import REPO, SECONDS, Shell
+
+ACTION = yaml.safe_load((REPO / "action.yml").read_text("utf-8"))
+HOOKS = yaml.safe_load((REPO / ".pre-commit-hooks.yaml").read_text("utf-8"))
+PAGE = (REPO / "docs" / "ci.md").read_text("utf-8")
+EXAMPLES = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
+STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
+audited = pytest.mark.skipif("audit" not in COMMANDS, reason="there is no audit yet")
+
+
+@pytest.fixture(scope="session")
+def locked(tmp_path_factory):
+    """A repository with one signed skill in its lock, as another person's machine left it."""
+    shell = Shell(tmp_path_factory.mktemp("locked"))
+    assert shell.run("install", "github:release-notes", "--yes", "--no-enable").status == 0
+    return shell
+
+
+@pytest.fixture
+def runner(locked, tmp_path):
+    """A machine of CI: the repository, checked out, and a skillhub on its PATH."""
+    shell = Shell(tmp_path)
+    for name in ("skillhub.toml", "skillhub.lock"):
+        shell.write(f"project/{name}", (locked.project / name).read_bytes())
+    program = shell.write("bin/skillhub", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m skillhub "$@"\n')
+    program.chmod(0o755)
+    shell.environ["PATH"] = f"{program.parent}:{shell.environ['PATH']}"
+    return shell
+
+
+def bash(shell, script, **environ):
+    """Run a script as GitHub's runner runs ``shell: bash``."""
+    words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+    return subprocess.run(
+        words, cwd=shell.project, env=shell.having({"CI": "true", **environ}),
+        capture_output=True, text=True, check=False, timeout=SECONDS,
+    )  # fmt: skip
+
+
+def step(shell, name, **inputs):
+    """Run a step of the action, its expressions replaced by the inputs or their defaults."""
+    given = {key: value["default"] for key, value in ACTION["inputs"].items()} | inputs
+
+    def value(text):
+        return re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: given[found[1]], text)
+
+    environ = {key: value(text) for key, text in STEPS[name].get("env", {}).items()}
+    return bash(shell, STEPS[name]["run"], **environ)
+
+
+def test_the_action_installs_what_the_lock_says(runner):
+    assert step(runner, "Set up skillhub").stdout.strip().endswith("bin/skillhub")
+    before = (runner.project / "skillhub.lock").read_bytes()
+    done = step(runner, "Install what the lock says", agents="claude-code codex")
+    assert done.returncode == 0, done.stderr
+    assert (runner.project / ".claude/skills/release-notes/SKILL.md").is_file()
+    assert (runner.project / "skillhub.lock").read_bytes() == before
+
+
+def test_the_action_fails_where_the_lock_is_not_what_the_intent_wants(runner):
+    intent = runner.project / "skillhub.toml"
+    intent.write_text(intent.read_text("utf-8") + 'pdf = { source = "github" }\n', "utf-8")
+    assert step(runner, "Install what the lock says").returncode == 4
+
+
+def test_the_action_fails_where_the_bytes_are_others(runner):
+    lock = runner.project / "skillhub.lock"
+    lock.write_text(re.sub(r'("tree": "sha256:)....', r"\g<1>0000", lock.read_text("utf-8")), "utf-8")
+    assert step(runner, "Install what the lock says").returncode == 5
+    assert not (runner.project / ".agents").exists()
+
+
+def test_the_action_takes_unsigned_skills_only_if_told(runner):
+    runner.skill("project/skills/ours")
+    assert runner.run("install", "./skills/ours", "--yes", "--allow-unsigned", "--no-enable").status == 0
+    clean = {"SKILLHUB_HOME": str(runner.folder / "another")}
+    runner.environ |= clean
+    assert step(runner, "Install what the lock says").returncode == 6
+    assert step(runner, "Install what the lock says", **{"allow-unsigned": "true"}).returncode == 0
+
+
+def test_inputs_of_the_action_are_never_code(runner):
+    hostile = '"; touch pwned; $(touch pwned) `touch pwned`'
+    step(runner, "Install what the lock says", project=hostile)
+    step(runner, "Install what the lock says", agents=hostile, **{"allow-unsigned": hostile})
+    assert not list(runner.folder.rglob("pwned*"))
+    assert all("${{" not in each["run"] for each in STEPS.values())
+
+
+@audited
+def test_the_action_audits(runner):
+    assert step(runner, "Install what the lock says").returncode == 0
+    done = step(runner, "Audit")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (runner.project / ".agents/skills/release-notes/evil.py").write_text("x", "utf-8")
+    assert step(runner, "Audit").returncode == 1
+
+
+def test_the_action_is_what_github_takes():
+    assert ACTION["runs"]["using"] == "composite"
+    assert all(each["shell"] == "bash" for each in STEPS.values())
+    used = set(re.findall(r"inputs\.([\w-]+)", (REPO / "action.yml").read_text("utf-8")))
+    assert used == set(ACTION["inputs"])
+
+
+def test_the_hooks_are_what_pre_commit_takes():
+    for hook in HOOKS:
+        assert {"id", "name", "entry", "language"} <= set(hook)
+        assert hook["language"] == "python"
+        assert re.search(hook["files"], "skillhub.lock")
+        assert not re.search(hook["files"], "a/skillhub.lock.md")
+
+
+@pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook["id"])
+def test_a_hook_passes_and_changes_nothing(hook, runner):
+    if "audit" in hook["entry"] and "audit" not in COMMANDS:
+        pytest.skip("there is no audit yet")
+    before = {path for path in runner.project.rglob("*")}
+    done = bash(runner, hook["entry"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {path for path in runner.project.rglob("*")} == before
+
+
+def test_the_hook_stops_a_lock_that_is_not_what_the_intent_wants(runner):
+    frozen = next(hook for hook in HOOKS if hook["id"] == "skillhub-frozen")
+    (runner.project / "skillhub.toml").write_text('[skills]\nrelease-notes = "^9"\n', "utf-8")
+    assert bash(runner, frozen["entry"]).returncode == 4
+
+
+def test_the_page_names_what_there_is():
+    workflow, config = EXAMPLES
+    uses = [each for each in workflow["jobs"]["skills"]["steps"] if each["uses"].startswith("skillhub/")]
+    assert set(uses[0]["with"]) <= set(ACTION["inputs"])
+    assert [each["id"] for each in config["repos"][0]["hooks"]] == [hook["id"] for hook in HOOKS]
+    for name in ACTION["inputs"]:
+        assert f"`{name}`" in PAGE
+
+
+def test_what_the_page_says_about_the_driver_is_so(runner):
+
+    repository = Repository(runner.folder / "clone")
+    repository.environ["PATH"] = runner.environ["PATH"]
+    for line in re.findall(r"^git (config merge\.skillhub\..*)$", PAGE, re.MULTILINE):
+        repository.git(*shlex.split(line))
+    attributes = re.search(r"```\n(skillhub\.lock merge=.*\n)```", PAGE)[1]
+    (repository.folder / ".gitattributes").write_text(attributes)
+    repository.apart(lock(b=ONE), lock(b=TWO, c=ONE), lock(b=THREE, d=ONE))
+    repository.git("merge", "-q", "other", "-m", "both")
+    assert repository.lock() == lock(b=THREE, c=ONE, d=ONE)
