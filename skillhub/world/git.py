@@ -1,0 +1,204 @@
+"""Any git repository at one commit, through the program ``git``; nothing of it is checked out, run or believed."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+from skillhub.errors import NotFound, SourceError, UsageError, WrongBytes
+from skillhub.model.ref import is_rev
+from skillhub.model.text import quote
+from skillhub.world.git_cache import GitCache
+from skillhub.world.git_catfile import AT_ONCE, GoneError
+from skillhub.world.git_objects import ID, Leaf, checked, of_skills, root_of, walk
+from skillhub.world.git_program import Bounds
+from skillhub.world.git_remote import remote
+from skillhub.world.snapshot import Node
+
+_AT_ONCE_BYTES = 16 << 20
+_SINGLY = 2
+_SHORT = re.compile(r"[0-9a-f]{4,39}", re.ASCII)
+_DEFAULT = Bounds()
+_T = TypeVar("_T")
+
+
+def open_git(
+    url: str,
+    rev: str | None,
+    *,
+    cache: str,
+    environ: Mapping[str, str],
+    bounds: Bounds = _DEFAULT,
+    token: str | None = None,
+) -> GitSnapshot:
+    """Return the repository at ``url`` as it is at a branch, a tag or a commit.
+
+    A full commit that the cache holds needs no network.
+
+    Args:
+        url: https, ssh, file, or http on this machine.
+        rev: None is the branch that the repository itself puts first.
+        cache: The folder of all caches.
+        environ: The environment of this process.
+        bounds: How much the repository may ask of this machine.
+        token: Lets one in where ``url`` is; offered when the server asks for it.
+
+    Raises:
+        UsageError: no URL that skills are fetched from; ``rev`` is no name, or a branch and a tag have it.
+        NotFound: there is no such repository, branch, tag or commit.
+        SourceError: it cannot be fetched, or there is no git.
+        FormatError, UnsafeArchive: it holds what no honest repository holds.
+        UnsafeTransfer: the server leads elsewhere, or cannot prove who it is.
+        WrongBytes: what was fetched is not the commit.
+        StateError: the disk, or another process.
+    """
+    store = GitCache(remote(url, environ, token), cache, environ, bounds)
+    commit = rev if rev is not None and ID.fullmatch(rev) else _resolve(store, rev)
+    return GitSnapshot(store, commit)
+
+
+class GitSnapshot:
+    """A repository at one commit: a ``Snapshot``, of which every object that is read was hashed.
+
+    Args:
+        store: The cache of the repository.
+        rev: The full commit.
+
+    Raises:
+        The same as ``open_git``.
+    """
+
+    def __init__(self, store: GitCache, rev: str) -> None:
+        self.rev = rev
+        self._store = store
+        self._sizes: dict[str, int] = {}
+        self._fetches = 0
+        self._turn = threading.RLock()
+        try:
+            self._leaves = self._walk()
+        except GoneError:
+            store.fetch(rev)
+            self._leaves = self._soundly(self._walk)
+        self.nodes: Mapping[str, Node] = {path: leaf.node for path, leaf in self._leaves.items()}
+
+    def read(self, paths: Iterable[str]) -> Iterator[bytes]:
+        """Yield the bytes of these files, in this order, exactly as the commit has them.
+
+        Raises:
+            NotFound: the commit has no such file.
+            SourceError, UnsafeTransfer, StateError: they cannot be fetched.
+            UnsafeArchive: ``too-large``.
+            WrongBytes: they are not those of the commit.
+        """
+        ids = [self._file(path) for path in paths]
+        self._soundly(lambda: self._bring(ids))
+        while ids:
+            portion = ids[: self._portion(ids)]
+            del ids[: len(portion)]
+            yield from self._soundly(partial(self._files, portion))
+
+    def _file(self, path: str) -> str:
+        leaf = self._leaves.get(path)
+        if leaf is None or leaf.node.kind != "file":
+            raise NotFound(f"the commit has no file {quote(path)}", where=self._store.url)
+        return leaf.id
+
+    def _soundly(self, act: Callable[[], _T]) -> _T:
+        """Do it; where the cache turns out to be damaged, fill a new one and do it again."""
+        try:
+            return act()
+        except (GoneError, WrongBytes):
+            with self._turn:
+                self._store.discard()
+                self._sizes.clear()
+                self._store.fetch(self.rev)
+        try:
+            return act()
+        except GoneError as error:
+            message = f"the repository does not have all that its commit {self.rev} names"
+            raise WrongBytes(message, where=self._store.url) from error
+
+    def _walk(self) -> dict[str, Leaf]:
+        (commit,) = self._objects("commit", [self.rev])
+        return walk(root_of(commit), self._trees)
+
+    def _trees(self, ids: Sequence[str]) -> Iterator[bytes]:
+        for at in range(0, len(ids), AT_ONCE):
+            yield from self._objects("tree", ids[at : at + AT_ONCE])
+
+    def _files(self, ids: Sequence[str]) -> list[bytes]:
+        self._bring(ids)
+        return self._objects("blob", ids)
+
+    def _objects(self, kind: str, ids: Sequence[str]) -> list[bytes]:
+        return [checked(id_, kind, data) for id_, data in zip(ids, self._store.read(kind, ids), strict=True)]
+
+    def _portion(self, ids: Sequence[str]) -> int:
+        """Return how many of the first ``ids`` to read at a time: some, but not more than fit into memory well."""
+        size = 0
+        for at, id_ in enumerate(ids[:AT_ONCE]):
+            size += self._sizes.get(id_, 0)
+            if size > _AT_ONCE_BYTES:
+                return at or 1
+        return AT_ONCE
+
+    def _bring(self, ids: Iterable[str]) -> None:
+        """Have these files in the cache, with as few questions to the server as an honest guess allows."""
+        with self._turn:
+            if not self._sizes:
+                self._sizes = self._store.sizes({leaf.id for leaf in self._leaves.values()})
+            wanted = {id_ for id_ in ids if id_ not in self._sizes}
+            if not wanted:
+                return
+            # Heads, then one skill; who comes a third time installs many, and each would be a fetch of its own.
+            self._fetches += 1
+            if self._fetches > _SINGLY:
+                wanted |= {self._leaves[path].id for path in of_skills(self._regular())} - self._sizes.keys()
+            self._store.fetch_files(sorted(wanted))
+            self._sizes |= self._store.sizes(wanted)
+            if not wanted <= self._sizes.keys():
+                raise GoneError
+
+    def _regular(self) -> Iterator[str]:
+        return (path for path, leaf in self._leaves.items() if leaf.node.kind == "file")
+
+
+def _resolve(store: GitCache, rev: str | None) -> str:
+    """Return the commit that a branch or tag of the repository is at now."""
+    refs = ["HEAD"] if rev is None else _spellings(rev)
+    found = store.ask([*refs, *(f"{ref}^{{}}" for ref in refs)])
+    # What an annotated tag is put on has its name with ^{} behind it.
+    commits = {ref: found.get(f"{ref}^{{}}", found[ref]) for ref in refs if ref in found}
+    if not commits:
+        raise _unknown(store.url, rev)
+    if len(set(commits.values())) > 1:
+        raise UsageError(
+            f"{quote(rev)} is a branch and a tag, at different commits",
+            where=store.url,
+            hint="say which: " + ", ".join(f"@{ref}" for ref in commits),
+        )
+    commit = next(iter(commits.values()))
+    if not ID.fullmatch(commit):
+        raise SourceError("expected a repository with SHA-1 ids, found another kind", where=store.url)
+    return commit
+
+
+def _spellings(rev: str) -> list[str]:
+    if not is_rev(rev):
+        raise UsageError(f"expected a branch, a tag or a commit, found {quote(rev)}")
+    refs = [f"refs/heads/{rev}", f"refs/tags/{rev}"]
+    if rev.startswith(("heads/", "tags/")):
+        refs.append(f"refs/{rev}")
+    if rev.startswith(("refs/heads/", "refs/tags/")):
+        refs.append(rev)
+    return refs
+
+
+def _unknown(url: str, rev: str | None) -> NotFound:
+    if rev is None:
+        return NotFound("the repository has no commits on its first branch", where=url)
+    hint = "a commit is named by all of its 40 digits" if _SHORT.fullmatch(rev) else None
+    return NotFound(f"the repository has no branch and no tag {quote(rev)}", where=url, hint=hint)

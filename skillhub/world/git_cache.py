@@ -1,0 +1,226 @@
+"""A bare repository of our own for each URL, filled with what is asked for and no more; safe to delete at any time.
+
+Nobody relies on what it holds: whoever reads an object hashes it. Two processes do not fill it at once, and what a
+killed one left half-done is swept away by the next, or all of it is thrown away and fetched again.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
+
+from skillhub.errors import NotFound, SourceError
+from skillhub.world import files
+from skillhub.world.folders import remove_tree
+from skillhub.world.git_catfile import CatFile, GoneError
+from skillhub.world.git_failure import GitError, explain, is_unserved, may_be_ours
+from skillhub.world.git_program import Bounds, GitProgram
+from skillhub.world.git_remote import Remote
+
+_FILES = {
+    "config": b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
+    "HEAD": b"ref: refs/heads/none\n",
+}
+_FOLDERS = ("", "objects", "objects/pack", "refs", "refs/commits")
+# Partial clone as git's own configuration has it, but said to the fetch alone: a `cat-file` that knows of it would
+# fetch each object that is missing, one connection for each.
+_PARTIAL = ("remote.origin.promisor=true", "remote.origin.partialCloneFilter=blob:none")
+_FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "origin")
+_ALL = ("+refs/heads/*:refs/all/heads/*", "+refs/tags/*:refs/all/tags/*")
+
+
+class GitCache:
+    """The objects of one repository, as far as they were needed; usable by many threads.
+
+    Args:
+        remote: The repository.
+        cache: The folder of all caches; this one is below ``git/`` in it.
+        environ: The environment of this process.
+        bounds: How much the repository may ask of this machine.
+    """
+
+    def __init__(self, remote: Remote, cache: str, environ: Mapping[str, str], bounds: Bounds) -> None:
+        self.url = remote.url
+        self._bounds = bounds
+        self._folder = os.path.join(cache, "git", sha256(remote.url.encode()).hexdigest()[:32])
+        self._git = GitProgram(self._folder, environ, remote.options, remote.variables)
+        self._partial = GitProgram(self._folder, environ, (*remote.options, *_PARTIAL), remote.variables)
+        self._reader: CatFile | None = None
+        self._turn = threading.Lock()
+
+    def ask(self, refs: Iterable[str]) -> dict[str, str]:
+        """Return the ids of those of these refs that the repository has, and perhaps of others.
+
+        Raises:
+            SourceError, NotFound, UnsafeTransfer: it cannot be asked.
+            StateError: the disk refuses.
+        """
+        self._go_online()
+        self._prepare()
+        try:
+            said = self._git.run(("ls-remote", "--quiet", "origin", *refs), self._bounds)
+        except GitError as error:
+            raise explain(str(error), self.url) from error
+        rows = (line.partition("\t") for line in said.decode("utf-8", "replace").splitlines())
+        return {name: id_ for id_, _, name in rows}
+
+    def fetch(self, commit: str) -> None:
+        """Bring a commit with its trees; with its files too where the server knows no partial clone.
+
+        Raises:
+            NotFound: the repository has no such commit, or gives it to nobody.
+            SourceError, FormatError, UnsafeTransfer: it cannot be fetched.
+            StateError: the disk, or another process.
+        """
+        # The ref is for git: what it points to need not be sent again with the next commit.
+        self._bring([commit], (*_FETCH, "--depth=1", f"+{commit}:refs/commits/{commit}"))
+
+    def fetch_files(self, ids: Sequence[str]) -> None:
+        """Bring the files with these ids; git must not tell the server that it has their commit, so: ``noop``.
+
+        Raises:
+            The same as ``fetch``.
+        """
+        self._bring(ids, ("-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--stdin"))
+
+    def sizes(self, ids: Iterable[str]) -> dict[str, int]:
+        """Return the sizes of those of these objects that are here.
+
+        Raises:
+            SourceError: there is no git.
+            StateError: the disk refuses.
+        """
+        self._prepare()
+        asked = "".join(f"{id_}\n" for id_ in ids).encode()
+        words = ("cat-file", "--batch-check=%(objectname) %(objectsize)")
+        try:
+            said = self._git.run(words, self._bounds, stdin=asked)
+        except GitError:
+            return {}
+        rows = (line.split() for line in said.decode("ascii", "replace").splitlines())
+        return {id_: int(size) for id_, size in rows if size.isdigit()}
+
+    def read(self, kind: str, ids: Sequence[str]) -> list[bytes]:
+        """Return these objects, ``AT_ONCE`` at most, as they are stored.
+
+        Raises:
+            GoneError: one is not here; fetch it and ask again.
+            UnsafeArchive: ``too-large``: one is larger than all of a skill may be.
+            SourceError: there is no git.
+            StateError: the disk refuses.
+        """
+        with self._turn:
+            if self._reader is None:
+                self._prepare()
+                if self._is_empty():
+                    raise GoneError
+                self._reader = CatFile(self._git, self._bounds.blob)
+            reader, self._reader = self._reader, None
+            try:
+                found = reader.read(kind, ids)
+                self._reader = reader
+            finally:
+                if self._reader is None:
+                    reader.close()
+            return found
+
+    def discard(self) -> None:
+        """Throw all of it away.
+
+        Raises:
+            StateError: the disk refuses, or another process is at work for too long.
+        """
+        with files.lock(self._folder + ".lock", timeout=self._bounds.seconds):
+            self._discard()
+
+    def _bring(self, ids: Sequence[str], words: tuple[str, ...]) -> None:
+        self._go_online()
+        with files.lock(self._folder + ".lock", timeout=self._bounds.seconds):
+            self._prepare()
+            fresh = self._is_empty()
+            if self._size() > self._bounds.fetched // 2:
+                self._discard()
+                fresh = True
+            if fresh:
+                with suppress(FileNotFoundError):
+                    os.unlink(os.path.join(self._folder, "shallow"))  # It would speak of what is not here.
+            here = {} if fresh else self.sizes(ids)
+            wanted = [id_ for id_ in ids if id_ not in here]
+            if not wanted:
+                return
+            while True:
+                try:
+                    return self._fetch(self._partial, words, wanted)
+                except GitError as error:
+                    said = str(error)
+                    if is_unserved(said):
+                        return self._bring_all(wanted)
+                    if fresh or not may_be_ours(said):
+                        raise explain(said, self.url) from error
+                # Perhaps it is the cache that git stumbles over.
+                self._discard()
+                fresh = True
+
+    def _bring_all(self, wanted: Sequence[str]) -> None:
+        """Bring every branch and tag whole, from a server that gives no single objects."""
+        try:
+            self._fetch(self._git, (*_FETCH, *_ALL), ())
+        except GitError as error:
+            raise explain(str(error), self.url) from error
+        if not self.sizes(wanted).keys() >= set(wanted):
+            raise NotFound(f"the repository has nothing with the id {wanted[0]}", where=self.url)
+
+    def _fetch(self, git: GitProgram, words: Sequence[str], ids: Sequence[str]) -> None:
+        # A killed process leaves these; under our lock nobody else is at work here.
+        for name in _FOLDERS:
+            with os.scandir(os.path.join(self._folder, name)) as rows:
+                for row in rows:
+                    if row.name.endswith(".lock") or row.name.startswith(("tmp_", ".tmp-")):
+                        os.unlink(row.path)
+        stdin = "".join(f"{id_}\n" for id_ in ids).encode() if "--stdin" in words else b""
+        git.run(words, self._bounds, stdin=stdin, grown=self._size)
+
+    def _prepare(self) -> None:
+        """Make the repository if there is none."""
+        for name in _FOLDERS:
+            os.makedirs(os.path.join(self._folder, name), exist_ok=True)
+        for name, data in _FILES.items():
+            path = os.path.join(self._folder, name)
+            # Whoever can write here shall not tell git what to run.
+            if files.read(path, 4096) != data:
+                files.write_atomic(path, data, sync=False)
+
+    def _is_empty(self) -> bool:
+        objects = os.path.join(self._folder, "objects")
+        return os.listdir(objects) == ["pack"] and not os.listdir(os.path.join(objects, "pack"))
+
+    def _size(self) -> int:
+        size = 0
+        with suppress(FileNotFoundError), os.scandir(os.path.join(self._folder, "objects", "pack")) as rows:
+            for row in rows:
+                with suppress(FileNotFoundError):
+                    size += row.stat().st_size
+        return size
+
+    def _discard(self) -> None:
+        with self._turn:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+            gone = f"{self._folder}.{os.urandom(4).hex()}.gone"
+            try:
+                # At once, for others may just be looking whether it is there.
+                os.rename(self._folder, gone)
+                remove_tree(gone)
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                raise files.disk_error(error, self._folder) from error
+            self._prepare()
+
+    def _go_online(self) -> None:
+        if self._bounds.offline:
+            raise SourceError("it is not in the cache, and --offline forbids to fetch it", where=self.url)

@@ -1,0 +1,168 @@
+"""Objects of git, checked: what is read under an id has that id, so a commit's files are the commit's.
+
+Git itself does not hash what it takes out of a pack. Every object that comes from a cache or a server passes
+``checked`` here, from the commit down, and so neither of them can put other bytes in its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha1
+
+from skillhub.archive.entry import unsafe
+from skillhub.errors import FormatError, WrongBytes
+from skillhub.model.text import quote
+from skillhub.model.tree import SKILL_MD
+from skillhub.world.snapshot import Node
+
+ID = re.compile(r"[0-9a-f]{40}", re.ASCII)
+MAX_NODES = 500_000
+MAX_DEPTH = 64
+# What trees may spell in all: a tree that names another a thousand times, and that one a third, is small on the wire.
+_MAX_TREE_BYTES = 256 << 20
+_HEADER = re.compile(rb"tree ([0-9a-f]{40})\n")
+_FOLDER = 0o040000
+_KINDS: Mapping[int, Node] = {
+    0o100644: Node("file"),
+    0o100664: Node("file"),  # What git wrote before 2005.
+    0o100755: Node("file", executable=True),
+    0o120000: Node("link"),
+    0o160000: Node("submodule"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEntry:
+    """One line of a tree: a folder (``node`` is None) or something else, and the id of its object."""
+
+    name: str
+    node: Node | None
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """What a commit has at one path, and the id of its object."""
+
+    node: Node
+    id: str
+
+
+def object_id(kind: str, data: bytes) -> str:
+    """Return the id that git gives to an object: SHA-1 over its kind, its length and its bytes, as 40 hex digits."""
+    return sha1(b"%s %d\0%s" % (kind.encode(), len(data), data), usedforsecurity=False).hexdigest()
+
+
+def checked(wanted: str, kind: str, data: bytes) -> bytes:
+    """Return ``data``, the object whose id is ``wanted``.
+
+    Raises:
+        WrongBytes: it is another.
+    """
+    if (found := object_id(kind, data)) != wanted:
+        raise WrongBytes(f"expected the {kind} {wanted}, found {found}")
+    return data
+
+
+def root_of(commit: bytes) -> str:
+    """Return the id of a commit's tree.
+
+    Raises:
+        FormatError: it is no commit.
+    """
+    found = _HEADER.match(commit)
+    if found is None:
+        raise FormatError("expected a commit to begin with its tree")
+    return found[1].decode()
+
+
+def entries(tree: bytes) -> Iterator[TreeEntry]:
+    """Yield the entries of a tree, names as they are spelled, in UTF-8 with lone surrogates for what is not.
+
+    Raises:
+        FormatError: it is no tree, or has two entries of one name.
+        UnsafeArchive: ``path-traversal``: a name that is no name, but ``..`` or a path.
+    """
+    seen: set[bytes] = set()
+    at = 0
+    while at < len(tree):
+        end = tree.find(b"\0", at)
+        mode, blank, name = tree[at:end].partition(b" ")
+        if end < 0 or not blank or end + 21 > len(tree) or not re.fullmatch(rb"[0-7]{5,6}", mode):
+            raise FormatError(f"expected a mode, a name and an id at byte {at} of a tree")
+        text = name.decode("utf-8", "surrogateescape")
+        if name in (b"", b".", b"..") or b"/" in name:
+            raise unsafe("path-traversal", f"expected a name in a tree, found {quote(text)}")
+        if name in seen:
+            raise FormatError(f"expected each name once in a tree, found {quote(text)} twice")
+        seen.add(name)
+        yield TreeEntry(text, _node(int(mode, 8)), tree[end + 1 : end + 21].hex())
+        at = end + 21
+
+
+def walk(root: str, read: Callable[[Sequence[str]], Iterable[bytes]]) -> dict[str, Leaf]:
+    """Return everything below the tree ``root`` by its path, sorted.
+
+    Args:
+        root: The id of the tree.
+        read: Returns the trees of these ids, checked, in this order; asked once for each level.
+
+    Raises:
+        FormatError, UnsafeArchive: see ``entries``; also ``too-many-files`` and ``too-deep``.
+    """
+    found: dict[str, Leaf] = {}
+    level = [("", root)]
+    size = 0
+    for _ in range(MAX_DEPTH):
+        below = []
+        for (folder, _), tree in zip(level, read([tree for _, tree in level]), strict=True):
+            size += len(tree) + len(folder)
+            for entry in entries(tree):
+                size += len(folder)
+                if entry.node is None:
+                    below.append((f"{folder}{entry.name}/", entry.id))
+                else:
+                    found[folder + entry.name] = Leaf(entry.node, entry.id)
+            if len(found) + len(below) > MAX_NODES or size > _MAX_TREE_BYTES:
+                raise unsafe("too-many-files", f"a repository has at most {MAX_NODES} files and folders")
+        if not below:
+            return dict(sorted(found.items()))
+        level = below
+    raise unsafe("too-deep", f"folders of a repository are at most {MAX_DEPTH} deep", level[0][0])
+
+
+def tree_id(found: Iterable[tuple[str, str, str]]) -> str:
+    """Return the id of the tree with these entries: mode as git writes it, name, id.
+
+    Raises:
+        FormatError: a name that cannot be written.
+    """
+    try:
+        rows = sorted(
+            (name.encode() + (b"/" if mode == "40000" else b""), mode.encode(), bytes.fromhex(id_))
+            for mode, name, id_ in found
+        )
+    except ValueError as error:
+        raise FormatError("expected an entry of a tree, found one that git cannot write") from error
+    return object_id(
+        "tree", b"".join(b"%s %s\0%s" % (mode, key.rstrip(b"/"), id_) for key, mode, id_ in rows)
+    )
+
+
+def of_skills(paths: Iterable[str]) -> set[str]:
+    """Return those paths that lie in a folder with a ``SKILL.md``, however deep."""
+    paths = tuple(paths)
+    homes = {path[: -len(SKILL_MD)] for path in paths if path == SKILL_MD or path.endswith("/" + SKILL_MD)}
+    if "" in homes:
+        return set(paths)
+    return {path for path in paths if any(path[: at + 1] in homes for at, c in enumerate(path) if c == "/")}
+
+
+def _node(mode: int) -> Node | None:
+    if mode == _FOLDER:
+        return None
+    if mode not in _KINDS:
+        raise FormatError(f"expected the mode of a file, folder, link or submodule, found {mode:o}")
+    return _KINDS[mode]
