@@ -6,8 +6,6 @@ of it (OCI image specification 1.1, "Guidelines for Artifact Usage").
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import os
 import re
@@ -24,14 +22,11 @@ from skillhub.errors import FormatError, SourceError, StateError, UsageError
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.text import quote
-from skillhub.world import files
 from skillhub.world.hop import Hop
+from skillhub.world.oci_login import kept_login
+from skillhub.world.oci_manifest import MANIFEST, MANIFEST_CAP, REGISTRY_SITE, TITLE
 from skillhub.world.push_target import FILE_CAP, File, Target, other_content, overtaken
 
-ARTIFACT = "application/vnd.skillhub.registry.v1"
-TITLE = "org.opencontainers.image.title"
-_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
-_MANIFEST_CAP = 4 * 1024 * 1024  # bytes; what registries allow
 _EMPTY = b"{}"
 _PATIENCE = 60.0  # seconds without a byte
 _ADDRESS = re.compile(
@@ -105,7 +100,7 @@ class OciTarget:
         fresh = {file.path: _layer(file, file.read()) for file in changed}
         layers = [fresh.get(file.path) or self._layers[file.path] for file in site]
         manifest = _dump(layers)
-        if len(manifest) > _MANIFEST_CAP:
+        if len(manifest) > MANIFEST_CAP:
             hint = "publish to a folder or to S3, which have no such limit"
             raise UsageError(f"{len(site)} files are too many for one artifact", where=self._where, hint=hint)
         with self._reaching():
@@ -187,24 +182,7 @@ def _credentials(host: str) -> tuple[str, str] | None:
     user, password = (os.environ.get(f"SKILLHUB_OCI_{name}") for name in ("USERNAME", "PASSWORD"))
     if user and password:
         return user, password
-    folder = os.environ.get("DOCKER_CONFIG") or os.path.join(os.path.expanduser("~"), ".docker")
-    path = os.path.join(os.path.realpath(folder), "config.json")
-    data = files.read(path, _MANIFEST_CAP)
-    match strict_json(data, path, _MANIFEST_CAP) if data else None:
-        case {"auths": dict(auths)}:
-            match auths.get(host):
-                case {"auth": str(packed)}:
-                    return _unpacked(packed, path)
-    return None
-
-
-def _unpacked(packed: str, path: str) -> tuple[str, str]:
-    try:
-        user, _, password = base64.b64decode(packed, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError) as error:
-        # What is there is not shown: it may be a password.
-        raise FormatError("expected a login in base64", where=path) from error
-    return user, password
+    return kept_login(host, os.environ)
 
 
 def _layer(file: File, data: bytes) -> dict[str, Any]:
@@ -219,14 +197,14 @@ def _layer(file: File, data: bytes) -> dict[str, Any]:
 def _dump(layers: Sequence[Mapping[str, Any]]) -> str:
     """Return the manifest of these layers, the same for the same ones."""
     document = {
-        "artifactType": ARTIFACT,
+        "artifactType": REGISTRY_SITE,
         "config": {
             "digest": Digest.of(_EMPTY),
             "mediaType": "application/vnd.oci.empty.v1+json",
             "size": len(_EMPTY),
         },
         "layers": layers,
-        "mediaType": _MANIFEST,
+        "mediaType": MANIFEST,
         "schemaVersion": 2,
     }
     return json.dumps(document, separators=(",", ":"), sort_keys=True)
@@ -235,8 +213,8 @@ def _dump(layers: Sequence[Mapping[str, Any]]) -> str:
 def _layers(manifest: str, where: str) -> Layers:
     """Return the layers of a manifest by the paths of their files."""
     found: dict[str, Mapping[str, Any]] = {}
-    match strict_json(manifest.encode(), where, _MANIFEST_CAP):
-        case {"artifactType": str(kind), "layers": list(layers)} if kind == ARTIFACT:
+    match strict_json(manifest.encode(), where, MANIFEST_CAP):
+        case {"artifactType": str(kind), "layers": list(layers)} if kind == REGISTRY_SITE:
             for layer in layers:
                 match layer:
                     case {"annotations": {"org.opencontainers.image.title": str(path)}, "digest": digest}:

@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
-import time
 import urllib.request
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from skillhub.errors import FormatError, Refused, Rollback, SourceError, StateEr
 from skillhub.flows.registry_check import check
 from skillhub.flows.registry_push import push
 from skillhub.model.digest import Digest
+from tests.support.docker_registry import registry
 from tests.support.published import change
 from tests.support.registry import Simulator, now
 from tests.support.web import Web, answer
@@ -23,35 +22,12 @@ push_oci = pytest.importorskip("skillhub.world.push_oci")
 pytestmark = pytest.mark.interop
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 TIMESTAMP = "metadata/timestamp.json"
-CONFIG = """\
-version: 0.1
-log: {{level: error, accesslog: {{disabled: true}}}}
-storage:
-  filesystem: {{rootdirectory: {folder}}}
-http: {{addr: "127.0.0.1:{port}"}}
-"""
 
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    if shutil.which("docker-registry") is None:
-        pytest.skip("there is no docker-registry")
-    folder = tmp_path_factory.mktemp("registry")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    config = folder / "config.yml"
-    config.write_text(CONFIG.format(folder=folder, port=port))
-    quiet = subprocess.DEVNULL
-    server = subprocess.Popen(["docker-registry", "serve", str(config)], stdout=quiet, stderr=quiet)
-    for _ in range(300):
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/", timeout=1).close()
-            break
-        except OSError:
-            time.sleep(0.1)
-    yield f"127.0.0.1:{port}"
-    server.terminate()
-    server.wait()
+    with registry(tmp_path_factory.mktemp("registry")) as host:
+        yield host
 
 
 @pytest.fixture
@@ -212,7 +188,7 @@ def test_image_under_the_tag_is_not_overwritten(hub, address):
 @pytest.mark.parametrize("layer", [{"annotations": {}}, {"digest": "sha256:no"}, {"annotations": None}])
 def test_layer_at_the_target_that_is_none(hub, layer):
     where = "oci://example/x:v1"
-    text = json.dumps({"artifactType": push_oci.ARTIFACT, "layers": [{"digest": 1, **layer}]})
+    text = json.dumps({"artifactType": push_oci.REGISTRY_SITE, "layers": [{"digest": 1, **layer}]})
     with pytest.raises(FormatError):
         push_oci._layers(text, where)
 

@@ -1,0 +1,47 @@
+"""Who we are to an OCI registry: what ``docker login`` and its like have kept."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Mapping
+
+from skillhub.errors import FormatError
+from skillhub.model.json import strict_json
+from skillhub.world import files
+
+_CAP = 4 * 1024 * 1024
+_HUB = "registry-1.docker.io"
+_HUB_LOGIN = "https://index.docker.io/v1/"
+
+
+def kept_login(host: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return user and password for a registry, as ``docker login`` keeps them in the clear.
+
+    Args:
+        host: Of the registry, with its port if it has one.
+        environ: Where ``DOCKER_CONFIG`` says where they are kept.
+
+    Raises:
+        FormatError: the file is malformed, or the login.
+        StateError: it cannot be read.
+    """
+    folder = environ.get("DOCKER_CONFIG") or os.path.join(os.path.expanduser("~"), ".docker")
+    path = os.path.join(os.path.realpath(folder), "config.json")
+    data = files.read(path, _CAP)
+    match strict_json(data, path, _CAP) if data else None:
+        case {"auths": dict(auths)}:
+            match auths.get(_HUB_LOGIN if host == _HUB else host):
+                case {"auth": str(packed)} if packed:
+                    return _unpacked(packed, path)
+    return None
+
+
+def _unpacked(packed: str, path: str) -> tuple[str, str]:
+    try:
+        user, _, password = base64.b64decode(packed, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError) as error:
+        # What is there is not shown: it may be a password.
+        raise FormatError("expected a login in base64", where=path) from error
+    return user, password
