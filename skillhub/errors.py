@@ -217,3 +217,15 @@ class RateLimited(SourceError):
     ) -> None:
         super().__init__(message, where=where, hint=hint)
         self.resets = resets
+
+
+class Drifted(SecurityError):
+    """The files of a skill are not those that were agreed to, so that no agent may have it."""
+
+    code = "drifted"
+
+
+class OutsideSkill(SecurityError):
+    """A path that leads out of the skill that it is asked of, or over a link inside of it."""
+
+    code = "outside-skill"

@@ -134,6 +134,15 @@ def mentioned(
     return Resolved(_folded(answers), _task(text, typed, answers))
 
 
+def called(catalog: Catalog, name: str) -> Sequence[Skill]:
+    """Return the skills of exactly this full name; before the colon may also stand the source of a locked one."""
+    whole = [skill for skill in catalog.named(name) if skill.full_name == name]
+    if whole or ":" not in name:
+        return whole
+    source, _, bare = name.partition(":")
+    return [skill for skill in catalog.named(bare) if skill.source == source]
+
+
 @dataclass(frozen=True, slots=True)
 class _Answer:
     outcome: Outcome
@@ -185,7 +194,7 @@ class _Meaning:
         """Return what was meant; None if it is no mention after all."""
         if typed.path is not None:
             return self.of_link(typed.name, typed.path)
-        exact = self._exact(typed.name)
+        exact = called(self._catalog, typed.name)
         if typed.doubtful and not exact:
             return None
         if typed.name.lower() in self._connectors:
@@ -202,14 +211,6 @@ class _Meaning:
         if skill is not None:
             return self._chosen(skill, skill.full_name)
         return _Answer("missing-path", f"There is no skill at {quote(path)}, linked to as {quote(name)}.")
-
-    def _exact(self, name: str) -> Sequence[Skill]:
-        """Return the skills of exactly this name; before the colon may also stand the source of a locked one."""
-        whole = [skill for skill in self._catalog.named(name) if skill.full_name == name]
-        if whole or ":" not in name:
-            return whole
-        source, _, bare = name.partition(":")
-        return [skill for skill in self._catalog.named(bare) if skill.source == source]
 
     def _chosen(self, skill: Skill, name: str) -> _Answer:
         if skill.state == "disabled":

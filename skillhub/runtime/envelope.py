@@ -1,0 +1,207 @@
+"""What a loaded skill looks like to a model: the host's envelope, from which no text inside can break out."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import Any, Final
+
+from skillhub.model.profile import Profile, profile
+from skillhub.model.text import clean
+from skillhub.runtime.loading import Loaded
+
+# Of every host, so that what is written for one cannot be misread by another. Between `<` and the name may stand
+# what a lenient reader, or a model, passes over.
+_TAGS: Final = (
+    *("skill", "skill_content", "skill_context", "skill-invocation", "skill_files", "skill_resources"),
+    *("skills", "skills_context", "skills_catalog", "available_skills", "system-reminder"),
+)
+_SKIPPED = r"[\s/\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufe00-\ufe0f]*"
+_TAG = re.compile(rf"<(?={_SKIPPED}(?:{'|'.join(map(re.escape, _TAGS))})(?![\w-]))", re.IGNORECASE)
+_LISTED_MAX: Final = 50
+_LISTED_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The files that are named to the model; ``left_out`` are more than is wise to name."""
+
+    files: tuple[str, ...]
+    left_out: int
+
+
+def inject(loaded: Loaded, host: Profile | str = "agents") -> str:
+    """Return the text that ``host`` puts before its model for this skill.
+
+    Every tag of an envelope that is inside of text, of a name or of a path has its ``<`` written as ``&lt;``;
+    all else is as the skill has it.
+
+    Raises:
+        UsageError: there is no host of that name.
+    """
+    row = profile(host) if isinstance(host, str) else host
+    spell = _HOSTS.get(row.id) or _ENVELOPES.get(row.envelope, _skill_content)
+    return spell(loaded)
+
+
+def to_json(loaded: Loaded, host: Profile | str = "agents") -> dict[str, Any]:
+    """Return what ``skillhub load --json`` prints."""
+    return {
+        "name": loaded.skill.full_name,
+        "path": loaded.folder.path,
+        "text": inject(loaded, host),
+        "files": list(loaded.files),
+        "tools": None if loaded.tools is None else list(loaded.tools),
+        "fork": loaded.fork.to_json() if loaded.fork else None,
+        "hooks": [hook.to_json() for hook in loaded.hooks],
+    }
+
+
+def listed(loaded: Loaded, most: int = _LISTED_MAX) -> Listed:
+    """Return the files to name: ``most`` of them, and no more than 4 KiB of names."""
+    room, named = _LISTED_BYTES, 0
+    for name in loaded.files[:most]:
+        room -= len(os.fsencode(name))
+        if room < 0:
+            break
+        named += 1
+    return Listed(loaded.files[:named], len(loaded.files) - named)
+
+
+def safe(text: str) -> str:
+    """Return ``text`` with no tag in it that opens or closes an envelope."""
+    return _TAG.sub("&lt;", text)
+
+
+def _attribute(text: str) -> str:
+    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
+        text = text.replace(char, entity)
+    return clean(text)
+
+
+def _instructions(loaded: Loaded, whole: bool = False) -> str:
+    if not loaded.is_repeat:
+        return safe((loaded.front if whole else "") + loaded.body).strip()
+    name = clean(loaded.skill.full_name)
+    told = f"The instructions of {name} are in this conversation already, unchanged; follow them."
+    return f"{told}\nARGUMENTS: {safe(loaded.arguments)}" if loaded.arguments else told
+
+
+def _skill_md(loaded: Loaded) -> str:
+    return os.path.join(loaded.folder.path, "SKILL.md")
+
+
+def _file_lines(loaded: Loaded, most: int, indent: str, absolute: bool) -> list[str]:
+    some = listed(loaded, most)
+    base = os.path.join(loaded.folder.path, "") if absolute else ""
+    lines = [f"{indent}<file>{_attribute(base + name)}</file>" for name in some.files]
+    return [*lines, f"{indent}({some.left_out} more)"] if some.left_out else lines
+
+
+def _skill(loaded: Loaded) -> str:
+    """Codex, OpenOxide: the file as it is."""
+    return "\n".join(
+        (
+            "<skill>",
+            f"<name>{_attribute(loaded.skill.full_name)}</name>",
+            f"<path>{_attribute(_skill_md(loaded))}</path>",
+            _instructions(loaded, whole=True),
+            "</skill>",
+        )
+    )
+
+
+def _skill_content(loaded: Loaded) -> str:
+    """The reference client of the Agent Skills guide."""
+    lines = [
+        f'<skill_content name="{_attribute(loaded.skill.full_name)}">',
+        _instructions(loaded),
+        "",
+        f"Skill directory: {_attribute(loaded.folder.path)}",
+        "Relative paths in this skill are relative to the skill directory.",
+    ]
+    if loaded.files and not loaded.is_repeat:
+        files = _file_lines(loaded, _LISTED_MAX, "  ", absolute=False)
+        lines += ["", "<skill_resources>", *files, "</skill_resources>"]
+    return "\n".join((*lines, "</skill_content>"))
+
+
+def _opencode(loaded: Loaded) -> str:
+    name = _attribute(loaded.skill.full_name)
+    return "\n".join(
+        (
+            f'<skill_content name="{name}">',
+            f"# Skill: {name}",
+            "",
+            _instructions(loaded),
+            "",
+            f"Base directory for this skill: {_attribute(_uri(loaded))}",
+            "Paths in this skill, such as scripts/ or reference/, start from that directory.",
+            "Not all of its files need be listed.",
+            "",
+            "<skill_files>",
+            *([] if loaded.is_repeat else _file_lines(loaded, 10, "", absolute=True)),
+            "</skill_files>",
+            "</skill_content>",
+        )
+    )
+
+
+def _skill_context(loaded: Loaded) -> str:
+    """Codelia: the file as it is, and what is beside it."""
+    name, path = _attribute(loaded.skill.full_name), _attribute(_skill_md(loaded))
+    return "\n".join(
+        (
+            f'<skill_context name="{name}" path="{path}">',
+            _instructions(loaded, whole=True),
+            "",
+            f"Base directory: {_attribute(_uri(loaded))}/",
+            "Relative paths in this skill are resolved from this directory.",
+            "<skill_files>",
+            *([] if loaded.is_repeat else _file_lines(loaded, _LISTED_MAX, "", absolute=True)),
+            "</skill_files>",
+            "</skill_context>",
+        )
+    )
+
+
+def _skill_invocation(loaded: Loaded) -> str:
+    """GenCode: with the arguments, and what can be run or read."""
+    lines = [f'<skill-invocation name="{_attribute(loaded.skill.full_name)}">']
+    if loaded.arguments:
+        lines += [f"User arguments: {safe(loaded.arguments)}", ""]
+    for folder, title in (
+        ("scripts/", "Available scripts (use Bash to execute):"),
+        ("references/", "Reference files (use Read when needed):"),
+    ):
+        inside = [name for name in listed(loaded).files if name.startswith(folder)]
+        if inside and not loaded.is_repeat:
+            paths = (_attribute(os.path.join(loaded.folder.path, name)) for name in inside)
+            lines += [title, *(f"  - {path}" for path in paths), ""]
+    return "\n".join((*lines, _instructions(loaded), "</skill-invocation>"))
+
+
+def _pegasus(loaded: Loaded) -> str:
+    return f"[Skill: {_attribute(loaded.skill.full_name)}]\n\n{_instructions(loaded)}"
+
+
+def _uri(loaded: Loaded) -> str:
+    return PurePath(loaded.folder.path).as_uri()
+
+
+_ENVELOPES: Final[Mapping[str, Callable[[Loaded], str]]] = MappingProxyType(
+    {
+        "skill": _skill,
+        "skill_content": _skill_content,
+        "skill_context": _skill_context,
+        "skill-invocation": _skill_invocation,
+    }
+)
+# Where a description has its own words for one of these.
+_HOSTS: Final[Mapping[str, Callable[[Loaded], str]]] = MappingProxyType(
+    {"opencode": _opencode, "pegasus": _pegasus}
+)

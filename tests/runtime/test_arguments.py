@@ -1,0 +1,80 @@
+"""What is put into instructions, and what never is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillhub.runtime.arguments import Given, put_in, split_words
+
+
+@pytest.mark.parametrize(
+    ("body", "arguments", "text"),
+    [
+        ("Fix $ARGUMENTS now", "issue 7", "Fix issue 7 now"),
+        ("Fix $ARGUMENTS now", "", "Fix  now"),
+        ("$ARGUMENTS[1] and $0", "a 'b c'", "b c and a"),
+        ("$1$0", "a b", "ba"),
+        ("($1,$0)", "a b", "(b,a)"),
+        ("It costs $5.", "a b", "It costs $5.\n\nARGUMENTS: a b\n"),
+        ("From $1.50 on", "a b", "From $1.50 on\n\nARGUMENTS: a b\n"),
+        ("$ARGUMENTSX \\$0 $$0", "a", "$ARGUMENTSX \\$0 $$0\n\nARGUMENTS: a\n"),
+        ("No place", "a b", "No place\n\nARGUMENTS: a b\n"),
+        ("No place", "", "No place"),
+        ("$ARGUMENTS", "$0 $ARGUMENTS", "$0 $ARGUMENTS"),
+        ("$0", "it's", "it's"),
+        ("$ARGUMENTS keeps '$0'", "'a b'", "'a b' keeps 'a b'"),
+    ],
+)
+def test_places_are_filled(body, arguments, text):
+    assert put_in(body, Given(arguments)) == text
+
+
+def test_words_are_split_as_a_shell_does():
+    assert split_words("a 'b c' \"d e\" f\\ g #h") == ["a", "b c", "d e", "f g", "#h"]
+    assert split_words("it's open") == ["it's", "open"]
+
+
+def test_variables_are_filled_and_unknown_ones_stay():
+    given = Given(variables={"SKILL_DIR": "/s"})
+    assert put_in("${SKILL_DIR}/x ${HOME} \\${SKILL_DIR}", given) == "/s/x ${HOME} \\${SKILL_DIR}"
+
+
+def test_a_command_stays_text_unless_it_may_run():
+    body = "State: !`git status` and\n!`rm -rf x`"
+    assert put_in(body, Given()) == body
+    ran = []
+
+    def run(command):
+        ran.append(command)
+        return "clean" if command == "git status" else None
+
+    assert put_in(body, Given(run=run)) == "State: clean and\n!`rm -rf x`"
+    assert ran == ["git status", "rm -rf x"]
+
+
+def refuse(command):
+    raise AssertionError(f"ran {command}")
+
+
+def test_an_argument_brings_in_no_command_and_no_place():
+    text = put_in("Do $ARGUMENTS with $0", Given("!`rm` $1 ${SKILL_DIR}", {"SKILL_DIR": "/s"}, refuse))
+    assert text == "Do !`rm` $1 ${SKILL_DIR} with !`rm`"
+
+
+def test_what_a_command_prints_is_not_looked_at_again():
+    assert put_in("!`a`", Given("x", run=lambda _: "$ARGUMENTS !`b`")) == "$ARGUMENTS !`b`\n\nARGUMENTS: x\n"
+
+
+def test_an_argument_is_never_part_of_a_command():
+    body = "!`gh pr view $ARGUMENTS` !`gh $0` !`ls ${SKILL_DIR}`"
+    assert put_in(body, Given("1; rm x", run=refuse)).startswith(body)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text("$ARGUMENTS[]012!`{}\\ \n'\""), st.text("$ARGUMENTS[]012!`{}\\ \n'\""))
+def test_any_body_and_any_arguments_will_do(body, arguments):
+    text = put_in(body, Given(arguments, run=lambda _: None))
+    if not arguments:
+        assert len(text) <= len(body)
