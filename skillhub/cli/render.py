@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
     """Return what install, update and sync print with ``--json``."""
     return {
-        "skills": [skill.to_json() for skill in outcome.skills],
+        "skills": [
+            {
+                **skill.to_json(),
+                **(outcome.changes[skill.name].to_json() if skill.name in outcome.changes else {}),
+            }
+            for skill in outcome.skills
+        ],
         "changed": outcome.changed,
         "questions": [question_json(question, answer) for question, answer in outcome.asked],
         "refused": [{"name": e.name, "code": e.code, "message": e.message} for e in outcome.left],
@@ -53,6 +59,22 @@ def show_outcome(outcome: Outcome, done: str, terminal: Terminal, *, as_json: bo
         terminal.say("what was edited by hand is kept in skillhub-edits/")
     if not outcome.changed and not done.startswith("would ") and not waiting(outcome):
         terminal.say("nothing had to be done", "dim")
+
+
+def show_changes(outcome: Outcome, terminal: Terminal, *, as_json: bool) -> None:
+    """Show what is newer than what is locked, and what it would change."""
+    if as_json:
+        terminal.json(outcome_json(outcome))
+        return
+    for warning in outcome.warnings:
+        terminal.say(f"warning: {warning}", "yellow")
+    for skill in outcome.skills:
+        changes = outcome.changes[skill.name]
+        terminal.out(f"{skill.name} {changes.before.version or '-'} -> {skill.version or '-'}", "yellow")
+        for line in changes.lines():
+            terminal.out(f"  {line}")
+    if not outcome.skills:
+        terminal.say("everything is as new as the intent allows", "dim")
 
 
 def show_waiting(skills: Iterable[Skill], given: Collection[tuple[str, str]], terminal: Terminal) -> None:

@@ -104,13 +104,28 @@ class Terminal:
         sys.stderr.write(f"\r\x1b[K{clean(doing)} {done}/{of}")
         sys.stderr.flush()
 
+    def page(self, lines: Sequence[tuple[str, Tone]]) -> None:
+        """Write lines of the result; on a terminal, through the person's pager if they are more than a screen."""
+        if _steers(sys.stdout) and len(lines) >= _size().lines:
+            from pydoc import pager
+
+            os.environ.setdefault("LESS", "-R")  # or `less` would show the colours as letters
+            pager("".join(_line(text, tone, sys.stdout) for text, tone in lines))
+            return
+        for text, tone in lines:
+            self.out(text, tone)
+
     def _write(self, stream: TextIO, text: str, tone: Tone) -> None:
         if Terminal._drawn:
             Terminal._drawn = False
             sys.stderr.write("\r\x1b[K")
-        line = clean(text)
-        code = _CODES[tone] if _wants_colour(stream) else ""
-        stream.write(f"\x1b[{code}m{line}\x1b[0m\n" if code else f"{line}\n")
+        stream.write(_line(text, tone, stream))
+
+
+def _line(text: str, tone: Tone, stream: TextIO) -> str:
+    line = clean(text)
+    code = _CODES[tone] if _wants_colour(stream) else ""
+    return f"\x1b[{code}m{line}\x1b[0m\n" if code else f"{line}\n"
 
 
 def _pieces(value: object) -> Iterator[str]:
@@ -137,10 +152,14 @@ def _wants_colour(stream: TextIO) -> bool:
     return _steers(stream) and not os.environ.get("NO_COLOR")
 
 
-def _columns() -> int:
+def _size() -> os.terminal_size:
     from shutil import get_terminal_size  # here, for off a terminal nothing needs it
 
-    return get_terminal_size((80, 24)).columns
+    return get_terminal_size((80, 24))
+
+
+def _columns() -> int:
+    return _size().columns
 
 
 def _narrow(widths: list[int], room: int) -> None:

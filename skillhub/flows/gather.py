@@ -55,7 +55,7 @@ def gather(refs: Sequence[Ref], wishes: Wishes, standing: Standing, ports: Ports
             gathered.left.append(Left(pick.name, error.code, error.message))
             continue
         _add(candidate, pick, gathered)
-        _same_origin(candidate, standing.lock.skills.get(candidate.name), standing)
+        same_origin(candidate, standing.lock.skills.get(candidate.name))
     return gathered
 
 
@@ -118,7 +118,13 @@ def _disagree(name: str, ports: Ports) -> FormatError:
     )
 
 
-def _same_origin(candidate: Candidate, entry: Locked | None, standing: Standing) -> None:
+def same_origin(candidate: Candidate, entry: Locked | None) -> None:
+    """Refuse a candidate that is not from where the lock has its name from, or not by the same publisher.
+
+    Raises:
+        SourceMismatch: it is from elsewhere.
+        SignerChanged: it is signed by another, or no longer.
+    """
     if entry is None:
         return
     theirs = candidate.entry

@@ -20,9 +20,10 @@ from skillhub.flows.questions import consent
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.view import view
 from skillhub.flows.wishes import Wishes, chosen_agents
+from skillhub.model.changes import Changes
 from skillhub.model.hosts import Host
 from skillhub.model.question import UNANSWERED, Asked, Question
-from skillhub.model.record import Record
+from skillhub.model.record import Facts, Record
 from skillhub.model.ref import Ref
 from skillhub.world.links import link_folders
 
@@ -56,6 +57,7 @@ class Proposal:
         gate: Its needs; None where they are not looked at again.
         linking: The places to make, or to clear if it is ``held``.
         held: Why it is to stay disabled, as a ``Record`` has it; empty if it is to be enabled.
+        changes: What differs from the version before, if there was one.
     """
 
     candidate: Candidate
@@ -63,6 +65,7 @@ class Proposal:
     gate: Gate | None
     linking: Linking | None
     held: str
+    changes: Changes | None = None
 
 
 def install(refs: Sequence[Ref], wishes: Wishes, ports: Ports) -> Outcome:
@@ -106,7 +109,39 @@ def plan(
     standing: Standing,
     ports: Ports,
 ) -> Proposal:
-    """Work out what enabling the candidate would mean: its needs, and the places in agents' folders."""
+    """Work out what taking the candidate would mean: its needs, its places, and what differs from before."""
+    proposal = _enabling(candidate, wishes, is_met, aim, standing, ports)
+    return replace(proposal, changes=changes_of(candidate, standing, ports))
+
+
+def changes_of(candidate: Candidate, standing: Standing, ports: Ports) -> Changes | None:
+    """Return what differs from the version that this person has, else from the locked one; None if nothing is before.
+
+    What is known of a version that was agreed to here was read off its bytes, whatever a lock says of it.
+    """
+    before, record = standing.lock.skills.get(candidate.name), standing.records.skills.get(candidate.name)
+    if before is None:
+        return None
+    if record is not None and record.facts == Facts():
+        return None  # disabled here before anybody agreed to anything
+    if record is not None:
+        needs = tuple(f"{need['kind']}:{need['name']}" for need in record.facts.needs)
+        same = before.tree == record.tree
+        before = replace(before, tree=record.tree, capabilities=record.facts.capabilities, requires=needs)
+        before = before if same else replace(before, version=None, rev=None, signed_by=())
+    if before.tree == candidate.tree.digest:
+        return None
+    return Changes.between(before, candidate.entry, ports.store.listing(before.tree), candidate.tree.listing)
+
+
+def _enabling(
+    candidate: Candidate,
+    wishes: Wishes,
+    is_met: Given,
+    aim: Aim,
+    standing: Standing,
+    ports: Ports,
+) -> Proposal:
     record = standing.records.skills.get(candidate.name)
     is_enabled = record is not None and record.enabled and record.tree == candidate.tree.digest
     held = "user" if record is not None and record.held == "user" else "asked"
@@ -126,7 +161,7 @@ def plan(
 
 def questions(proposal: Proposal) -> list[Question]:
     """Return everything that is to be asked about one candidate."""
-    found = consent(proposal.candidate, proposal.record)
+    found = consent(proposal.candidate, proposal.record, proposal.changes)
     if proposal.gate is not None:
         found += proposal.gate.questions
     if proposal.linking is not None:
@@ -153,7 +188,8 @@ def carry_out(
         for each in changes
     )
     given_now = frozenset((each.name, need) for each in changes for need in each.given)
-    return Outcome(skills, changed, tuple(asked), tuple(warnings), given_now)
+    differing = {each.candidate.name: each.changes for each in plans if each.changes}
+    return Outcome(skills, changed, tuple(asked), tuple(warnings), given_now, changes=differing)
 
 
 def decide(proposal: Proposal, wishes: Wishes, asked: Sequence[Asked], is_met: Given) -> Change:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import unified_diff
 from typing import Literal
 
 from skillhub.errors import StateError
+from skillhub.model.patch import difference
 from skillhub.model.question import Question
 from skillhub.model.record import LinkKind, Record
 from skillhub.model.tree import File, Listing, Tree
@@ -19,11 +18,7 @@ from skillhub.world.project import Project
 from skillhub.world.store import Store
 
 EDITS = "skillhub-edits"
-# What a patch spells as it is: no control character, quote, backslash or lone surrogate.
-_NAMEABLE = re.compile(r'[^\x00-\x1f"\\\x7f\ud800-\udfff]+')
-_LARGEST = 1 << 20  # bytes
 _EDITS_MAX = 256 << 20  # bytes; a copy may have become somebody's build folder
-_LINES_MAX = 10_000  # a second; they are matched in quadratic time
 Do = Literal["keep", "make", "save"]  # save: keep the edits as a patch, then make
 
 
@@ -198,54 +193,3 @@ def _edited(path: str) -> dict[str, File]:
             hint = "move away what does not belong to the skill, then run the command again"
             raise StateError(f"more than {_EDITS_MAX >> 20} MiB of edits to save", where=path, hint=hint)
     return edited
-
-
-def difference(base: Tree, now: dict[str, File]) -> tuple[str, dict[str, File]]:
-    """Return what was changed from ``base`` to ``now``: a patch for ``patch -p1``, and files it cannot hold."""
-    patch: list[str] = []
-    whole = {}
-    for path in sorted({*base, *now}):
-        old, new = base.get(path), now.get(path)
-        if old == new:
-            continue
-        before, after = _text(path, old), _text(path, new)
-        if before is not None and after is not None:
-            patch += _hunks(path, before, after, old, new)
-        elif new:
-            whole[path] = new
-    return "".join(patch), whole
-
-
-def _text(path: str, file: File | None) -> str | None:
-    """Return the text of a file that a patch can hold and name, else None."""
-    if not _NAMEABLE.fullmatch(path) or (file and (len(file.data) > _LARGEST or b"\0" in file.data)):
-        return None
-    if file and file.data.count(b"\n") > _LINES_MAX:
-        return None
-    try:
-        return file.data.decode("utf-8") if file else ""
-    except UnicodeDecodeError:
-        return None
-
-
-def _hunks(path: str, before: str, after: str, old: File | None, new: File | None) -> list[str]:
-    head = [f"diff --git a/{path} b/{path}\n"]
-    if old is None and new is not None:
-        head.append(f"new file mode {'100755' if new.executable else '100644'}\n")
-    elif new is None:
-        head.append(f"deleted file mode {'100755' if old and old.executable else '100644'}\n")
-    elif old is not None and old.executable != new.executable:
-        head.append(f"old mode {'100755' if old.executable else '100644'}\n")
-        head.append(f"new mode {'100755' if new.executable else '100644'}\n")
-    tab = "\t" if " " in path else ""  # else `patch` takes the name to end at the blank
-    names = (f"a/{path}{tab}" if old else "/dev/null", f"b/{path}{tab}" if new else "/dev/null")
-    lines = unified_diff(_lines(before), _lines(after), *names)
-    return head + [
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
-    ]
-
-
-def _lines(text: str) -> list[str]:
-    # Not splitlines: a form feed or a Unicode line separator is no line end to `patch` and `git apply`.
-    parts = text.split("\n")
-    return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])

@@ -29,11 +29,13 @@ class Pick:
 
     Attributes:
         optional: Whether it came with ``--all``, and may be left out.
+        release: What the source offers, where one does.
     """
 
     name: str
     way: Way[Any]
     optional: bool = False
+    release: Release | None = None
 
 
 def of_ref(ref: Ref, wishes: Wishes, standing: Standing, ports: Ports) -> list[Pick]:
@@ -77,7 +79,7 @@ def _of_remote(
         return of_lock(release.name, entry, standing, ports)
     wanted = Wanted.of(ref, release.path, release.plugin)
     way = by_place(place, ref.source, release, ports).then(lambda found: replace(found, wanted=wanted))
-    return Pick(release.name, way, wishes.every)
+    return Pick(release.name, way, wishes.every, release)
 
 
 def _of_folder(ref: Local, wishes: Wishes, ports: Ports) -> list[Pick]:
@@ -109,7 +111,9 @@ def of_intent(name: str, wanted: Wanted, ports: Ports) -> Pick:
         place = _opened(ref, ports)
         word = f"{wanted.plugin}:{name}" if wanted.plugin else name
         (release,) = choose_skills(str(ref), place.index(), (word,), every=False, pick=ports.pick)
-        return Pick(name, by_place(place, ref.source, release, ports).then(_called(name, ports)))
+        return Pick(
+            name, by_place(place, ref.source, release, ports).then(_called(name, ports)), release=release
+        )
     if wanted.path is not None:
         return Pick(name, by_path(wanted.path, ports, ports.project.base).then(_called(name, ports)))
     pick = newest(Named(name, wanted.source, wanted.version), ports)
@@ -173,7 +177,7 @@ def newest(ref: Named, ports: Ports) -> Pick:
     admission = index.admissions[release.publisher or ""]
     wanted = Wanted(source=alias, version=ref.range or f"^{release.version}")
     way = by_registry(ports.sources.get(alias), release, admission, ports)
-    return Pick(ref.name, way.then(lambda found: replace(found, wanted=wanted)))
+    return Pick(ref.name, way.then(lambda found: replace(found, wanted=wanted)), release=release)
 
 
 def look_up(ref: Named, ports: Ports) -> tuple[str, Index]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from skillhub.errors import Refused
 from skillhub.flows.ports import Ports
+from skillhub.model.changes import Changes
 from skillhub.model.question import Asked, Question, unanswerable
 from skillhub.model.skill import Skill
 
@@ -19,6 +21,7 @@ class Outcome:
         changed: Whether anything on disk is other than before.
         asked: Every question with its answer.
         warnings: What a person should know and nothing refuses.
+        changes: What differs from the version before, of skills that had one.
         left: What ``--all`` left out.
         given: Skill and need (``env:NAME``) that this command met, of skills that wait for another.
     """
@@ -29,6 +32,7 @@ class Outcome:
     warnings: tuple[str, ...] = ()
     given: frozenset[tuple[str, str]] = frozenset()
     left: tuple[Left, ...] = ()
+    changes: Mapping[str, Changes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from skillhub.flows.candidate import Candidate, spelled
+from skillhub.model.changes import Changes
 from skillhub.model.finding import at_least
 from skillhub.model.lock import LockedSource
 from skillhub.model.question import Question
 from skillhub.model.record import Record
 
 
-def consent(candidate: Candidate, record: Record | None) -> list[Question]:
-    """Return the questions that a candidate raises; none if this person agreed to this very tree before."""
+def consent(candidate: Candidate, record: Record | None, changes: Changes | None = None) -> list[Question]:
+    """Return the questions that a candidate raises; none if this person agreed to this very tree before.
+
+    Args:
+        candidate: What is to be installed.
+        record: What the person agreed to before.
+        changes: What differs from that, if there was something before.
+    """
     if record is not None and record.tree == candidate.tree.digest:
         return []
     # What speaks against it comes before what asks for a yes.
@@ -19,10 +26,27 @@ def consent(candidate: Candidate, record: Record | None) -> list[Question]:
         questions.append(_unsigned(candidate))
     elif candidate.trust == "untrusted":
         questions.append(_publisher(candidate))
-    return [*questions, _install(candidate, record)]
+    if changes is not None:
+        questions += _new(candidate, changes)
+    return [*questions, _install(candidate, record, changes)]
 
 
-def _install(candidate: Candidate, record: Record | None) -> Question:
+def _new(candidate: Candidate, changes: Changes) -> list[Question]:
+    """Ask by name for all that another version can do or needs and the one before did not."""
+    name, version = candidate.name, candidate.entry.version or "as it is now"
+    was = changes.before.version or "the one before"
+    can = [
+        Question("capability", name, f"{name} {version} can {each}, which {was} could not; agree?", (), each)
+        for each in changes.capabilities.added
+    ]
+    needs = [
+        Question("need", name, f"{name} {version} needs {each}, which {was} did not; agree?", (), each)
+        for each in changes.requires.added
+    ]
+    return can + needs
+
+
+def _install(candidate: Candidate, record: Record | None, changes: Changes | None) -> Question:
     entry = candidate.entry
     version = f" {entry.version}" if entry.version else ""
     signed = (
@@ -37,9 +61,12 @@ def _install(candidate: Candidate, record: Record | None) -> Question:
         f"{len(candidate.tree)} files, {candidate.tree.size} bytes, tree {candidate.tree.digest}",
         f"it can: {', '.join(candidate.can) or 'nothing but give instructions'}",
         f"it needs: {', '.join(spelled(candidate.manifest)) or 'nothing'}",
+        *(changes.lines() if changes else ()),
         *(f"note: {warning}" for warning in candidate.warnings),
     ]
     verb = "Change" if record else "Install"
+    if changes is not None and changes.before.version != entry.version:
+        verb, version = "Downgrade" if changes.is_downgrade else "Update", f" to {entry.version}"
     return Question("install", candidate.name, f"{verb} {candidate.name}{version}?", tuple(details))
 
 

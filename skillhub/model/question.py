@@ -12,6 +12,8 @@ Kind = Literal[
     "publisher",  # signed, by a key or root that nobody has pinned
     "finding",  # the scan saw something of high severity
     "critical-finding",  # or worse: only a policy may agree
+    "capability",  # another version can do what the one before could not
+    "need",  # another version needs what the one before did not
     "source",  # a repository proposes a source this user does not have
     "root",  # a registry's root is to be trusted on first use
     "env",  # a variable is missing; the answer carries its value

@@ -114,7 +114,7 @@ def test_another_version_is_named_and_asked_about(world):
     answers = Answers("yes")
     world.install("github:gh-fix-ci@1.2.0", answers=answers)
     assert world.lock().skills["gh-fix-ci"].version == "1.2.0"
-    assert answers.seen[0].message == "Change gh-fix-ci 1.2.0?"
+    assert answers.seen[0].message == "Update gh-fix-ci to 1.2.0?"
     refused(world, NotFound, lambda: world.install("github:gh-fix-ci@7.0.0"))
 
 

@@ -1,0 +1,59 @@
+"""``update``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from skillhub.cli.common import Common, command
+from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, wishes_of
+from skillhub.cli.render import ended, show_changes, show_outcome
+
+BEHIND = 1
+
+
+def update(
+    common: Common,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...")] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Only tell what is behind, and exit 1 if anything is; write nothing."),
+    ] = False,
+    agent: Agents = None,
+    env: Env = None,
+    env_file: EnvFile = None,
+    mcp: Mcp = "ask",
+    link: Link = None,
+    no_enable: Annotated[bool, typer.Option("--no-enable", help="Store and lock; link nothing.")] = False,
+    allow_unsigned: Annotated[
+        bool, typer.Option("--allow-unsigned", help="Take skills that nobody signed.")
+    ] = False,
+) -> int:
+    """Bring skills to the newest version that skillhub.toml allows: show the plan, ask, then change; all or none.
+
+    What a new version can do or needs, and the old one did not, is asked for by name. A new signer
+    is refused. `skillhub diff NAME` shows every line.
+
+    Example: skillhub update --check
+    """
+    from skillhub.flows.update import behind
+    from skillhub.flows.update import update as flow
+
+    if check:
+        outcome = behind(names or [], common.ports(scratch=True))
+        show_changes(outcome, common.terminal, as_json=common.json)
+        return BEHIND if outcome.skills else 0
+    wishes = wishes_of(agent, env, env_file, mcp, link)
+    wishes = replace(wishes, enable=not no_enable, dry_run=common.dry_run)
+    outcome = flow(names or [], wishes, common.ports(allow_unsigned=allow_unsigned))
+    show_outcome(
+        outcome, "would update" if common.dry_run else "updated", common.terminal, as_json=common.json
+    )
+    return 0 if no_enable or common.dry_run else ended(outcome, common.terminal)
+
+
+def register(app: typer.Typer, name: str) -> None:
+    """Add the command to the app."""
+    app.command(name)(command(update))

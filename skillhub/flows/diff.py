@@ -1,0 +1,140 @@
+"""Diff: what an update would change, or what a change of the lock did; nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from skillhub.errors import NotFound, SecurityError, SourceError
+from skillhub.flows.gather import same_origin
+from skillhub.flows.meant import of_intent
+from skillhub.flows.ports import Ports
+from skillhub.flows.relock import from_lock
+from skillhub.flows.standing import read_standing
+from skillhub.flows.update import wanted_of
+from skillhub.model.changes import Changes
+from skillhub.model.lock import Lock, Locked
+from skillhub.model.patch import difference
+from skillhub.model.ref import Named
+from skillhub.model.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """One skill before and after.
+
+    Attributes:
+        before: What the lock had; None of a skill that came.
+        after: What it would have, or has; None of one that went.
+        changes: What differs; None unless both are there.
+        patch: The text that differs, for ``patch -p1``.
+        whole: Files that differ and that no patch can hold.
+        notes: What could not be compared, and why.
+    """
+
+    name: str
+    before: Locked | None
+    after: Locked | None
+    changes: Changes | None = None
+    patch: str = ""
+    whole: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> Literal["added", "removed", "changed", "same"]:
+        """What became of it."""
+        if self.before is None or self.after is None:
+            return "added" if self.before is None else "removed"
+        return "changed" if self.before != self.after else "same"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the differences as data."""
+        delta = self.changes.to_json() if self.changes else {}
+        return {
+            "name": self.name,
+            "status": self.status,
+            "before": _facts(self.before),
+            "after": _facts(self.after),
+            "changes": delta.get("changes"),
+            "patch": self.patch,
+            "binary": list(self.whole),
+            "notes": list(self.notes),
+        }
+
+
+def _facts(entry: Locked | None) -> dict[str, Any] | None:
+    if entry is None:
+        return None
+    return {
+        "version": entry.version,
+        "tree": entry.tree,
+        "source": entry.source,
+        "origin": entry.origin,
+        "signed_by": list(entry.signed_by),
+    }
+
+
+def diff(ref: Named, ports: Ports) -> Diff:
+    """Compare a locked skill with the newest version that the intent allows, or with the one that ``ref`` names.
+
+    Raises:
+        NotFound: it is not locked, or there is no such version.
+        SecurityError: what is offered is from elsewhere, by another signer, or not what was announced.
+        SourceError: it cannot be had.
+    """
+    standing = read_standing(ports)
+    entry = standing.lock.skills.get(ref.name)
+    if entry is None:
+        raise NotFound(f"no skill named {ref.name} is installed here", hint="skillhub list shows what is")
+    wanted = standing.intent.skills.get(ref.name) or wanted_of(entry)
+    if ref.range is not None:
+        if not entry.named:
+            raise NotFound(f"{entry.source} has no versions to choose from", where=str(ref))
+        wanted = replace(wanted_of(entry), version=ref.range)
+    found = of_intent(ref.name, wanted, ports).way.go()
+    same_origin(found, entry)
+    return _compared(ref.name, entry, found.entry, _tree(ref.name, entry, ports), found.tree)
+
+
+def diff_locks(old: Lock, names: Sequence[str], ports: Ports) -> list[Diff]:
+    """Compare another state of the lock with the present one, skill by skill; equal ones are left out.
+
+    The trees are taken from the store, else fetched and verified; where that fails, what the locks say is compared.
+
+    Raises:
+        FormatError: the present lock is malformed.
+    """
+    new = ports.project.lock()
+    found = []
+    for name in sorted({*old.skills, *new.skills}):
+        before, after = old.skills.get(name), new.skills.get(name)
+        if before != after and (not names or name in names):
+            found.append(_of_entries(name, before, after, ports))
+    return found
+
+
+def _of_entries(name: str, before: Locked | None, after: Locked | None, ports: Ports) -> Diff:
+    if before is None or after is None:
+        return Diff(name, before, after)
+    trees: list[Tree | None] = []
+    notes = []
+    for entry in (before, after):
+        try:
+            trees.append(_tree(name, entry, ports))
+        except (SourceError, SecurityError) as error:
+            trees.append(None)
+            notes.append(f"the files of {entry.version or entry.tree} are not compared: {error.message}")
+    return replace(_compared(name, before, after, *trees), notes=tuple(notes))
+
+
+def _tree(name: str, entry: Locked, ports: Ports) -> Tree:
+    return ports.store.read(entry.tree) or from_lock(name, entry, ports, agreed=True).tree
+
+
+def _compared(name: str, before: Locked, after: Locked, old: Tree | None, new: Tree | None) -> Diff:
+    if old is None or new is None:
+        return Diff(name, before, after, Changes.between(before, after, None, None))
+    patch, whole = difference(old, new)
+    changes = Changes.between(before, after, old.listing, new.listing)
+    return Diff(name, before, after, changes, patch, tuple(sorted(whole)))

@@ -1,0 +1,148 @@
+"""Update: the newest version that the intent allows of what is locked, shown as a plan before anything changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from skillhub.errors import NotFound
+from skillhub.flows.ahead import turns
+from skillhub.flows.candidate import Candidate
+from skillhub.flows.gather import Held, same_origin
+from skillhub.flows.install import Aim, carry_out, changes_of, plan, questions
+from skillhub.flows.meant import Pick, of_intent
+from skillhub.flows.needs import given
+from skillhub.flows.outcome import Outcome, ask
+from skillhub.flows.ports import Ports
+from skillhub.flows.resolve import TakenBack
+from skillhub.flows.standing import Standing, read_standing
+from skillhub.flows.view import view
+from skillhub.flows.wishes import Wishes
+from skillhub.model.changes import Changes
+from skillhub.model.intent import Wanted
+from skillhub.model.lock import Locked
+from skillhub.model.question import UNANSWERED
+from skillhub.model.ref import parse_remote
+from skillhub.model.release import Release
+from skillhub.model.version import Range, is_version, precedence
+
+
+@dataclass(frozen=True, slots=True)
+class Newer:
+    """What is newer than the lock, and what a person should know of the rest."""
+
+    candidates: list[Candidate]
+    warnings: list[str]
+
+
+def update(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
+    """Bring these skills, or all, to the newest version that the intent allows; all or none.
+
+    Raises:
+        NotFound: a name that is not locked.
+        SourceError: a source cannot be reached, or no longer has a skill.
+        SecurityError: another signer than the lock's, wrong bytes; nothing was changed.
+        Refused: a question was answered no or by nobody; nothing was changed.
+        StateError: the disk is in the way.
+    """
+    standing = read_standing(ports)
+    newer = _newer(names, standing, ports)
+    aim = Aim.of(wishes, standing, ports)
+    is_met = given(ports.environ, standing.lock.skills)
+    plans = [plan(each, wishes, is_met, aim, standing, ports) for each in newer.candidates]
+    raised = [question for each in plans for question in questions(each)]
+    asked = [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
+    outcome = carry_out(plans, wishes, asked, standing, ports)
+    return replace(outcome, warnings=(*newer.warnings, *outcome.warnings))
+
+
+def behind(names: Sequence[str], ports: Ports) -> Outcome:
+    """Return what ``update`` would bring, having verified it in memory; nothing is asked and nothing written.
+
+    Raises:
+        NotFound, SourceError, SecurityError: as for ``update``.
+    """
+    standing = read_standing(ports)
+    newer = _newer(names, standing, ports, keep=True)
+    is_met = given(ports.environ, standing.lock.skills)
+    records = standing.records.skills
+    skills = tuple(
+        view(each.name, each.entry, None, is_met, ports.project, ports.store)._replace(
+            description=each.manifest.description,
+            state="enabled" if each.name in records and records[each.name].enabled else "disabled",
+        )
+        for each in newer.candidates
+    )
+    changes = {each.name: _changes(each, standing, ports) for each in newer.candidates}
+    return Outcome(skills, False, warnings=tuple(newer.warnings), changes=changes)
+
+
+def _changes(candidate: Candidate, standing: Standing, ports: Ports) -> Changes:
+    before = standing.lock.skills[candidate.name]
+    found = changes_of(candidate, standing, ports)
+    return found or Changes.between(before, candidate.entry, candidate.tree.listing, candidate.tree.listing)
+
+
+def _newer(names: Sequence[str], standing: Standing, ports: Ports, *, keep: bool = False) -> Newer:
+    """Obtain what is newer; with ``keep`` all of it stays in memory and the store is not touched."""
+    locked = standing.lock.skills
+    for name in names:
+        if name not in locked:
+            raise NotFound(f"no skill named {name} is installed here", hint="skillhub list shows what is")
+    newer = Newer([], [])
+    picks = []
+    for name in names or locked:
+        pick = _latest(name, locked[name], standing, ports, newer.warnings)
+        if pick is not None:
+            picks.append(pick)
+    held = None if keep else Held(ports.store)
+    for pick, turn in zip(picks, turns([pick.way for pick in picks], ports.report), strict=True):
+        candidate = turn() if held is None else held.keep(turn())
+        entry = locked[pick.name]
+        if (candidate.tree.digest, candidate.entry.version) != (entry.tree, entry.version):
+            same_origin(candidate, entry)
+            newer.candidates.append(candidate)
+    return newer
+
+
+def _latest(name: str, entry: Locked, standing: Standing, ports: Ports, warnings: list[str]) -> Pick | None:
+    """Return the newest that is wanted under a name, unless its index says that it is the locked one."""
+    wanted = standing.intent.skills.get(name) or wanted_of(entry)
+    try:
+        pick = of_intent(name, wanted, ports)
+    except TakenBack as error:
+        warnings.append(f"{error.message}; there is no other that the intent allows")
+        return None
+    offered = pick.release
+    if offered is None:
+        return pick
+    if not entry.named:
+        is_same = offered.rev == entry.rev if entry.git else offered.digest in (entry.digest or "",)
+        return None if is_same else pick
+    if offered.digest == entry.digest:
+        return None
+    return pick if _is_wanted(entry, offered, wanted, name, ports, warnings) else None
+
+
+def _is_wanted(
+    entry: Locked, offered: Release, wanted: Wanted, name: str, ports: Ports, warnings: list[str]
+) -> bool:
+    """Say whether to leave a locked release for the one offered: up always, down only where it may not stay."""
+    old, new = entry.version or "", offered.version or ""
+    releases = ports.open(ports.sources.get(entry.source)).release_index([name]).skills.get(name, ())
+    locked = next((each for each in releases if each.digest == entry.digest), None)
+    if locked is not None and locked.yanked is not None:
+        warnings.append(f"{name} {old} was yanked: {locked.yanked or 'no reason given'}")
+    if not (is_version(old) and is_version(new)) or precedence(new) > precedence(old):
+        return True
+    is_gone = locked is not None and locked.withdrawn is not None
+    return is_gone or (wanted.version is not None and not Range(wanted.version).allows(old))
+
+
+def wanted_of(entry: Locked) -> Wanted:
+    """Return what a lock's entry asks for where the intent is silent: the newest from where it came."""
+    if entry.local:
+        return Wanted(path=entry.path)
+    if entry.named:
+        return Wanted(source=entry.source)
+    return Wanted.of(parse_remote(entry.place), entry.path, entry.plugin)

@@ -1,0 +1,111 @@
+"""What differs between two versions of a skill: what an update would bring, in the words of the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from skillhub.model.lock import Locked
+from skillhub.model.tree import Listing
+from skillhub.model.version import is_version, precedence
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Names that came, went, or stayed with another content; each sorted."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+    @classmethod
+    def of_names(cls, before: Iterable[str], after: Iterable[str]) -> Delta:
+        """Return what came and what went."""
+        old, new = set(before), set(after)
+        return cls(tuple(sorted(new - old)), tuple(sorted(old - new)))
+
+    @classmethod
+    def of_files(cls, before: Listing, after: Listing) -> Delta:
+        """Return what differs between two trees, execute bits included."""
+        names = cls.of_names(before, after)
+        changed = (path for path in before if path in after and before[path] != after[path])
+        return cls(names.added, names.removed, tuple(sorted(changed)))
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """From one locked version to another.
+
+    Attributes:
+        files: None where the files of one of the two are not known.
+    """
+
+    before: Locked
+    after: Locked
+    files: Delta | None
+    capabilities: Delta
+    requires: Delta
+
+    @classmethod
+    def between(cls, before: Locked, after: Locked, old: Listing | None, new: Listing | None) -> Changes:
+        """Compare two entries, and their listings where both are known."""
+        files = Delta.of_files(old, new) if old is not None and new is not None else None
+        return cls(
+            before,
+            after,
+            files,
+            Delta.of_names(before.capabilities, after.capabilities),
+            Delta.of_names(before.requires, after.requires),
+        )
+
+    @property
+    def is_downgrade(self) -> bool:
+        """Whether the version goes down, by SemVer's precedence."""
+        old, new = self.before.version or "", self.after.version or ""
+        return is_version(old) and is_version(new) and precedence(new) < precedence(old)
+
+    def lines(self) -> list[str]:
+        """Return the facts for a person, one to a line."""
+        found = []
+        if self.before.version != self.after.version:
+            note = " (a downgrade)" if self.is_downgrade else ""
+            found.append(f"version {self.before.version or '-'} -> {self.after.version or '-'}{note}")
+        if self.before.source != self.after.source:
+            found.append(f"source {self.before.source} -> {self.after.source}")
+        if self.before.rev != self.after.rev:
+            found.append(f"commit {self.before.rev} -> {self.after.rev}")
+        if self.before.signed_by != self.after.signed_by:
+            found.append(f"signed by {_signers(self.before)} -> {_signers(self.after)}")
+        for label, names in (("it can now", self.capabilities), ("it needs now", self.requires)):
+            found += [f"{label}: {', '.join(names.added)}"] if names.added else []
+            found += [f"{label} no longer: {', '.join(names.removed)}"] if names.removed else []
+        if self.files is not None:
+            for mark, paths in (
+                ("+", self.files.added),
+                ("-", self.files.removed),
+                ("~", self.files.changed),
+            ):
+                found += [f"{mark} {path}" for path in paths]
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``update`` adds to a SKILL."""
+        files = self.files or Delta()
+        return {
+            "from_version": self.before.version,
+            "from_tree": self.before.tree,
+            "changes": {
+                "files": {"added": files.added, "removed": files.removed, "changed": files.changed},
+                "capabilities": _names(self.capabilities),
+                "requires": _names(self.requires),
+            },
+        }
+
+
+def _names(delta: Delta) -> dict[str, Any]:
+    return {"added": delta.added, "removed": delta.removed}
+
+
+def _signers(entry: Locked) -> str:
+    return ", ".join(entry.signed_by) or "nobody"
