@@ -140,7 +140,7 @@ def _pin(root: str | None, fingerprint: str | None) -> Pin:
 def _view(source: Source, common: Common) -> SourceView:
     from skillhub.flows.source_view import view_source
 
-    return view_source(source, common.sources, common.home, now())
+    return view_source(source, common.sources, now())
 
 
 def _draw(view: SourceView, terminal: Terminal) -> None:

@@ -27,6 +27,7 @@ COMMANDS: dict[str, Command] = {
     "sync": Command("installed", "Make store, links and lock agree.", _USE),
     "verify": Command("installed", "Check every byte of what is installed, offline.", _USE),
     "lock": Command("lock", "Import, export, mend and merge locks.", _USE),
+    "audit": Command("audit", "Check what is installed, and where it came from.", _USE),
     "doctor": Command("doctor", "Check this machine and this project.", _USE),
     "source": Command("source", "Registries that skills come from.", _TRUST),
     "publisher": Command("publisher", "Who may sign skills.", _TRUST),

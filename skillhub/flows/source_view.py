@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from skillhub.trust.root_view import RootView, changes, view_expiry, view_root
 from skillhub.world import files
-from skillhub.world.home import Home
 from skillhub.world.sources import Source, Sources
 
 _CAP = 16 << 20
 _SOON = timedelta(days=30)
+OFFLINE = ("root", "targets", "namespaces")  # signed in a ceremony, months ahead
 _DATED = ("root", "targets", "snapshot", "timestamp", "namespaces", "releases", "listing")
 
 
@@ -45,7 +45,7 @@ class SourceView:
     warnings: tuple[str, ...]
 
 
-def view_source(source: Source, sources: Sources, home: Home, now: datetime) -> SourceView:
+def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
     """Return the trust in a source as it stands on this machine.
 
     Raises:
@@ -53,7 +53,7 @@ def view_source(source: Source, sources: Sources, home: Home, now: datetime) -> 
         StateError: it cannot be read.
     """
     first = view_root(sources.root(source), source.url)
-    folder = os.path.join(home.state, "tuf", source.root.hex)
+    folder = sources.metadata(source.root)
     data = {role: _metadata(folder, role) for role in _DATED}
     root = view_root(data["root"], folder) if data["root"] else first
     dated = tuple(Dated(role, *view_expiry(text, folder)) for role, text in data.items() if text)
@@ -61,20 +61,14 @@ def view_source(source: Source, sources: Sources, home: Home, now: datetime) -> 
     late = tuple(
         f"{each.role} expires {each.expires}; tell whoever runs the registry"
         for each in dated
-        if each.role in ("root", "targets", "namespaces") and each.expires < soon
+        if each.role in OFFLINE and each.expires < soon
     )
-    return SourceView(source, root, dated, _refreshed(folder), tuple(changes(first, root)), late)
+    return SourceView(
+        source, root, dated, sources.last_seen(source.root).refreshed, tuple(changes(first, root)), late
+    )
 
 
 def _metadata(folder: str, role: str) -> bytes | None:
     path = os.path.join(folder, f"{role}.json")
     # The client keeps every root it walked through and links to the last one.
     return files.read(os.path.realpath(path), _CAP) if os.path.lexists(path) else None
-
-
-def _refreshed(folder: str) -> str | None:
-    try:
-        changed = os.stat(os.path.join(folder, "timestamp.json")).st_mtime
-    except OSError:
-        return None
-    return datetime.fromtimestamp(changed, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

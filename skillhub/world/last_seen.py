@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 
 from skillhub.errors import FormatError, StateError
@@ -75,6 +76,15 @@ class LastSeen:
             if said.admission is not None:
                 admissions[publisher] = said.admission
         return Index(skills, admissions)
+
+    @property
+    def refreshed(self) -> str | None:
+        """When the registry was last asked (UTC); None if never."""
+        try:
+            changed = os.stat(os.path.join(self._folder, "timestamp.json")).st_mtime
+        except OSError:
+            return None
+        return datetime.fromtimestamp(changed, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     @cached_property
     def _owners(self) -> Mapping[str, object]:

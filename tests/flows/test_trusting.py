@@ -104,7 +104,7 @@ def test_neither_a_stranger_nor_the_embedded_registry_can_be_trusted_anew(world:
 
 def test_a_source_is_shown_with_its_keys_and_when_they_expire(world: World) -> None:
     source = add_source("acme", URL, Pin(root=root_of(world)), world.ports())
-    view = view_source(source, world.sources, world.home, NOW)
+    view = view_source(source, world.sources, NOW)
     assert [(role.name, role.threshold, len(role.key_ids)) for role in view.root.roles] == [
         ("root", 2, 3),
         ("snapshot", 1, 1),

@@ -1,0 +1,128 @@
+"""``audit``."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from skillhub.cli.common import Common, command
+from skillhub.cli.terminal import Terminal, Tone
+from skillhub.errors import UsageError
+from skillhub.world import files
+
+if TYPE_CHECKING:
+    from skillhub.model.report import Report
+
+Format = Literal["text", "json", "sarif", "markdown"]
+_TONES: dict[str, Tone] = {"critical": "red", "high": "red", "medium": "yellow", "low": "dim"}
+_SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+def audit(
+    common: Common,
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME|PATH]...", help="Skills, or folders and archives that need not be installed."
+        ),
+    ] = None,
+    sources: Annotated[
+        bool, typer.Option("--sources", help="Only where skills come from and who signed them.")
+    ] = False,
+    form: Annotated[Format | None, typer.Option("--format", help="How the report is printed.")] = None,
+    fail_on: Annotated[
+        Literal["low", "medium", "high", "critical"],
+        typer.Option("--fail-on", help="Exit 1 at a finding as bad as that, or worse."),
+    ] = "high",
+    ci: Annotated[
+        bool, typer.Option("--ci", help="For GitHub: annotations, and markdown to GITHUB_STEP_SUMMARY.")
+    ] = False,
+    sarif: Annotated[
+        str | None, typer.Option("--sarif", metavar="FILE", help="Write the report as SARIF to a file, too.")
+    ] = None,
+) -> int:
+    """Check what is installed and where it came from: bytes, signatures, sources, withdrawals, age, content.
+
+    Everything that verify does, for every skill in the agents' folders, and each source is asked what it
+    says today; with --offline, what it said last counts. Exits 1 if something is found.
+
+    Example: skillhub audit --format sarif --fail-on medium
+    """
+    from skillhub.flows.audit import Request, names_and_paths
+    from skillhub.flows.audit import audit as flow
+
+    shape = _shape(form, common)
+    names, paths = names_and_paths(what or [])
+    report = flow(Request(names, paths, sources, not common.offline, fail_on), common.ports())
+    _print(report, shape, common.terminal, annotate=ci)
+    if sarif is not None and not common.dry_run:
+        text = json.dumps(_sarif(report), indent=2) + "\n"
+        files.write_atomic(os.path.abspath(sarif), text.encode())
+    if ci:
+        _summarise(report, os.environ.get(_SUMMARY))
+    return 0 if report.ok else 1
+
+
+def _shape(form: Format | None, common: Common) -> Format:
+    if common.json and form not in (None, "json"):
+        raise UsageError(f"--json and --format {form} exclude each other")
+    return "json" if common.json else form or "text"
+
+
+def _print(report: Report, shape: Format, terminal: Terminal, *, annotate: bool) -> None:
+    """Print the report, and as annotations for GitHub: in place of the text, else beside what is on stdout."""
+    from skillhub.model.report_text import markdown, workflow_commands
+
+    if shape == "json":
+        terminal.json(report.to_json())
+    elif shape == "sarif":
+        terminal.json(_sarif(report))
+    elif shape == "markdown":
+        for line in markdown(report).splitlines():
+            terminal.out(line)
+    elif not annotate:
+        _draw(report, terminal)
+    for line in workflow_commands(report) if annotate else ():
+        (terminal.out if shape == "text" else terminal.say)(line)
+    for line in report.notes if shape != "markdown" else ():
+        terminal.say(f"note: {line}", "yellow")
+    if shape == "text":
+        terminal.out(report.summary, "green" if report.ok else "red")
+
+
+def _draw(report: Report, terminal: Terminal) -> None:
+    from skillhub.model.report_text import where
+
+    for each in report.findings:
+        about = ", ".join(part for part in (each.skill, where(each)) if part)
+        terminal.out(f"{each.severity}: {about}: {each.message} [{each.rule}]", _TONES[each.severity])
+        terminal.out(f"    {each.hint}")
+
+
+def _sarif(report: Report) -> dict[str, object]:
+    from skillhub import __version__
+    from skillhub.flows.audit_rules import RULES
+    from skillhub.model.report_sarif import sarif
+
+    return sarif(report, RULES, __version__)
+
+
+def _summarise(report: Report, path: str | None) -> None:
+    """Add the report to the summary of the workflow's step, if there is one."""
+    from skillhub.model.report_text import markdown
+
+    if not path:
+        return
+    try:
+        with open(path, "a", encoding="utf-8", errors="replace") as file:
+            file.write(markdown(report))
+    except OSError as error:
+        raise files.disk_error(error, path) from error
+
+
+def register(app: typer.Typer, name: str) -> None:
+    """Add the command to the app."""
+    app.command(name)(command(audit))

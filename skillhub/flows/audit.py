@@ -1,0 +1,142 @@
+"""Audit: what is installed and where it came from, against the lock, the disk and today's trust; changes no skill."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from skillhub.errors import NotFound, UsageError
+from skillhub.flows import listing
+from skillhub.flows.audit_loose import at_path, unmanaged
+from skillhub.flows.audit_places import Places
+from skillhub.flows.audit_rules import note
+from skillhub.flows.audit_skill import CHECKS, TRUST, Case
+from skillhub.flows.audit_sources import Heard, hear, look
+from skillhub.flows.ports import Ports
+from skillhub.flows.verify import verify
+from skillhub.model.finding import Severity
+from skillhub.model.lock import Lock
+from skillhub.model.ref import Local, Named, parse_ref
+from skillhub.model.release import Index
+from skillhub.model.report import Noted, Report, worst_first
+from skillhub.model.text import quote
+from skillhub.world import tracked
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be looked at.
+
+    Attributes:
+        names: Skills that are locked, or lie in an agent's folder; with no path either, everything here.
+        paths: Folders and archives that need not be installed.
+        sources_alone: Look at sources, releases and signers, and at nothing else.
+        refresh: Ask the registries; else what they last said counts.
+        threshold: What fails.
+    """
+
+    names: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    sources_alone: bool = False
+    refresh: bool = True
+    threshold: Severity = "high"
+
+
+def names_and_paths(words: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return which of the words name skills, and which are paths.
+
+    Raises:
+        UsageError: one is neither.
+    """
+    refs = [(word, parse_ref(word)) for word in words]
+    for word, ref in refs:
+        if not isinstance(ref, Local) and ref != Named(word):
+            raise UsageError(
+                f"expected the name of a skill or a path, found {quote(word)}", hint="put ./ before a path"
+            )
+    names = tuple(word for word, ref in refs if isinstance(ref, Named))
+    return names, tuple(ref.path for _, ref in refs if isinstance(ref, Local))
+
+
+def audit(request: Request, ports: Ports) -> Report:
+    """Look at what the request names and return all that is to be said about it.
+
+    Raises:
+        NotFound: a name that is neither locked nor in an agent's folder, or a path with nothing at it.
+        UsageError: a path to a file that is no archive.
+        FormatError: the lock is malformed.
+        StateError: something here cannot be read.
+    """
+    lock = ports.project.lock()
+    places = Places(ports.project, lock)
+    about = _subjects(request, lock, ports)
+    heard = hear(about.locked, lock, places, ports, refresh=request.refresh)
+    findings = [*heard.findings, *look(about.aliases, lock, places, ports)]
+    checks = TRUST if request.sources_alone else CHECKS
+    findings += [
+        each
+        for case in _cases(about.locked, heard, places, ports)
+        for check in checks
+        for each in check(case)
+    ]
+    if not request.sources_alone:
+        findings += _drift(about.locked, places, ports)
+        findings += _tracked(about, places, ports)
+        findings += [each for path in about.strays for each in unmanaged(path, places, ports)]
+    findings += [each for path in request.paths for each in at_path(path, places, ports)]
+    looked_at = len(about.locked) + len(about.strays) + len(request.paths)
+    return Report(worst_first(findings), request.threshold, looked_at, tuple(heard.notes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Subjects:
+    """What a request comes to here: locked skills, folders of others that agents read, and sources."""
+
+    locked: tuple[str, ...]
+    strays: tuple[str, ...]
+    aliases: tuple[str, ...]
+
+
+def _subjects(request: Request, lock: Lock, ports: Ports) -> _Subjects:
+    loose = tuple(listing.unmanaged(ports.project, ports.user_home, ports.environ))
+    is_all = not request.names and not request.paths
+    locked = tuple(name for name in lock.skills if is_all or name in request.names)
+    strays = tuple(path for path in loose if is_all or os.path.basename(path) in request.names)
+    known = {*locked, *map(os.path.basename, strays)}
+    for name in request.names:
+        if name not in known:
+            hint = "skillhub list shows what is; put ./ before a path"
+            raise NotFound(f"no skill named {name} is installed here", hint=hint)
+    used = dict.fromkeys(lock.skills[name].source for name in locked)
+    aliases = [alias for alias in used if alias in lock.sources]
+    aliases += [alias for alias in ports.sources.all() if is_all and alias not in used]
+    return _Subjects(locked, () if request.sources_alone else strays, tuple(aliases))
+
+
+def _cases(names: Iterable[str], heard: Heard, places: Places, ports: Ports) -> Iterator[Case]:
+    lock, records = ports.project.lock(), ports.project.records()
+    for number, name in enumerate(names):
+        ports.report("looking at skills", number, len(lock.skills))
+        entry = lock.skills[name]
+        folder = places.folder(entry.tree, records.skills.get(name), ports.store)
+        tree = ports.store.read(entry.tree)
+        yield Case(name, entry, tree, folder, heard.said.get(name, Index({})), places, ports)
+
+
+def _drift(names: Sequence[str], places: Places, ports: Ports) -> Iterator[Noted]:
+    """Yield what ``verify`` finds."""
+    for found in verify(names, ports) if names else ():
+        for each in (*found.problems, *found.notes):
+            in_lock = each.path == ports.project.lock_path
+            at = places.skill(found.name) if in_lock else (places.shown(each.path), 0)
+            yield note(each.code, each.message, found.name, at)
+
+
+def _tracked(about: _Subjects, places: Places, ports: Ports) -> Iterator[Noted]:
+    """Yield copies in agents' folders that git would carry to others, past lock, consent and signature."""
+    folders = listing.agent_folders(ports.project, ports.user_home, ports.environ)
+    copies = [os.path.join(folder, name) for folder in folders for name in about.locked]
+    for path in tracked.copies(ports.project.base, list(dict.fromkeys((*copies, *about.strays)))):
+        message = "git tracks it, and carries it to others past lock, consent and signature"
+        yield note("tracked-copy", message, os.path.basename(path), (places.shown(path), 0))

@@ -1,0 +1,77 @@
+"""Skills under audit that no lock knows: in agents' folders, and at paths that a person names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from skillhub.errors import BadSignature, SkillhubError, UnsafeArchive
+from skillhub.flows import signers
+from skillhub.flows.audit_places import Places
+from skillhub.flows.audit_rules import RULES, note, seen
+from skillhub.flows.author import validate
+from skillhub.flows.ports import Ports
+from skillhub.model.finding import Issue
+from skillhub.model.manifest import Manifest
+from skillhub.model.report import Noted
+from skillhub.model.tree import SIGNATURE, Tree
+from skillhub.scan import scan
+from skillhub.trust.publishers import judge
+from skillhub.world.local import read_local
+
+
+def unmanaged(folder: str, places: Places, ports: Ports) -> Iterator[Noted]:
+    """Look at a skill that lies in an agent's folder and that no lock knows."""
+    name, shown = os.path.basename(folder), places.shown(folder)
+    yield note("unmanaged", "an agent reads it, and no lock knows it", name, (shown, 0))
+    try:
+        tree = read_local(folder)[0].tree
+        Manifest.read(tree)
+    except SkillhubError as error:
+        yield _broken(error, name, shown)
+        return
+    yield from _signature(tree, name, shown, ports)
+    for found in scan(tree):
+        yield seen(found, name, shown)
+
+
+def at_path(path: str, places: Places, ports: Ports) -> Iterator[Noted]:
+    """Look at a folder or an archive as ``validate`` does, and scan it.
+
+    Raises:
+        NotFound: nothing is there.
+        UsageError: a file that is no archive.
+        StateError: it cannot be read.
+    """
+    found = validate(path, ports.publishers, ports.clock())
+    shown = places.shown(os.path.abspath(os.path.expanduser(path)))
+    name = found.name or os.path.basename(shown)
+    for issue in found.errors:
+        yield _issue(issue, issue.code if issue.code in RULES else "malformed", name, shown)
+    for issue in found.warnings:
+        yield _issue(issue, "form", name, shown)
+    if found.tree is None:
+        return
+    tree = read_local(path)[0].tree
+    if found.signature is not None and found.signature.status == "unsigned":
+        yield note("unsigned", "nobody signed it", name, (shown, 0))
+    yield from _signature(tree, name, shown, ports)
+    for each in scan(tree):
+        yield seen(each, name, shown)
+
+
+def _issue(issue: Issue, rule: str, name: str, shown: str) -> Noted:
+    return note(rule, f"{issue.message} [{issue.code}]", name, (shown, 0))
+
+
+def _signature(tree: Tree, name: str, shown: str, ports: Ports) -> Iterator[Noted]:
+    try:
+        judge(tree, signers.trusted(ports.publishers), None, ports.clock())
+    except BadSignature as error:
+        rule = "revoked" if error.reason == "revoked" else "signature"
+        yield note(rule, error.message, name, (f"{shown}/{SIGNATURE}", 0))
+
+
+def _broken(error: SkillhubError, name: str, shown: str) -> Noted:
+    rule = "unsafe-archive" if isinstance(error, UnsafeArchive) else "malformed"
+    return note(rule, error.message, name, (shown, 0))

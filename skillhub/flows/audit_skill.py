@@ -1,0 +1,138 @@
+"""One locked skill under audit: a check is a function from a ``Case`` to what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError
+from skillhub.flows import recalled, signers
+from skillhub.flows.audit_places import Places
+from skillhub.flows.audit_rules import note, seen
+from skillhub.flows.ports import Ports
+from skillhub.flows.resolve import TakenBack, choose_release
+from skillhub.model.capability import capabilities
+from skillhub.model.lock import Locked
+from skillhub.model.manifest import Manifest
+from skillhub.model.ref import Named
+from skillhub.model.release import Admission, Index
+from skillhub.model.report import Noted
+from skillhub.model.signer import Signer
+from skillhub.model.tree import Tree
+from skillhub.model.version import is_version, precedence
+from skillhub.scan import scan
+from skillhub.trust.registry import publisher_of
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A locked skill, and all that is known of it.
+
+    Attributes:
+        tree: What the store holds of it, if that is whole.
+        folder: Where a person finds its files.
+        said: What its registry says of it, or last said.
+    """
+
+    name: str
+    entry: Locked
+    tree: Tree | None
+    folder: str
+    said: Index
+    places: Places
+    ports: Ports
+
+
+_HTTP = ("http://", "git+http://")
+Check = Callable[[Case], Iterator[Noted]]
+
+
+def release(case: Case) -> Iterator[Noted]:
+    """Hold the lock's release against what its registry says of it."""
+    at = case.places.skill(case.name)
+    if not case.entry.named and case.entry.place.startswith(_HTTP):
+        yield note("source-http", f"{case.name} comes from {case.entry.place}", case.name, at)
+    if error := recalled.objection(case.name, case.entry, case.said):
+        rule = error.reason if isinstance(error, BadSignature) else error.code
+        yield note(rule, error.message, case.name, at)
+    locked = recalled.locked_release(case.name, case.entry, case.said)
+    for text in recalled.yanked(locked):
+        yield note("yanked", text, case.name, at)
+    offered = case.said.skills.get(case.name, ())
+    if locked is None and offered:
+        twin = next((each for each in offered if each.version == case.entry.version), None)
+        found = f"{case.name} {case.entry.version}"
+        if twin is None:
+            yield note("release-gone", f"its registry no longer has {found}", case.name, at)
+        else:
+            message = f"the lock has {found} as {case.entry.digest}, its registry as {twin.digest}"
+            yield note("release-changed", message, case.name, at)
+
+
+def signer(case: Case) -> Iterator[Noted]:
+    """Hold the lock's signer against those whom its registry admits today, and whom the user trusts."""
+    at = case.places.skill(case.name)
+    if not case.entry.signed_by:
+        yield note("unsigned", f"{case.name} is signed by nobody", case.name, at)
+        return
+    locked = recalled.locked_release(case.name, case.entry, case.said)
+    admitted = recalled.admission(locked, case.said) if locked else None
+    if admitted is None:
+        return
+    try:
+        known = _fingerprints(admitted, case.ports)
+    except FormatError as error:
+        yield note("source-refused", f"{case.entry.source}: {error.message}", case.name, at)
+        return
+    for each in map(Signer.parse, case.entry.signed_by):
+        if each.fingerprint not in known:
+            message = (
+                f"{each.identity} signed it with {each.fingerprint}, which {admitted.publisher} no longer has"
+            )
+            yield note("signer-retired", message, case.name, at)
+
+
+def _fingerprints(admitted: Admission, ports: Ports) -> set[str]:
+    """Return the keys and roots that anybody vouches for today; a revoked one is told of as such."""
+    publishers = [publisher_of(admitted), *signers.trusted(ports.publishers)]
+    found: set[str] = {each.fingerprint for each in admitted.revoked}
+    for publisher in publishers:
+        found |= {key.fingerprint for key in publisher.keys}
+        found |= {root.fingerprint for root in publisher.roots}
+        found |= {identity.fingerprint for identity in publisher.identities}
+    return found
+
+
+def age(case: Case) -> Iterator[Noted]:
+    """Look for a newer version."""
+    version = case.entry.version or ""
+    offered = case.said.skills.get(case.name, ())
+    if not offered or not is_version(version):
+        return
+    with suppress(NotFound, TakenBack):
+        newest = choose_release(Named(case.name, case.entry.source), offered).version or ""
+        if precedence(newest) > precedence(version):
+            message = f"{case.name} is locked at {version}, {newest} is the newest"
+            yield note("outdated", message, case.name, case.places.skill(case.name))
+
+
+def content(case: Case) -> Iterator[Noted]:
+    """Scan what is stored, and hold what it can do against the lock."""
+    if case.tree is None:
+        return
+    for found in scan(case.tree):
+        yield seen(found, case.name, case.folder)
+    try:
+        can = capabilities(case.tree, Manifest.read(case.tree))
+    except SkillhubError as error:
+        yield note("malformed", error.message, case.name, (f"{case.folder}/SKILL.md", 0))
+        return
+    if unsaid := sorted(set(can) - set(case.entry.capabilities)):
+        message = f"the lock does not say that it can: {', '.join(unsaid)}"
+        yield note("capability-unsaid", message, case.name, case.places.skill(case.name))
+
+
+# Of where a skill came from and who signed it, and of all else; a policy's check is one more function.
+TRUST: tuple[Check, ...] = (release, signer)
+CHECKS: tuple[Check, ...] = (*TRUST, age, content)

@@ -1,0 +1,99 @@
+"""What an audit came to: findings about skills and sources, each by a rule that has an id of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from skillhub.model.finding import SEVERITIES, Severity, at_least
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that is looked for, in general. An id is never given to another rule.
+
+    Attributes:
+        title: What it means when it is found.
+        hint: What to do then.
+    """
+
+    id: str
+    severity: Severity
+    title: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """One thing that was found.
+
+    Attributes:
+        skill: The skill that it is about; None where it is about a source.
+        path: Relative to the project, with ``/`` between segments, if inside of it, else absolute.
+        line: Counts from 1; 0 is the file as a whole.
+    """
+
+    rule: str
+    severity: Severity
+    skill: str | None
+    path: str | None
+    line: int
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All findings, the worst first.
+
+    Attributes:
+        threshold: What is as bad as that, or worse, fails.
+        skills: How many skills were looked at.
+        notes: What a reader should know of how it was made, such as when a source was last asked.
+    """
+
+    findings: tuple[Noted, ...]
+    threshold: Severity
+    skills: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def failing(self) -> tuple[Noted, ...]:
+        """The findings at the threshold or over it."""
+        return tuple(each for each in self.findings if at_least(each.severity, self.threshold))
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing fails."""
+        return not self.failing
+
+    @property
+    def summary(self) -> str:
+        """One sentence."""
+        looked = f"{self.skills} {'skill' if self.skills == 1 else 'skills'} looked at"
+        if not self.findings:
+            return f"{looked}, nothing found"
+        counted = (
+            (level, sum(each.severity == level for each in self.findings)) for level in SEVERITIES[::-1]
+        )
+        found = ", ".join(f"{count} {level}" for level, count in counted if count)
+        return f"{looked}: {found}; {len(self.failing)} at {self.threshold} or over"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return ``audit`` of the contract."""
+        return {
+            "ok": self.ok,
+            "findings": [asdict(each) for each in self.findings],
+            "notes": list(self.notes),
+        }
+
+
+def worst_first(findings: Iterable[Noted]) -> tuple[Noted, ...]:
+    """Return the findings in the order of a report, none of them twice."""
+    return tuple(sorted(dict.fromkeys(findings), key=_order))
+
+
+def _order(found: Noted) -> tuple[int, str, str, int, str, str]:
+    worst = -SEVERITIES.index(found.severity)
+    return worst, found.skill or "", found.path or "", found.line, found.rule, found.message
