@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
+from skillhub.errors import FormatError, StateError
+from skillhub.model.frontmatter import split
 from skillhub.model.skill import Skill, SkillScope
+from skillhub.model.tree import SKILL_MD
+from skillhub.runtime import files
 from skillhub.runtime.search_index import SearchIndex, Stored, utf8
 from skillhub.runtime.words import close, stems, words
 
@@ -27,6 +32,7 @@ _WEIGHTS: Final[Mapping[Reason, float]] = MappingProxyType(
 _RANK_BASE = 60
 _FUSED = 100  # of the full text's ranking
 _WORDS_MAX = 8
+_CAP = 1 << 20
 _ALTERNATIVES = 3
 _SCOPES = get_args(SkillScope)
 
@@ -72,16 +78,23 @@ class Hits:
         return {"hits": shown, "count": len(shown), "truncated": self.truncated}
 
 
-def rows_of(skills: Iterable[Skill], bodies: Mapping[str, str] | None = None) -> Iterator[Stored]:
-    """Yield what an index holds of skills on disk; ``bodies`` by path, where they are to be searched too."""
+def rows_of(skills: Iterable[Skill]) -> Iterator[Stored]:
+    """Yield what an index holds of skills on disk, their instructions among it; what cannot be read has none."""
     for skill in skills:
         yield Stored(
             name=skill.full_name,
             description=skill.description,
             path=skill.path or "",
             scope=skill.scope,
-            body=(bodies or {}).get(skill.path or "", ""),
+            body=_body(skill.path) if skill.path else "",
         )
+
+
+def _body(folder: str) -> str:
+    path = os.path.join(folder, SKILL_MD)
+    with suppress(FormatError, StateError):
+        return split(files.read(path, _CAP) or b"", path).body
+    return ""
 
 
 def search(query: str, indexes: Iterable[SearchIndex], limit: int = LIMIT) -> Hits:

@@ -116,9 +116,14 @@ def test_a_namespace_is_part_of_the_name_and_not_needed():
     index.close()
 
 
-def test_installed_skills_and_listings_are_searched_by_the_same_code():
-    skill = Skill(name="release", path="/p/release", scope="project", state="enabled", description="Cut it.")
-    local = SearchIndex.build(rows_of([skill], {"/p/release": "body"}))
+def test_installed_skills_and_listings_are_searched_by_the_same_code(tmp_path):
+    text = "---\nname: release\ndescription: Cut it.\n---\nThe body has flattening.\n"
+    (tmp_path / "SKILL.md").write_text(text)
+    here = {"path": str(tmp_path), "scope": "project", "state": "enabled"}
+    broken = Skill(name="broken", **{**here, "path": str(tmp_path / "gone")})
+    skill = Skill(name="release", description="Cut it.", **here)
+    local = SearchIndex.build(rows_of([skill, broken]))
+    assert found("flattening", local) == [("release", "full_text")]
     listed = SearchIndex.build([Stored(name="release", description="Cut it.", source="github")])
     shown = search("release", [listed, local]).to_json()["hits"]
     assert [(each.get("scope"), each.get("source")) for each in shown] == [

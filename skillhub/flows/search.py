@@ -1,0 +1,88 @@
+"""Search: in the listings of the sources, and in the skills that are here; by the same ranking."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from skillhub.errors import SourceError
+from skillhub.flows.ports import Ports
+from skillhub.model.release import Index
+from skillhub.model.skill import Skill
+from skillhub.runtime.ranking import Hits, rows_of
+from skillhub.runtime.ranking import search as rank
+from skillhub.runtime.search_index import SearchIndex, Stored
+from skillhub.world.sources import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What was found, and which sources could not be asked."""
+
+    found: Hits
+    warnings: tuple[str, ...] = ()
+
+
+def search_here(query: str, skills: Sequence[Skill], limit: int) -> Hits:
+    """Return what is found in the skills that are here.
+
+    Raises:
+        StateError: this Python's SQLite cannot index texts.
+    """
+    index = SearchIndex.build(rows_of(skills))
+    try:
+        return rank(query, [index], limit)
+    finally:
+        index.close()
+
+
+def search_everywhere(query: str, skills: Sequence[Skill], ports: Ports, cache: str, limit: int) -> Searched:
+    """Return what is found in the skills that are here and in the listings of all sources.
+
+    A source that cannot be reached is told of and left out, unless nothing else is left.
+
+    Args:
+        query: What a person remembers.
+        skills: Those that are here.
+        ports: The world.
+        cache: Where the index of a listing is kept; always safe to delete.
+        limit: How many hits to return.
+
+    Raises:
+        SourceError: no source can be reached, and no skill is here.
+        SecurityError: a source shows signs of tampering.
+        FormatError: a listing is malformed.
+        StateError: the disk refuses.
+    """
+    indexes = [SearchIndex.build(rows_of(skills))]
+    warnings: list[str] = []
+    failed: SourceError | None = None
+    try:
+        for alias, source in ports.sources.all().items():
+            try:
+                indexes.append(_listed(source, ports.open(source).listing(), cache))
+            except SourceError as error:
+                failed = error
+                warnings.append(f"{alias} was left out: {error.message}")
+        if failed is not None and not skills and len(indexes) == 1:
+            raise failed
+        return Searched(rank(query, indexes, limit), tuple(warnings))
+    finally:
+        for index in indexes:
+            index.close()
+
+
+def _listed(source: Source, listing: Index, cache: str) -> SearchIndex:
+    """Return the index of a listing: the one that is kept if it was made of this very listing."""
+    rows = [
+        Stored(name=name, description=releases[0].description, source=source.alias)
+        for name, releases in sorted(listing.skills.items())
+        if releases and not releases[0].withdrawn
+    ]
+    proof = sha256()
+    for row in rows:
+        proof.update(f"{row.name}\0{row.description}\0{row.source}\n".encode("utf-8", "replace"))
+    path = os.path.join(cache, "search", f"{source.root.hex}.db")
+    return SearchIndex.opened(path, proof.hexdigest()) or SearchIndex.kept(path, proof.hexdigest(), rows)

@@ -1,0 +1,97 @@
+"""Searching sources and what is here: together, from an index that is kept only as long as it is true."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from skillhub.errors import SourceError
+from skillhub.flows.search import search_everywhere, search_here
+from skillhub.model.release import Index, Release
+from skillhub.model.skill import Skill
+from tests.support.world import World
+
+
+class Listing:
+    """A registry that has a listing and nothing else; or that cannot be reached."""
+
+    def __init__(self, **skills):
+        self.skills = skills
+
+    def listing(self):
+        if not self.skills:
+            raise SourceError("it is down")
+        return Index(
+            {
+                name: (
+                    Release(
+                        name=name, url="x", description=text, withdrawn="bad" if "evil" in name else None
+                    ),
+                )
+                for name, text in self.skills.items()
+            }
+        )
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+def look(world, query, registry=None, skills=(), limit=8):
+    ports = world.ports()
+    if registry is not None:
+        ports = type(ports)(
+            **{**{k: getattr(ports, k) for k in ports.__slots__}, "open": lambda source: registry}
+        )
+    return search_everywhere(query, skills, ports, str(world.top / "cache"), limit)
+
+
+HERE = Skill(
+    name="release-here", path="/p/release-here", scope="project", state="enabled", description="Release."
+)
+
+
+def test_listings_and_what_is_here_are_found_together(world):
+    found = look(world, "release", skills=[HERE]).found
+    assert [(hit.name, hit.source, hit.scope) for hit in found.hits][:2] == [
+        ("release-here", None, "project"),
+        ("release-notes", "github", None),
+    ]
+
+
+def test_the_index_of_a_listing_is_kept_as_long_as_it_is_true(world):
+    one = Listing(alpha="The first.")
+    assert [hit.name for hit in look(world, "first", one).found.hits] == ["alpha"]
+    (kept,) = (world.top / "cache" / "search").iterdir()
+    before = kept.stat()
+    look(world, "first", one)
+    assert (kept.stat().st_ino, kept.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert [hit.name for hit in look(world, "first", Listing(beta="The first.")).found.hits] == ["beta"]
+    assert os.listdir(world.top / "cache" / "search") == [kept.name]
+
+
+def test_attack_index_that_was_made_of_another_listing(world):
+    look(world, "first", Listing(alpha="The first."))
+    (kept,) = (world.top / "cache" / "search").iterdir()
+    kept.write_bytes(b"SQLite format 3\0 and no more")
+    assert [hit.name for hit in look(world, "first", Listing(alpha="The first.")).found.hits] == ["alpha"]
+
+
+def test_what_was_withdrawn_is_not_found(world):
+    assert look(world, "first", Listing(evil="The first.", good="The first.")).found.hits[0].name == "good"
+    assert len(look(world, "first", Listing(evil="The first.", good="The first.")).found.hits) == 1
+
+
+def test_a_source_that_is_down_is_told_of_and_left_out(world):
+    searched = look(world, "release", Listing(), [HERE])
+    assert [hit.name for hit in searched.found.hits] == ["release-here"]
+    assert searched.warnings == ("github was left out: it is down",)
+    with pytest.raises(SourceError):
+        look(world, "release", Listing())
+
+
+def test_here_alone_asks_no_source():
+    assert search_here("releases", [HERE], 8).hits[0].name == "release-here"
