@@ -26,6 +26,7 @@ COMMANDS: dict[str, Command] = {
     "remove": Command("installed", "Remove skills from agents, lock and intent.", _USE),
     "sync": Command("installed", "Make store, links and lock agree.", _USE),
     "verify": Command("installed", "Check every byte of what is installed, offline.", _USE),
+    "adopt": Command("adopt", "Bring skills that lie in agents' folders under the lock.", _USE),
     "lock": Command("lock", "Import, export, mend and merge locks.", _USE),
     "audit": Command("audit", "Check what is installed, and where it came from.", _USE),
     "doctor": Command("doctor", "Check this machine and this project.", _USE),

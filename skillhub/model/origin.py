@@ -99,6 +99,15 @@ def in_git(name: str, place: str, rev: str, path: str, skills: tuple[str, ...] =
     return _checked(name, ref, skills, note)
 
 
+def noted_by_gh(name: str, metadata: Mapping[str, Any]) -> Found | None:
+    """Return the origin that ``gh skill`` wrote into the frontmatter of a skill that it installed, if it did."""
+    repository, ref = text(metadata, "github-repo"), text(metadata, "github-ref")
+    if not repository:
+        return None
+    rev = ref.removeprefix("refs/heads/").removeprefix("refs/tags/")
+    return in_git(name, repository, rev, folder_of(text(metadata, "github-path")))
+
+
 def at_site(name: str, url: str, skills: tuple[str, ...] = ()) -> Found:
     """Return the origin at a site that is asked at its well-known place, or at one file or archive of it."""
     base = (url if "://" in url else f"https://{url}").partition("/.well-known/")[0].rstrip("/")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.model.origin import Origin
+from skillhub.model.origin import Origin, noted_by_gh
 from skillhub.model.other_locks import parse_other_lock
 from skillhub.model.ref import parse_ref
 
@@ -179,6 +179,19 @@ def test_a_lock_of_apm():
         ("_local/near", "/work/project/packages/near", ()),
     ]
     assert {each.name for each in found.unpinned} == {"acme/prompts", "acme/plain", "'github'"}
+
+
+def test_what_gh_notes_in_a_skill():
+    noted = {
+        "github-repo": "https://github.com/acme/skills",
+        "github-ref": "refs/tags/v1.0.0",
+        "github-path": "skills/pdf/SKILL.md",
+        "github-tree-sha": COMMIT,
+        "github-pinned": "true",
+    }
+    assert noted_by_gh("pdf", noted).ref == "github:acme/skills/skills/pdf@v1.0.0"
+    assert noted_by_gh("pdf", {"version": "1"}) is None
+    assert not isinstance(noted_by_gh("pdf", {"github-repo": "--upload-pack=x"}), Origin)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,60 @@
+"""``adopt``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from skillhub.cli.common import Common, command
+from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, wishes_of
+from skillhub.cli.render import ended, show_outcome
+from skillhub.errors import Refused
+
+
+def adopt(
+    common: Common,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Skills in agents' folders; else all of them."),
+    ] = None,
+    into: Annotated[
+        str,
+        typer.Option("--into", metavar="FOLDER", help="Where the project keeps those that no origin has."),
+    ] = "skills",
+    agent: Agents = None,
+    env: Env = None,
+    env_file: EnvFile = None,
+    mcp: Mcp = "ask",
+    link: Link = None,
+    allow_unsigned: Annotated[
+        bool, typer.Option("--allow-unsigned", help="Take skills that nobody signed.")
+    ] = False,
+) -> int:
+    """Bring skills that lie in agents' folders under the lock: compare with their origin, scan, ask, lock.
+
+    The locks of other installers, and what gh skill wrote into a skill, say where it came from. What is there to the
+    last byte is locked from there; the rest is copied to FOLDER, to be committed, and locked from there.
+
+    Example: skillhub adopt
+    """
+    from skillhub.flows.adopt import adopt as flow
+
+    wishes = replace(wishes_of(agent, env, env_file, mcp, link), dry_run=common.dry_run)
+    outcome = flow(
+        names or [],
+        into.removeprefix("./").rstrip("/") or into,
+        wishes,
+        common.ports(allow_unsigned=allow_unsigned),
+    )
+    done = "would adopt" if common.dry_run else "adopted"
+    show_outcome(outcome, done, common.terminal, as_json=common.json)
+    if common.dry_run:
+        return 0
+    return ended(outcome, common.terminal) or (Refused.exit_code if outcome.left else 0)
+
+
+def register(app: typer.Typer, name: str) -> None:
+    """Add the command to the app."""
+    app.command(name)(command(adopt))

@@ -1,0 +1,186 @@
+"""Adopt: skills that lie in agents' folders without a lock are compared, asked about, locked and linked like others.
+
+What is at its origin to the last byte is locked by that origin. Everything else becomes a local skill of the project:
+its bytes are copied to a folder that can be committed, for agents' folders are not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from skillhub.errors import FormatError, NotFound, SecurityError, SourceError, UsageError
+from skillhub.flows.adopt_origin import Origins, compared
+from skillhub.flows.candidate import Candidate
+from skillhub.flows.install import Aim, Proposal, carry_out, plan, questions
+from skillhub.flows.linking import Step
+from skillhub.flows.listing import unmanaged
+from skillhub.flows.needs import given
+from skillhub.flows.obtain import from_path, portable
+from skillhub.flows.outcome import Left, Outcome, ask
+from skillhub.flows.ports import Ports
+from skillhub.flows.standing import Standing, read_standing
+from skillhub.flows.wishes import Wishes
+from skillhub.model.intent import Wanted
+from skillhub.model.question import UNANSWERED
+from skillhub.model.ref import is_inner_path
+from skillhub.model.text import quote
+from skillhub.world import files, links
+from skillhub.world.folders import compare, write_tree
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """One unmanaged skill: where its copies are, and the links that others made to them."""
+
+    name: str
+    copies: tuple[str, ...]
+    links: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Adopted:
+    find: Find
+    candidate: Candidate
+    target: str | None  # where its bytes are to be kept in the project; None if its origin has them
+
+
+def adopt(names: Sequence[str], into: str, wishes: Wishes, ports: Ports) -> Outcome:
+    """Bring unmanaged skills under the lock, as one transaction; what cannot be adopted is left as it is, and told.
+
+    Args:
+        names: Which; none means all that lie in agents' folders.
+        into: The folder below the project for the bytes of those that no origin has.
+        wishes: Where to enable, and how.
+        ports: The world.
+
+    Raises:
+        NotFound: a name that no agent's folder has.
+        UsageError: a name that is locked already, or a folder that is not below the project.
+        SecurityError: what an origin has was tampered with.
+        Refused: a question was answered no or by nobody; nothing was changed.
+        StateError: the disk is in the way.
+    """
+    if not is_inner_path(into):
+        raise UsageError(f"expected a folder below the project, found {quote(into)}")
+    standing = read_standing(ports)
+    origins = Origins(ports)
+    adopted, left = [], []
+    for find in _finds(names, standing, ports):
+        each = find if isinstance(find, Left) else _read(find, into, origins, standing, ports)
+        left.append(each) if isinstance(each, Left) else adopted.append(each)
+    aim = Aim.of(wishes, standing, ports)
+    is_met = given(ports.environ, {*standing.lock.skills, *(each.find.name for each in adopted)})
+    plans = [
+        _planned(each, plan(each.candidate, wishes, is_met, _aim(each, aim, ports), standing, ports), ports)
+        for each in adopted
+    ]
+    raised = [question for each in plans for question in questions(each)]
+    asked = [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
+    warnings = tuple(origins.warnings)
+    if not adopted:
+        return Outcome((), False, warnings=warnings, left=tuple(left))
+    if not wishes.dry_run:
+        for each in adopted:
+            _keep(each, ports)
+    outcome = carry_out(plans, wishes, asked, standing, ports)
+    if not wishes.dry_run:
+        _take_away(adopted, {skill.name for skill in outcome.skills if skill.state == "disabled"})
+    return replace(outcome, warnings=(*warnings, *outcome.warnings), left=tuple(left))
+
+
+def _finds(names: Sequence[str], standing: Standing, ports: Ports) -> Iterator[Find | Left]:
+    there: dict[str, list[str]] = {}
+    for path in unmanaged(ports.project, ports.user_home, ports.environ):
+        there.setdefault(os.path.basename(path), []).append(path)
+    for name in names:
+        if name in standing.lock.skills:
+            raise UsageError(f"{name} is managed already", hint="skillhub list shows what is")
+        if name not in there:
+            raise NotFound(
+                f"no agent's folder has an unmanaged skill {quote(name)}", hint="skillhub list shows all"
+            )
+    for name in names or sorted(there):
+        if name in standing.lock.skills:
+            yield Left(
+                name, "other-skill", "it has the name of a locked skill; skillhub verify says where it lies"
+            )
+        else:
+            yield _find(name, there[name])
+
+
+def _find(name: str, paths: Iterable[str]) -> Find | Left:
+    copies = tuple(path for path in paths if not os.path.islink(path))
+    others = tuple(path for path in paths if os.path.islink(path))
+    real = {os.path.realpath(path) for path in copies}
+    for path in others:
+        if (target := os.path.realpath(path)) not in real:
+            return Left(
+                name, "link", f"{path} is a link to {target}; if that is meant: skillhub install {target}"
+            )
+    return Find(name, copies, others)
+
+
+def _read(find: Find, into: str, origins: Origins, standing: Standing, ports: Ports) -> _Adopted | Left:
+    try:
+        mine = from_path(find.copies[0], ports)
+    except (FormatError, SecurityError, SourceError) as error:
+        return Left(find.name, error.code, f"{error.message} ({error.where or find.copies[0]})")
+    if mine.name != find.name:
+        return Left(find.name, "name", f"its SKILL.md names it {mine.name}; rename the folder or the skill")
+    for path in find.copies:
+        if problems := compare(path, mine.tree.listing):
+            told = f"{problems[0].path}: {problems[0].message}"
+            return Left(
+                find.name, "differs", f"expected copies that are alike, of the skill's files alone: {told}"
+            )
+    found = compared(mine, origins.of(mine), standing, ports)
+    if found.entry.origin != mine.entry.origin:
+        return _Adopted(find, found, None)
+    path = f"{into}/{find.name}"
+    target = files.inside(ports.project.base, path)
+    if os.path.lexists(target) and (not os.path.isdir(target) or compare(target, mine.tree.listing)):
+        return Left(
+            find.name, "in-the-way", f"{target} is there and is something else; --into names another folder"
+        )
+    entry = replace(found.entry, path=path)
+    return _Adopted(find, replace(found, entry=entry, wanted=Wanted(path=path)), target)
+
+
+def _aim(each: _Adopted, aim: Aim, ports: Ports) -> Aim:
+    """Return where the skill is to be linked: as for any other, and wherever it was found."""
+    base = ports.project.base
+    found = [portable(os.path.dirname(path), base) for path in each.find.copies]
+    away = {portable(path, base) for path in (*each.find.links, *filter(None, [each.target]))}
+    folders = dict.fromkeys((*aim.folders, *found))
+    return replace(aim, folders=tuple(f for f in folders if f"{f}/{each.find.name}" not in away))
+
+
+def _planned(each: _Adopted, proposal: Proposal, ports: Ports) -> Proposal:
+    """Return the proposal with a copy in place of each link that another installer made to the skill."""
+    if proposal.linking is None or proposal.held:
+        return proposal
+    spelled = [portable(path, ports.project.base) for path in each.find.links]
+    steps = [Step(link, links.place(ports.project, link), "make") for link in spelled]
+    return replace(proposal, linking=replace(proposal.linking, steps=(*proposal.linking.steps, *steps)))
+
+
+def _keep(each: _Adopted, ports: Ports) -> None:
+    """Put the bytes where the project keeps them, and make room where a link leads to a copy of them."""
+    if each.target is not None and not os.path.lexists(each.target):
+        try:
+            os.makedirs(os.path.dirname(each.target), exist_ok=True)
+            write_tree(each.target, each.candidate.tree.items(), read_only=False)
+        except OSError as error:
+            raise files.disk_error(error, each.target) from error
+    for path in each.find.links:
+        links.unmake(path)
+
+
+def _take_away(adopted: Iterable[_Adopted], disabled: set[str]) -> None:
+    """Take the copies of what is not to be enabled out of agents' folders; the store has their bytes."""
+    for each in adopted:
+        for path in each.find.copies if each.find.name in disabled else ():
+            if path != each.target and not compare(path, each.candidate.tree.listing):
+                links.unmake(path)

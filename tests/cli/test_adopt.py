@@ -1,0 +1,203 @@
+"""``adopt``: skills that another installer, or a hand, put into agents' folders come under the lock."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+YES = ("--yes", "--allow-unsigned")
+
+
+def names(rows):
+    return {each["name"] for each in rows}
+
+
+@pytest.fixture
+def found(shell):
+    """A project where Claude has a skill that nobody locked."""
+    shell.skill("project/.claude/skills/loose")
+    return shell
+
+
+def test_a_loose_skill_is_kept_in_the_project_and_locked_from_there(found):
+    done = found.run("adopt", *YES, "--json")
+    assert done.status == 0, done.err
+    assert names(done.json["skills"]) == {"loose"}
+    assert found.lock()["skills"]["loose"]["path"] == "skills/loose"
+    assert 'loose = { path = "skills/loose" }' in (found.project / "skillhub.toml").read_text("utf-8")
+    text = (found.project / "skills/loose/SKILL.md").read_bytes()
+    for folder in (".claude/skills", ".agents/skills"):
+        assert (found.project / folder / "loose/SKILL.md").read_bytes() == text
+    assert "nothing here says where it came from" in " ".join(done.json["warnings"])
+    assert found.run("verify").status == 0
+    assert found.run("install", "--frozen", "--json").json["changed"] is False
+    (skill,) = found.run("list", "--json").json["skills"]
+    assert (skill["managed"], skill["state"]) == (True, "enabled")
+
+
+def test_a_colleague_gets_it_from_the_repository(found, tmp_path):
+    assert found.run("adopt", *YES).status == 0
+    clone = type(found)(tmp_path / "colleague")
+    for name in ("skillhub.toml", "skillhub.lock", "skills"):
+        source, target = found.project / name, clone.project / name
+        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
+    assert clone.run("install", "--frozen", *YES).status == 0
+    assert (clone.project / ".agents/skills/loose/SKILL.md").is_file()
+
+
+def test_nothing_is_adopted_before_somebody_agreed(found):
+    before = {path: data for path, data in found.files().items() if "/hub/" not in path}
+    done = found.run("adopt", "--json")
+    assert done.status == 6
+    assert {each["kind"] for each in done.json["questions"]} == {"install", "unsigned"}
+    details = " ".join(line for each in done.json["questions"] for line in each["details"])
+    assert "skills/loose" in details
+    assert "tree sha256:" in details
+    assert {path: data for path, data in found.files().items() if "/hub/" not in path} == before
+    assert found.run("adopt", "--dry-run", "--json").status == 0
+    assert not (found.project / "skills").exists()
+
+
+def test_what_its_origin_has_to_the_last_byte_is_locked_from_there(found):
+    origin = found.skill("project/team/loose")
+    lock = {"version": 1, "skills": {"loose": {"source": "./team/loose", "sourceType": "local"}}}
+    found.write("project/skills-lock.json", json.dumps(lock))
+    done = found.run("adopt", *YES, "--json")
+    assert done.status == 0, done.err
+    assert found.lock()["skills"]["loose"]["path"] == "team/loose"
+    assert f"it is what {origin} has, to the last byte" in " ".join(done.json["warnings"])
+    assert not (found.project / "skills").exists()
+
+
+def test_what_differs_from_its_origin_is_taken_as_it_is_and_told(found):
+    found.skill("project/team/loose", **{"scripts/new.py": "print()\n"})
+    lock = {"version": 1, "skills": {"loose": {"source": "./team/loose", "sourceType": "local"}}}
+    found.write("project/skills-lock.json", json.dumps(lock))
+    done = found.run("adopt", *YES, "--json")
+    assert done.status == 0, done.err
+    assert found.lock()["skills"]["loose"]["path"] == "skills/loose"
+    assert "differs from" in " ".join(done.json["warnings"])
+    assert "scripts/new.py" in " ".join(done.json["warnings"])
+    assert not (found.project / ".claude/skills/loose/scripts").exists()
+
+
+def test_an_origin_that_cannot_be_reached_is_told(shell):
+    head = "metadata:\n  github-repo: acme/gone\n  github-ref: refs/tags/v1\n  github-path: skills/x\n"
+    shell.skill("project/.claude/skills/x", head=head)
+    done = shell.run("adopt", *YES, "--json", "--offline")
+    assert done.status == 0, done.err
+    told = " ".join(done.json["warnings"])
+    assert "said to come from github:acme/gone/skills/x@v1, which could not be compared" in told
+
+
+def test_a_link_to_another_copy_becomes_a_copy(shell):
+    shell.skill("project/.agents/skills/one")
+    (shell.project / ".claude/skills").mkdir(parents=True)
+    link = shell.project / ".claude/skills/one"
+    link.symlink_to("../../.agents/skills/one")
+    done = shell.run("adopt", "one", *YES)
+    assert done.status == 0, done.err
+    assert link.is_dir()
+    assert not link.is_symlink()
+    assert shell.run("verify").status == 0
+
+
+def test_a_link_to_somewhere_else_is_somebodys_work_and_is_left(shell):
+    shell.skill("dev/mine")
+    (shell.project / ".claude/skills").mkdir(parents=True)
+    link = shell.project / ".claude/skills/mine"
+    link.symlink_to(shell.folder / "dev/mine")
+    done = shell.run("adopt", *YES, "--json")
+    assert done.status == 6
+    assert done.json["refused"][0]["code"] == "link"
+    assert os.readlink(link) == str(shell.folder / "dev/mine")
+    assert not (shell.project / "skillhub.lock").exists()
+
+
+def test_copies_that_differ_are_left_and_the_others_adopted(found):
+    found.skill("project/.agents/skills/two")
+    found.skill("project/.claude/skills/two", **{"extra.md": "x"})
+    before = (found.project / ".claude/skills/two/extra.md").read_bytes()
+    done = found.run("adopt", *YES, "--json")
+    assert done.status == 6
+    assert [(each["name"], each["code"]) for each in done.json["refused"]] == [("two", "differs")]
+    assert names(done.json["skills"]) == {"loose"}
+    assert (found.project / ".claude/skills/two/extra.md").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("make", "code"),
+    [
+        (lambda shell: shell.write("project/.claude/skills/bad/SKILL.md", "no frontmatter"), "format"),
+        (lambda shell: shell.skill("project/.claude/skills/bad", name="other"), "name"),
+        (
+            lambda shell: (shell.skill("project/.claude/skills/bad") / "x").symlink_to("/nowhere"),
+            "unsafe-archive",
+        ),
+        (
+            lambda shell: (
+                shell.skill("project/.claude/skills/bad"),
+                shell.write("project/skills/bad/mine", "x"),
+            ),
+            "in-the-way",
+        ),
+    ],
+)
+def test_what_cannot_be_adopted_is_told_and_left(found, make, code):
+    make(found)
+    before = {path: data for path, data in found.files().items() if "/bad" in path}
+    done = found.run("adopt", *YES, "--json")
+    assert done.status == 6, done.err
+    assert [(each["name"], each["code"]) for each in done.json["refused"]] == [("bad", code)]
+    assert names(done.json["skills"]) == {"loose"}
+    assert {path: data for path, data in found.files().items() if "/bad" in path} == before
+
+
+def test_a_skill_with_an_open_need_is_locked_and_waits_outside_of_agents_folders(shell):
+    need = "dependencies:\n  tools:\n    - type: env_var\n      value: NEEDED_KEY\n"
+    shell.skill("project/.claude/skills/needy", **{"agents/openai.yaml": need})
+    done = shell.run("adopt", *YES, "--json")
+    assert done.status == 6, done.err
+    assert done.json["skills"][0]["state"] == "disabled"
+    assert not (shell.project / ".claude/skills/needy").exists()
+    assert shell.run("enable", "needy", "--env", "NEEDED_KEY=x").status == 0
+    assert (shell.project / ".claude/skills/needy/SKILL.md").is_file()
+
+
+@pytest.mark.parametrize(("name", "status"), [("absent", 3), ("../x", 3)])
+def test_a_name_that_nobody_has(found, name, status):
+    assert found.run("adopt", name, *YES).status == status
+
+
+def test_what_is_managed_is_not_adopted_again(found):
+    assert found.run("adopt", *YES).status == 0
+    assert found.run("adopt", "loose", *YES).status == 2
+    again = found.run("adopt", *YES, "--json")
+    assert (again.status, again.json["changed"]) == (0, False)
+
+
+def test_a_folder_that_leads_out_of_the_project_is_refused(found):
+    for into in ("../elsewhere", str(found.folder / "elsewhere"), "a/../..", ""):
+        assert found.run("adopt", *YES, "--into", into).status == 2
+    (found.folder / "outside").mkdir()
+    (found.project / "skills").symlink_to(found.folder / "outside")
+    assert found.run("adopt", *YES).status == 7
+    assert not list((found.folder / "outside").iterdir())
+
+
+def test_a_project_that_commits_an_agents_folder_may_keep_it_there(found):
+    assert found.run("adopt", *YES, "--into", ".claude/skills/").status == 0
+    assert found.lock()["skills"]["loose"]["path"] == ".claude/skills/loose"
+    assert (found.project / ".agents/skills/loose/SKILL.md").is_file()
+    assert found.run("verify").status == 0
+    assert found.run("disable", "loose").status == 0
+    assert (found.project / ".claude/skills/loose/SKILL.md").is_file()
+
+
+def test_the_users_own_skills(shell):
+    shell.skill("home/.claude/skills/mine")
+    done = shell.run("adopt", "-g", *YES, "--json")
+    assert done.status == 0, done.err
+    assert (shell.home / "skills/mine/SKILL.md").is_file()
+    assert shell.run("verify", "-g").status == 0
