@@ -43,9 +43,7 @@ def world(tmp_path):
 def look(world, query, registry=None, skills=(), limit=8):
     ports = world.ports()
     if registry is not None:
-        ports = type(ports)(
-            **{**{k: getattr(ports, k) for k in ports.__slots__}, "open": lambda source: registry}
-        )
+        ports = replace(ports, open=lambda source: registry)
     return search_everywhere(query, skills, ports, str(world.top / "cache"), limit)
 
 
