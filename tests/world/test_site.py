@@ -1,9 +1,15 @@
 """Agent Skills Discovery, clause by clause: docs/formats/discovery.md names these tests."""
 
+import io
 import json
+import os
+import tarfile
+import threading
 
 import pytest
 
+import skillhub
+from skillhub.archive import Limits
 from skillhub.errors import (
     FormatError,
     NotFound,
@@ -15,6 +21,7 @@ from skillhub.errors import (
 )
 from skillhub.model.digest import Digest
 from skillhub.model.release import Release
+from skillhub.server.site import site_server
 from skillhub.world.http import Http
 from tests.support.site import (
     HURRY,
@@ -31,6 +38,8 @@ from tests.support.site import (
     zipped,
 )
 from tests.support.web import Web, answer, redirect
+
+EMBEDDED = os.path.join(os.path.dirname(skillhub.__file__), "embedded")
 
 
 @pytest.fixture
@@ -72,6 +81,32 @@ def test_a_site_is_read_at_its_well_known_place(web, visit):
 def test_nothing_is_asked_before_somebody_wants_something(web, visit):
     visit(web.url(""))
     assert not web.seen
+
+
+def test_the_index_alone_is_read_at_first(web, visit):
+    web.at(WELL_KNOWN, answer(current(offer(web, "one")), JSON))
+    (release,) = visit(web.url("")).index().releases("one")
+    assert release.description == "Does one."
+    assert dict(web.seen) == {WELL_KNOWN: 1}
+
+
+def test_a_registry_is_such_a_site(visit):
+    """Its root, and the index of one skill; whether the skills are signed is judged later."""
+    server = site_server(EMBEDDED)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        base = f"http://127.0.0.1:{server.server_port}"
+        whole = visit(base).index()
+        name = whole.names[0]
+        alone = visit(f"{base}/{name}")
+        assert alone.index().releases(name) == whole.releases(name)
+        assert len(whole.names) > 1 and alone.index().names == (name,)
+        assert "skill.oms.sig" in files(alone, name)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def test_an_unknown_schema_is_told_of_and_not_processed(web, visit):
@@ -182,6 +217,47 @@ def test_attack_an_archive_that_leads_out(web, visit, make, path):
     web.at(WELL_KNOWN, answer(current(entry("x", data, "/x")), JSON))
     with pytest.raises(UnsafeArchive):
         files(visit(web.url("")), "x")
+
+
+def test_attack_an_archive_with_links(web, visit):
+    for number, kind in enumerate((tarfile.SYMTYPE, tarfile.LNKTYPE)):
+        held = io.BytesIO()
+        with tarfile.open(fileobj=held, mode="w:gz") as archive:
+            text = tarfile.TarInfo("SKILL.md")
+            text.size = len(skill_md("x"))
+            archive.addfile(text, io.BytesIO(skill_md("x")))
+            link = tarfile.TarInfo("link")
+            link.type, link.linkname = kind, "../../outside"
+            archive.addfile(link)
+        data = held.getvalue()
+        web.at(f"/{number}.tar.gz", answer(data))
+        web.at(WELL_KNOWN, answer(current(entry("x", data, f"/{number}.tar.gz")), JSON))
+        with pytest.raises(UnsafeArchive) as caught:
+            files(visit(web.url("")), "x")
+        assert caught.value.reason == "link"
+
+
+def test_attack_an_archive_that_is_a_bomb(web, visit):
+    data = tarred({"SKILL.md": skill_md("x"), "zeros": bytes(Limits().total)})
+    assert len(data) < 1 << 20
+    web.at("/x.tar.gz", answer(data))
+    web.at(WELL_KNOWN, answer(current(entry("x", data, "/x.tar.gz")), JSON))
+    with pytest.raises(UnsafeArchive) as caught:
+        files(visit(web.url("")), "x")
+    assert caught.value.reason == "too-large"
+
+
+def test_nothing_of_a_skill_can_be_run_from_where_it_is_kept(web, visit, machine):
+    data = zipped({"SKILL.md": skill_md("x"), "scripts/run.sh": b"#!/bin/sh\n"})
+    web.at("/x.zip", answer(data))
+    web.at("/y", answer(b"#!/bin/sh\n"))
+    entries = entry("x", data, "/x.zip"), {**entry("y", b"#!/bin/sh\n", "/y"), "type": "skill-md"}
+    web.at(WELL_KNOWN, answer(current(*entries), JSON))
+    site = visit(web.url(""))
+    assert files(site, "x") and files(site, "y")
+    kept = machine.cached()
+    assert len(kept) == 2 and not any(os.stat(path).st_mode & 0o111 for path in kept)
+    assert {os.path.basename(path) for path in kept} == {Digest.of(data).hex, Digest.of(b"#!/bin/sh\n").hex}
 
 
 @pytest.mark.parametrize("name", ["..", "Upper", "-a", "a--b", "a" * 65, "a\n", "é", ""])
