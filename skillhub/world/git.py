@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from skillhub.errors import NotFound, SourceError, UsageError, WrongBytes
-from skillhub.model.ref import is_rev
+from skillhub.errors import NotFound, SourceError, WrongBytes
 from skillhub.model.text import quote
 from skillhub.world.git_cache import GitCache
 from skillhub.world.git_catfile import AT_ONCE, GoneError
 from skillhub.world.git_objects import ID, Leaf, checked, of_skills, root_of, walk
 from skillhub.world.git_program import Bounds
 from skillhub.world.git_remote import remote
+from skillhub.world.git_revision import choose, spellings
 from skillhub.world.snapshot import Node
 
 _AT_ONCE_BYTES = 16 << 20
 _SINGLY = 2
-_SHORT = re.compile(r"[0-9a-f]{4,39}", re.ASCII)
 _DEFAULT = Bounds()
 _T = TypeVar("_T")
 
@@ -168,37 +166,12 @@ class GitSnapshot:
 
 def _resolve(store: GitCache, rev: str | None) -> str:
     """Return the commit that a branch or tag of the repository is at now."""
-    refs = ["HEAD"] if rev is None else _spellings(rev)
+    refs = spellings(rev)
     found = store.ask([*refs, *(f"{ref}^{{}}" for ref in refs)])
     # What an annotated tag is put on has its name with ^{} behind it.
-    commits = {ref: found.get(f"{ref}^{{}}", found[ref]) for ref in refs if ref in found}
-    if not commits:
-        raise _unknown(store.url, rev)
-    if len(set(commits.values())) > 1:
-        raise UsageError(
-            f"{quote(rev)} is a branch and a tag, at different commits",
-            where=store.url,
-            hint="say which: " + ", ".join(f"@{ref}" for ref in commits),
-        )
-    commit = next(iter(commits.values()))
+    commit = choose(
+        {ref: found.get(f"{ref}^{{}}", found[ref]) for ref in refs if ref in found}, rev, store.url
+    )
     if not ID.fullmatch(commit):
         raise SourceError("expected a repository with SHA-1 ids, found another kind", where=store.url)
     return commit
-
-
-def _spellings(rev: str) -> list[str]:
-    if not is_rev(rev):
-        raise UsageError(f"expected a branch, a tag or a commit, found {quote(rev)}")
-    refs = [f"refs/heads/{rev}", f"refs/tags/{rev}"]
-    if rev.startswith(("heads/", "tags/")):
-        refs.append(f"refs/{rev}")
-    if rev.startswith(("refs/heads/", "refs/tags/")):
-        refs.append(rev)
-    return refs
-
-
-def _unknown(url: str, rev: str | None) -> NotFound:
-    if rev is None:
-        return NotFound("the repository has no commits on its first branch", where=url)
-    hint = "a commit is named by all of its 40 digits" if _SHORT.fullmatch(rev) else None
-    return NotFound(f"the repository has no branch and no tag {quote(rev)}", where=url, hint=hint)

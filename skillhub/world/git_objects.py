@@ -133,22 +133,19 @@ def walk(root: str, read: Callable[[Sequence[str]], Iterable[bytes]]) -> dict[st
     raise unsafe("too-deep", f"folders of a repository are at most {MAX_DEPTH} deep", level[0][0])
 
 
-def tree_id(found: Iterable[tuple[str, str, str]]) -> str:
-    """Return the id of the tree with these entries: mode as git writes it, name, id.
+def tree_of(rows: Iterable[tuple[str, str, str]]) -> bytes:
+    """Return the tree with these entries, each the mode as git writes it, the name and the id.
 
     Raises:
-        FormatError: a name that cannot be written.
+        FormatError: there is none.
     """
     try:
-        rows = sorted(
-            (name.encode() + (b"/" if mode == "40000" else b""), mode.encode(), bytes.fromhex(id_))
-            for mode, name, id_ in found
-        )
+        encoded = [(mode.encode(), name.encode(), bytes.fromhex(id_)) for mode, name, id_ in rows]
     except ValueError as error:
         raise FormatError("expected an entry of a tree, found one that git cannot write") from error
-    return object_id(
-        "tree", b"".join(b"%s %s\0%s" % (mode, key.rstrip(b"/"), id_) for key, mode, id_ in rows)
-    )
+    # Git sorts a folder as if its name ended with a slash.
+    encoded.sort(key=lambda row: row[1] + (b"/" if row[0] == b"40000" else b""))
+    return b"".join(b"%s %s\0%s" % row for row in encoded)
 
 
 def of_skills(paths: Iterable[str]) -> set[str]:

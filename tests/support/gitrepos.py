@@ -92,6 +92,14 @@ class Repo:
         data = b"".join(b"%s %s\0%s" % (mode.encode(), name, bytes.fromhex(id_)) for name, mode, id_ in rows)
         return self.put("tree", data)
 
+    def get(self, id_: str) -> tuple[str, bytes]:
+        """Return the kind and the bytes of an object; KeyError if there is none."""
+        file = self.path / "objects" / id_[:2] / id_[2:]
+        if not file.is_file():
+            raise KeyError(id_)
+        head, _, data = zlib.decompress(file.read_bytes()).partition(b"\0")
+        return head.split()[0].decode(), data
+
     def put(self, kind: str, data: bytes) -> str:
         whole = b"%s %d\0%s" % (kind.encode(), len(data), data)
         id_ = sha1(whole, usedforsecurity=False).hexdigest()

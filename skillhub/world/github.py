@@ -1,0 +1,62 @@
+"""A repository by its URL: through git where there is one, else, if it is on GitHub, through GitHub's API."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+
+from skillhub.errors import SourceError
+from skillhub.model.ref import GitHub
+from skillhub.world.fetch import Web
+from skillhub.world.git import GitSnapshot, open_git
+from skillhub.world.git_program import Bounds
+from skillhub.world.github_api import GitHubSnapshot, open_github_api
+from skillhub.world.github_host import host_of
+
+_PATH = re.compile(r"/([A-Za-z0-9][A-Za-z0-9-]*)/([A-Za-z0-9._-]+?)(?:\.git)?/?", re.ASCII)
+_DEFAULT = Bounds()
+
+
+def open_github(
+    ref: GitHub, *, web: Web, cache: str, environ: Mapping[str, str], bounds: Bounds = _DEFAULT
+) -> GitSnapshot | GitHubSnapshot:
+    """Return the repository on GitHub, or on the server that ``GITHUB_SERVER_URL`` names, at ``ref.rev``.
+
+    Raises:
+        As ``open_repository``.
+    """
+    url = f"{host_of(environ).site}/{ref.owner}/{ref.repo}.git"
+    return open_repository(url, ref.rev, web=web, cache=cache, environ=environ, bounds=bounds)
+
+
+def open_repository(
+    url: str,
+    rev: str | None,
+    *,
+    web: Web,
+    cache: str,
+    environ: Mapping[str, str],
+    bounds: Bounds = _DEFAULT,
+) -> GitSnapshot | GitHubSnapshot:
+    """Return the repository at ``url`` as it is at a branch, a tag or a commit; None is its first branch.
+
+    Args:
+        url: https, ssh, file, or http on this machine.
+        rev: All 40 digits of a commit, or a name.
+        web: Fetches where there is no git.
+        cache: The folder of all caches.
+        environ: The environment of this process; it says whether there is a git, and which GitHub is meant.
+        bounds: How much the repository may ask of this machine, and whether it may be fetched.
+
+    Raises:
+        As ``open_git`` and ``open_github_api``; SourceError: there is no git, and it is not on GitHub.
+    """
+    host = host_of(environ)
+    inner = _PATH.fullmatch(url.removeprefix(host.site)) if url.startswith(host.site + "/") else None
+    if inner is not None and shutil.which("git", path=environ.get("PATH")) is None:
+        if bounds.offline:
+            raise SourceError("--offline forbids to ask GitHub, and there is no git", where=url)
+        return open_github_api(inner[1], inner[2], rev=rev, web=web, host=host)
+    token = host.token if inner is not None else None
+    return open_git(url, rev, cache=cache, environ=environ, bounds=bounds, token=token)
