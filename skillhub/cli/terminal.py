@@ -78,18 +78,24 @@ class Terminal:
             if text:
                 self._write(sys.stderr, f"  {label}: {text}", "plain")
 
-    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO | None = None) -> None:
         """Write rows in columns that fit the terminal; all but the first, which is typed, are cut if they must.
 
-        Off a terminal nothing is cut.
+        Off a terminal nothing is cut. A table is a result unless another ``stream`` says that it is talk.
         """
+        stream = stream or sys.stdout
         cells = [[clean(cell) for cell in row] for row in (head, *rows)]
         widths = [max(_width(row[column]) for row in cells) for column in range(len(head))]
-        if sys.stdout.isatty():
+        if stream.isatty():
             _narrow(widths, _columns() - 2 * (len(widths) - 1))
         for number, row in enumerate(cells):
             padded = [_fit(cell, width) for cell, width in zip(row, widths, strict=True)]
-            self._write(sys.stdout, "  ".join(padded).rstrip(), "plain" if number else "bold")
+            self._write(stream, "  ".join(padded).rstrip(), "plain" if number else "bold")
+
+    @property
+    def height(self) -> int:
+        """The lines that the screen has."""
+        return _size().lines
 
     def progress(self, doing: str, done: int, of: int) -> None:
         """Draw how far a command is, on a terminal and once it has taken a second."""

@@ -9,9 +9,7 @@ from functools import cached_property
 
 from skillhub.archive import Limits
 from skillhub.errors import FormatError, NotFound
-from skillhub.model.release import Index
 from skillhub.model.text import quote
-from skillhub.model.tree import SKILL_MD
 from skillhub.world import files
 from skillhub.world.repository import Commit, Repository
 from skillhub.world.snapshot import Node
@@ -78,20 +76,9 @@ class FolderSnapshot:
             yield data
 
 
-def folder_index(path: str) -> Index | None:
-    """Return the skills that lie below a folder, their paths relative to it.
-
-    Returns:
-        None if ``path`` is no folder, is itself a skill, or holds none.
-
-    Raises:
-        FormatError: it holds far too much.
-        StateError: it cannot be read.
-    """
-    if not os.path.isdir(path) or os.path.lexists(os.path.join(path, SKILL_MD)):
-        return None
-    index = Repository(FolderSnapshot(path), url=path, elsewhere=_nowhere).index()
-    return index if index.skills else None
+def open_folder(path: str) -> Repository:
+    """Return the place that a local folder is: its skills, their paths relative to it."""
+    return Repository(FolderSnapshot(path), url=path, elsewhere=_nowhere)
 
 
 def _nowhere(url: str, rev: str | None) -> Commit:

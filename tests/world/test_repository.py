@@ -7,7 +7,7 @@ import pytest
 from skillhub.errors import FormatError, NotFound, UnsafeArchive, UnsafeTransfer, WrongBytes
 from skillhub.model.release import Release
 from skillhub.model.tree import File
-from skillhub.world.folder_snapshot import FolderSnapshot, folder_index
+from skillhub.world.folder_snapshot import FolderSnapshot, open_folder
 from skillhub.world.repository import Repository
 from tests.support.snapshot import Hub, Memory, skill
 
@@ -277,23 +277,35 @@ def test_a_local_folder_that_holds_several(tmp_path):
     (folder / ".claude" / "skills").symlink_to(folder / "skills")
     (folder / "skills" / "a" / "run").write_text("#!")
     (folder / "skills" / "a" / "run").chmod(0o755)
-    index = folder_index(str(folder))
+    place = open_folder(str(folder))
+    index = place.index()
     assert {name: index.releases(name)[0].path for name in index.names} == {"a": "skills/a", "b": "b"}
+    assert place.unpacked(index.releases("a")[0]).tree["run"] == File(b"#!", executable=True)
     assert FolderSnapshot(str(folder)).nodes["skills/a/run"].executable
     assert FolderSnapshot(str(folder)).nodes[".claude/skills"].kind == "link"
 
 
-def test_a_local_folder_that_is_a_skill_or_holds_none(tmp_path):
-    assert folder_index(str(tmp_path / "gone")) is None
-    assert folder_index(str(tmp_path)) is None
-    assert (
-        folder_index(str(written(tmp_path, {"SKILL.md": skill("a"), "skills/b/SKILL.md": skill("b")})))
-        is None
-    )
+def test_attack_a_link_in_a_local_folder_is_not_followed(tmp_path):
+    (tmp_path / "secret").write_text("x")
+    folder = written(tmp_path / "many", {"skills/a/SKILL.md": skill("a")})
+    (folder / "skills" / "a" / "x").symlink_to(tmp_path / "secret")
+    (folder / "skills" / "b").mkdir()
+    (folder / "skills" / "b" / "SKILL.md").symlink_to(folder / "skills" / "a" / "SKILL.md")
+    place = open_folder(str(folder))
+    index = place.index()
+    assert index.names == ("a", "b")
+    for name in index.names:
+        with pytest.raises(UnsafeArchive) as caught:
+            place.unpacked(index.releases(name)[0])
+        assert caught.value.reason == "link"
+
+
+def test_a_local_folder_without_a_skill(tmp_path):
+    assert open_folder(str(tmp_path)).index().skills == {}
 
 
 def test_a_local_marketplace_does_not_reach_elsewhere(tmp_path):
     folder = written(tmp_path, {MARKET: market(("p", there())), "skills/a/SKILL.md": skill("a")})
-    index = folder_index(str(folder))
+    index = open_folder(str(folder)).index()
     assert index.names == ("a",)
     assert "another repository" in index.warnings[0]
