@@ -10,22 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from skillhub.cli.streams import is_interactive
 from skillhub.cli.terminal import Terminal
-from skillhub.errors import NotFound, SourceError, UsageError
+from skillhub.errors import NotFound, UsageError
 from skillhub.world.home import Home
 from skillhub.world.project import Project
 from skillhub.world.store import Store
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from tempfile import TemporaryDirectory
 
-    from skillhub.flows.ports import Place, Ports, Reach, Registry
+    from skillhub.flows.ports import Ports
     from skillhub.model.question import Approver
-    from skillhub.model.ref import Local, Remote
     from skillhub.model.release import Release
-    from skillhub.world.fetch import Fetcher
     from skillhub.world.publishers import Publishers
-    from skillhub.world.sources import Source, Sources
+    from skillhub.world.sources import Sources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,38 +103,25 @@ class Common:
 
         With ``scratch`` what sources say is learned for this command alone: nothing is written to remember it.
         """
+        from skillhub.cli.network import Network
         from skillhub.flows.ports import Ports
 
-        registries = Registries(self, scratch)
+        network = Network(self, scratch=scratch)
         return Ports(
             project=self.open_project(),
             store=self.store,
             sources=self.sources,
             publishers=self.publishers,
-            open=registries.open,
-            reach=self._reach(registries),
+            open=network.open,
+            reach=network.reach,
             pick=self._pick,
-            fetch_root=registries.fetch_root,
+            fetch_root=network.fetch_root,
             approver=self.approver(allow_unsigned=allow_unsigned),
             environ=os.environ,
             user_home=self.user_home,
             clock=now,
             report=self.terminal.progress,
         )
-
-    def _reach(self, registries: Registries) -> Reach:
-        """Return what opens places that are no registries; nothing is loaded before one is."""
-        places: Reach | None = None
-
-        def reach(ref: Remote | Local, pin: str | None = None) -> Place:
-            nonlocal places
-            if places is None:
-                from skillhub.cli.reach import Places
-
-                places = Places(self, registries.fetcher)
-            return places(ref, pin)
-
-        return reach
 
     def _pick(self, offered: Sequence[Release]) -> Sequence[Release]:
         """Let a person pick; with nobody there nothing is picked."""
@@ -160,68 +144,6 @@ def now() -> datetime:
     from datetime import UTC, datetime
 
     return datetime.now(UTC)
-
-
-class Registries:
-    """Opens each registry once for a command, and loads the network only when there is one to reach."""
-
-    def __init__(self, common: Common, scratch: bool = False) -> None:
-        self._common = common
-        self._scratch = scratch
-        self._thrown_away: list[TemporaryDirectory[str]] = []
-        self._open: dict[str, Registry] = {}
-        self._http: Fetcher | None = None
-
-    def open(self, source: Source) -> Registry:
-        """Return the registry of a source, its metadata verified and fresh."""
-        if source.alias not in self._open:
-            from skillhub.world.tuf_client import Registry as Client
-
-            root = self._common.sources.root(source)
-            fetcher, folder = self.fetcher(source.url), self._metadata(source)
-            self._open[source.alias] = Client.open(source.url, root, fetcher, folder)
-        return self._open[source.alias]
-
-    def _metadata(self, source: Source) -> str:
-        """Return where the trusted metadata is kept; the embedded registry's is thrown away after use.
-
-        Its freshness is the package's own: kept, it would refuse an older package as a rollback.
-        """
-        kept = self._common.sources.metadata(source.root)
-        if not (source.embedded or self._scratch):
-            return kept
-        from shutil import copytree
-        from tempfile import TemporaryDirectory
-
-        self._thrown_away.append(TemporaryDirectory(prefix="skillhub-"))
-        folder = os.path.join(self._thrown_away[-1].name, "metadata")
-        if self._scratch and os.path.isdir(kept):
-            copytree(kept, folder)
-        return folder
-
-    def fetch_root(self, url: str) -> bytes:
-        """Return the first root that the registry at ``url`` shows."""
-        from skillhub.world.tuf_client import fetch_root
-
-        return fetch_root(url, self.fetcher(url))
-
-    def fetcher(self, url: str) -> Fetcher:
-        """Return what fetches: from inside the package, or from the network.
-
-        Raises:
-            SourceError: with ``--offline``.
-        """
-        from skillhub.world.embedded import EMBEDDED_URL, embedded
-
-        if url == EMBEDDED_URL:
-            return embedded()
-        if self._common.offline:
-            raise SourceError("--offline keeps this command from the network", where=url)
-        if self._http is None:
-            from skillhub.world.http import Http
-
-            self._http = Http()
-        return self._http
 
 
 _HELP = {

@@ -70,7 +70,8 @@ def show_changes(outcome: Outcome, terminal: Terminal, *, as_json: bool) -> None
         terminal.say(f"warning: {warning}", "yellow")
     for skill in outcome.skills:
         changes = outcome.changes[skill.name]
-        terminal.out(f"{skill.name} {changes.before.version or '-'} -> {skill.version or '-'}", "yellow")
+        was, is_now = changes.before, changes.after
+        terminal.out(f"{skill.name} {was.version or was.short} -> {is_now.version or is_now.short}", "yellow")
         for line in changes.lines():
             terminal.out(f"  {line}")
     if not outcome.skills:

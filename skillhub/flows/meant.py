@@ -17,7 +17,7 @@ from skillhub.flows.standing import Standing
 from skillhub.flows.wishes import Wishes
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked, of_plugin
-from skillhub.model.ref import Local, Named, Ref, Remote
+from skillhub.model.ref import GitHub, Local, Named, Ref, Remote
 from skillhub.model.release import Index, Release
 from skillhub.model.tree import SKILL_MD
 from skillhub.model.version import Range, is_version
@@ -51,7 +51,7 @@ def of_ref(ref: Ref, wishes: Wishes, standing: Standing, ports: Ports) -> list[P
     if isinstance(ref, Local):
         return _of_folder(ref, wishes, ports)
     place = _opened(ref, ports)
-    index = place.index()
+    index = place.index(wishes.skills or None)
     chosen = choose_skills(str(ref), index, wishes.skills, every=wishes.every, pick=ports.pick)
     return [_of_remote(ref, place, each, wishes, standing, ports) for each in chosen]
 
@@ -61,7 +61,7 @@ def _opened(ref: Remote, ports: Ports) -> Place:
         return ports.reach(ref)
     except NotFound as error:
         folder = str(ref).partition(":")[2]
-        if error.hint is None and os.path.isdir(folder):
+        if isinstance(ref, GitHub) and os.path.isdir(folder):
             error.hint = f"if the folder is meant: ./{folder}"
         raise
 
@@ -110,7 +110,7 @@ def of_intent(name: str, wanted: Wanted, ports: Ports) -> Pick:
     if ref is not None:
         place = _opened(ref, ports)
         word = f"{wanted.plugin}:{name}" if wanted.plugin else name
-        (release,) = choose_skills(str(ref), place.index(), (word,), every=False, pick=ports.pick)
+        (release,) = choose_skills(str(ref), place.index((word,)), (word,), every=False, pick=ports.pick)
         return Pick(
             name, by_place(place, ref.source, release, ports).then(_called(name, ports)), release=release
         )

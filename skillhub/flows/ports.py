@@ -6,7 +6,7 @@ silent approver in their place, and so that a command that needs no network neve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
@@ -50,8 +50,8 @@ class Open(Protocol):
 class Place(Protocol):
     """Somewhere that holds skills and is no registry, opened: a site, a repository, an OCI artifact."""
 
-    def index(self) -> Index:
-        """Return everything it offers."""
+    def index(self, words: Collection[str] | None = None) -> Index:
+        """Return what it offers; with ``words`` (names, ``plugin:name``, folders) it may look for these alone."""
         ...
 
     def unpacked(self, release: Release) -> Unpacked:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from skillhub.errors import FormatError, UsageError
@@ -56,7 +56,8 @@ class Wanted:
 
     def spell(self) -> dict[str, str]:
         """Return the keys and values of the line."""
-        values = {"from" if f.name == "origin" else f.name: getattr(self, f.name) for f in fields(self)}
+        whence = {"source": self.source, "version": self.version, "git": self.git, "rev": self.rev}
+        values = {**whence, "from": self.origin, "path": self.path, "plugin": self.plugin}
         return {key: value for key, value in values.items() if value is not None}
 
 

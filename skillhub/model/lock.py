@@ -73,6 +73,11 @@ class Locked:
         return self.source.partition(_PLUGIN)[2] or None
 
     @property
+    def short(self) -> str:
+        """What tells it from another state of the skill where there is no version."""
+        return self.rev[:12] if self.rev else self.tree.hex[:12]
+
+    @property
     def origin(self) -> str:
         """Where its bytes are, for a person."""
         if self.git is not None:

@@ -6,7 +6,7 @@ hashed against what named it, so that the registry can withhold, but not put any
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from skillhub.archive import Limits, Unpacked, unpack
@@ -53,7 +53,7 @@ class Artifact:
         self._images: dict[str, tuple[Digest, Image]] = {}
         self._unpacked: dict[tuple[str, Digest], Unpacked] = {}
 
-    def index(self) -> Index:
+    def index(self, words: Collection[str] | None = None) -> Index:
         """Return what the artifact holds.
 
         Raises:

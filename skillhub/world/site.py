@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import Final
@@ -43,7 +43,7 @@ class Site:
         self._downloads = downloads
         self._seen = seen
 
-    def index(self) -> Index:
+    def index(self, words: Collection[str] | None = None) -> Index:
         """Return what the URL offers; for an archive or a ``SKILL.md`` that is the one skill in it.
 
         A site at a path does not fall back to the index of its host: who may write to the one may not be who may

@@ -1,0 +1,163 @@
+"""What a command reaches: registries, and places that are none. Nothing of it is imported before it is reached."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from skillhub.errors import NotFound, SourceError
+from skillhub.model.ref import Git, GitHub, Local, Oci, Remote
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
+    from skillhub.cli.common import Common
+    from skillhub.flows.ports import Place, Registry
+    from skillhub.world.fetch import Fetcher, Web
+    from skillhub.world.repository import Commit
+    from skillhub.world.sources import Source
+
+_OFFLINE = "--offline keeps this command from the network"
+
+
+class Network:
+    """Opens each registry and each place once for a command.
+
+    Args:
+        common: The flags.
+        scratch: Learn what sources say for this command alone, and write nothing to remember it.
+    """
+
+    def __init__(self, common: Common, *, scratch: bool = False) -> None:
+        self._common = common
+        self._scratch = scratch
+        self._thrown_away: list[TemporaryDirectory[str]] = []
+        self._registries: dict[str, Registry] = {}
+        self._places: dict[tuple[str, str | None], Place] = {}
+        self._kept_web: Web | None = None
+
+    def open(self, source: Source) -> Registry:
+        """Return the registry of a source, its metadata verified and fresh."""
+        if source.alias not in self._registries:
+            from skillhub.world.tuf_client import Registry as Client
+
+            root = self._common.sources.root(source)
+            fetcher = self.fetcher(source.url)
+            self._registries[source.alias] = Client.open(source.url, root, fetcher, self._metadata(source))
+        return self._registries[source.alias]
+
+    def reach(self, ref: Remote | Local, pin: str | None = None) -> Place:
+        """Return a place that is no registry; with ``pin``, a full commit, as it was at that commit."""
+        key = str(ref), pin
+        if key not in self._places:
+            self._places[key] = self._reached(ref, pin)
+        return self._places[key]
+
+    def fetch_root(self, url: str) -> bytes:
+        """Return the first root that the registry at ``url`` shows."""
+        from skillhub.world.tuf_client import fetch_root
+
+        return fetch_root(url, self.fetcher(url))
+
+    def fetcher(self, url: str) -> Fetcher:
+        """Return what fetches: from inside the package, or from the network.
+
+        Raises:
+            SourceError: with ``--offline``.
+        """
+        from skillhub.world.embedded import EMBEDDED_URL, embedded
+
+        return embedded() if url == EMBEDDED_URL else self._web(url)
+
+    def _web(self, url: str) -> Web:
+        if self._common.offline:
+            raise SourceError(_OFFLINE, where=url)
+        if self._kept_web is None:
+            from skillhub.world.credentials import Known
+            from skillhub.world.http import Http
+            from skillhub.world.mirrors import mirrored
+            from skillhub.world.settings import Settings
+
+            settings = Settings.read(self._common.home)
+            known = Known(settings.tokens, os.environ, self._common.user_home)
+            self._kept_web = mirrored(Http(credentials=known), settings.mirrors)
+        return self._kept_web
+
+    def _metadata(self, source: Source) -> str:
+        """Return where the trusted metadata is kept; the embedded registry's is thrown away after use.
+
+        Its freshness is the package's own: kept, it would refuse an older package as a rollback.
+        """
+        kept = self._common.sources.metadata(source.root)
+        return self._copy(kept) if source.embedded or self._scratch else kept
+
+    def _copy(self, kept: str) -> str:
+        """Return a copy of what is remembered at ``kept``, if anything is; it is thrown away after use."""
+        from shutil import copy2, copytree
+        from tempfile import TemporaryDirectory
+
+        self._thrown_away.append(TemporaryDirectory(prefix="skillhub-"))
+        copy = os.path.join(self._thrown_away[-1].name, os.path.basename(kept))
+        if os.path.isdir(kept):
+            copytree(kept, copy)
+        elif os.path.exists(kept):
+            copy2(kept, copy)
+        return copy
+
+    def _reached(self, ref: Remote | Local, pin: str | None) -> Place:
+        if isinstance(ref, Local):
+            return self._folder(ref)
+        if isinstance(ref, Git | GitHub):
+            return self._repository(ref, pin)
+        if isinstance(ref, Oci):
+            from skillhub.world.oci import open_oci
+
+            return open_oci(ref, web=self._web(str(ref)), environ=os.environ)
+        return self._site(ref.url)
+
+    def _folder(self, ref: Local) -> Place:
+        from skillhub.world.folder_snapshot import FolderSnapshot
+        from skillhub.world.repository import Repository
+
+        def nowhere(url: str, rev: str | None) -> Commit:
+            raise NotFound("it is in another repository", where=url, hint="install from there")
+
+        return Repository(FolderSnapshot(os.path.expanduser(ref.path)), url=ref.path, elsewhere=nowhere)
+
+    def _repository(self, ref: Git | GitHub, pin: str | None) -> Place:
+        from skillhub.world.github_host import host_of
+        from skillhub.world.repository import Repository
+
+        url = f"{host_of(os.environ).site}/{ref.owner}/{ref.repo}" if isinstance(ref, GitHub) else ref.url
+        commit = self._commit(url, pin or ref.rev)
+        return Repository(commit, url=url, rev=commit.rev, path=ref.path, elsewhere=self._commit)
+
+    def _commit(self, url: str, rev: str | None) -> Commit:
+        """Return the repository at ``url``, from its mirror if it has one."""
+        from skillhub.world.git_program import Bounds
+        from skillhub.world.github import open_repository
+        from skillhub.world.http import Http
+
+        bounds = Bounds(offline=self._common.offline)
+        web = Http() if self._common.offline else self._web(url)
+        return open_repository(
+            url, rev, web=web, cache=self._common.home.cache, environ=os.environ, bounds=bounds
+        )
+
+    def _site(self, url: str) -> Place:
+        from skillhub.world.cache import Cache
+        from skillhub.world.download import Downloads
+        from skillhub.world.site import open_site
+        from skillhub.world.site_seen import Seen
+
+        home = self._common.home
+        state = (
+            os.path.dirname(self._copy(os.path.join(home.state, "sites.json")))
+            if self._scratch
+            else home.state
+        )
+        seen = Seen(state)
+        web = None if self._common.offline else self._web(url)
+        return open_site(
+            url, downloads=Downloads(web, Cache(os.path.join(home.cache, "http")), seen), seen=seen
+        )
