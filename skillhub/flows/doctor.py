@@ -120,17 +120,22 @@ def _catalog(roots: tuple[Root, ...], ports: Ports) -> Iterator[Check]:
     except SkillhubError:
         return  # told of as a problem of the lock
     found = discover(roots)
-    loose = [skill for skill in found.skills if skill.path in strangers or skill.scope != ports.project.scope]
+    loose = [
+        skill
+        for skill in found.skills
+        if strangers.intersection(skill.links) or skill.scope != ports.project.scope
+    ]
     catalog = Catalog.of([*(skill for skill in skills if skill.state == "enabled"), *loose], found.problems)
     waiting = {skill.name for skill in skills if skill.state == "disabled"}
     for skill in found.skills:
-        if skill.path in strangers and skill.name in waiting:
+        if strangers.intersection(skill.links) and skill.name in waiting:
             message = (
-                f"{skill.path}: it has the name of {skill.name}, which the lock has and which is disabled"
+                f"{skill.links[0]}: it has the name of {skill.name}, which the lock has and which is disabled"
             )
             yield Check("skill", False, message, "take it away")
     for problem in catalog.problems:
         line = f":{problem.line}" if problem.line else ""
-        yield Check("skill", False, f"{problem.path}{line}: {problem.message}", "mend it, or take it away")
+        is_ok = problem.level == "warning"
+        yield Check("skill", is_ok, f"{problem.path}{line}: {problem.message}", "mend it, or take it away")
     for hidden in catalog.shadowed:
         yield Check("shadowed", True, f"{hidden.skill.path} is hidden by {hidden.by.path}")

@@ -6,22 +6,30 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from skillhub.model.skill import Skill
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A skill that could not be read, or something about one that should be mended; ``line`` counts from 1."""
+    """A skill that cannot be read (``error``), or something about one that should be mended (``warning``).
+
+    Attributes:
+        path: The file or folder.
+        message: What was expected and what was found.
+        line: The line in that file, from 1.
+        level: Whether something is missing for it.
+    """
 
     path: str
     message: str
     line: int | None = None
+    level: Literal["error", "warning"] = "error"
 
     def to_json(self) -> dict[str, Any]:
         """Return the problem as the contract has it."""
-        return {"path": self.path, "line": self.line, "message": self.message}
+        return {"path": self.path, "line": self.line, "message": self.message, "level": self.level}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,21 @@
-"""Finding skills in folders: what is there, read as leniently as people write; what is broken hides nothing else."""
+"""Finding skills in folders, as strictly as their agent reads; what is broken hides nothing else."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from skillhub.errors import SkillhubError
+from skillhub.model.head import Rules
 from skillhub.model.manifest import Manifest
-from skillhub.model.skill import Need, Scope, Skill
+from skillhub.model.profile import Bounds
+from skillhub.model.skill import Need, Scope, Skill, SkillScope
 from skillhub.model.tree import SKILL_MD, File, Tree
+from skillhub.runtime.cache import Cache
 from skillhub.runtime.catalog import Problem
+from skillhub.runtime.walk import Find, Look, Walk
 
 # All that says what a skill is; the rest of its files is read when it is loaded.
 _HEAD = (SKILL_MD, "agents/openai.yaml", "agents/skillhub.yaml")
@@ -19,67 +24,102 @@ _CAP = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A folder that holds skills' folders, and whose scope they have."""
+    """A folder that holds skills' folders; whose they are, and what goes before their names if they do not say."""
 
     path: str
-    scope: Scope
+    scope: SkillScope
+    namespace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """What the roots hold, in the order of the roots, by folder name within one."""
+    """What the roots hold, in the order of the roots, breadth first and by folder name within one."""
 
     skills: tuple[Skill, ...]
     problems: tuple[Problem, ...]
 
 
-def discover(roots: Iterable[Root]) -> Discovered:
-    """Return every skill in the roots; a broken one is a problem, an absent root is empty."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """How roots are looked through.
+
+    Attributes:
+        rules: How strictly skills are read.
+        bounds: How far to go into each root.
+        cache: Where looks are kept from one process to the next; None keeps none.
+        reload: Read everything, whatever the cache has.
+    """
+
+    rules: Rules = field(default_factory=Rules)
+    bounds: Bounds = field(default_factory=Bounds)
+    cache: Cache | None = None
+    reload: bool = False
+
+
+def discover(roots: Iterable[Root], search: Search | None = None) -> Discovered:
+    """Return every skill in the roots; a broken one is a problem, an absent root is empty.
+
+    A skill that is met twice, through links or roots within roots, is that of the first root.
+    """
     skills: list[Skill] = []
     problems: list[Problem] = []
     seen: set[str] = set()
     for root in roots:
-        for folder in _folders(root.path):
-            place = os.path.realpath(folder)
-            if place in seen:
-                continue
-            seen.add(place)
-            try:
-                skills.append(_read(folder, root.scope))
-            except (SkillhubError, OSError) as error:
-                problems.append(_problem(folder, error))
+        look = _look(root, search or Search())
+        problems += look.problems
+        for find in look.finds:
+            if find.folder not in seen:
+                seen.add(find.folder)
+                problems += find.problems
+                if find.facts is not None:
+                    skills.append(_skill(find, find.facts, root))
     return Discovered(tuple(skills), tuple(problems))
+
+
+def _look(root: Root, search: Search) -> Look:
+    cache = search.cache
+    is_contained = root.scope == "system"
+    # What links may be followed decides what is met.
+    key = f"{root.path}\0contained" if is_contained else root.path
+    earlier = Look() if cache is None or search.reload else cache.load(key, search.rules, search.bounds)
+    if earlier.folders and earlier.is_current():
+        return earlier
+    look = Walk(root.path, is_contained, search.rules, search.bounds, earlier).look()
+    if cache is not None and look.folders:
+        cache.save(key, search.rules, search.bounds, look)
+    return look
+
+
+def _skill(find: Find, facts: Mapping[str, Any], root: Root) -> Skill:
+    if find.made and find.made[0] == root:
+        return find.made[1]
+    skill = Skill(
+        path=find.folder,
+        scope=root.scope,
+        state="enabled",
+        links=(find.found,),
+        managed=False,
+        root=root.path,
+        **{"namespace": root.namespace, **facts},
+    )
+    find.made = root, skill
+    return skill
 
 
 def found_skill(folder: str, scope: Scope) -> Skill:
     """Return the skill in ``folder``, which no lock knows; one that cannot be read is shown by its folder's name."""
     try:
-        return _read(folder, scope)
+        manifest = Manifest.read(Tree(_files(folder)))
     except (SkillhubError, OSError) as error:
-        message = f"cannot be read: {_problem(folder, error).message}"
+        said = error.message if isinstance(error, SkillhubError) else error.strerror
         return Skill(
             name=os.path.basename(folder),
             path=folder,
             scope=scope,
             state="enabled",
             managed=False,
-            description=message,
+            description=f"cannot be read: {said}",
         )
-
-
-def _folders(root: str) -> Iterator[str]:
-    try:
-        names = sorted(os.listdir(root))
-    except OSError:
-        return
-    for name in names:
-        folder = os.path.join(root, name)
-        if os.path.isfile(os.path.join(folder, SKILL_MD)):
-            yield folder
-
-
-def _read(folder: str, scope: Scope) -> Skill:
-    manifest = Manifest.read(Tree(_head(folder)))
     needs = (Need(r.kind, r.name, r.description, r.required, satisfied=False) for r in manifest.requires)
     return Skill(
         name=manifest.name,
@@ -95,16 +135,9 @@ def _read(folder: str, scope: Scope) -> Skill:
     )
 
 
-def _head(folder: str) -> Iterator[tuple[str, File]]:
+def _files(folder: str) -> Iterable[tuple[str, File]]:
     for path in _HEAD:
         full = os.path.join(folder, *path.split("/"))
         if os.path.isfile(full):
             with open(full, "rb") as file:
                 yield path, File(file.read(_CAP))
-
-
-def _problem(folder: str, error: SkillhubError | OSError) -> Problem:
-    if isinstance(error, OSError):
-        return Problem(folder, error.strerror or type(error).__name__)
-    line = (error.where or "").rpartition(":")[2]
-    return Problem(os.path.join(folder, SKILL_MD), error.message, int(line) if line.isdigit() else None)

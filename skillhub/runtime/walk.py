@@ -1,0 +1,255 @@
+"""One root, looked through: which folders hold a ``SKILL.md``, what these say, and by what to tell a change."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from skillhub.errors import FormatError, SkillhubError
+from skillhub.model import declared
+from skillhub.model.head import Head, Rules, read
+from skillhub.model.profile import Bounds
+from skillhub.model.skill import Skill
+from skillhub.model.tree import SKILL_MD, File, Tree
+from skillhub.runtime.catalog import Problem
+from skillhub.runtime.files import Stamp, opened, stamp_of
+
+# Most frontmatters are shorter by far; a longer one costs a second read.
+_SKILL: Final = os.sep + SKILL_MD
+_FIRST: Final = 1 << 12
+_CAP: Final = 1 << 20
+_SKIPPED = frozenset({"node_modules"})
+# What the specification gives to a skill's own files: a SKILL.md in there is a template or an example.
+_RESOURCES = frozenset({"scripts", "references", "assets", "agents"})
+# Where a folder counts its subfolders among its links, 2 means none (POSIX leaves it open; 1 means unknown).
+_LEAF: Final = 2
+
+
+@dataclass(slots=True)
+class Find:
+    """A folder with a ``SKILL.md``.
+
+    Attributes:
+        folder: Its canonical path.
+        found: The path on which it was met, through links.
+        stamps: Those of the files that were read.
+        facts: What a ``Skill`` is made of, but for where it is; None if it cannot be read.
+        problems: What is wrong with it.
+        made: The root and the skill that were made of it last.
+    """
+
+    folder: str
+    found: str
+    stamps: dict[str, Stamp] = field(default_factory=dict)
+    facts: Mapping[str, Any] | None = None
+    problems: list[Problem] = field(default_factory=list)
+    made: tuple[object, Skill] | None = None
+
+
+@dataclass(slots=True)
+class Look:
+    """What one look into a root has met; unchanged as long as all stamps are."""
+
+    folders: dict[str, Stamp] = field(default_factory=dict)
+    finds: list[Find] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def is_current(self) -> bool:
+        """Say whether nothing was added, taken away or changed since; it costs one ``stat`` for each."""
+        return _are_current(self.folders) and all(_are_current(find.stamps) for find in self.finds)
+
+
+class _Step(NamedTuple):
+    folder: str
+    found: str
+    depth: int
+    in_skill: bool
+
+
+@dataclass(slots=True)
+class Walk:
+    """A look into one root.
+
+    Attributes:
+        root: Its path.
+        contained: Whether no link may lead out of it.
+        rules: How strictly skills are read.
+        bounds: How far to go.
+        earlier: What an earlier look has met; what has the same stamps is not read again.
+    """
+
+    root: str
+    contained: bool
+    rules: Rules
+    bounds: Bounds
+    earlier: Look = field(default_factory=Look)
+    _base: str = ""
+    _known: Mapping[str, Find] = field(default_factory=dict)
+    _seen: set[str] = field(default_factory=set)
+    _is_cut: bool = False
+
+    def look(self) -> Look:
+        """Go through the root, breadth first, by name within a folder; each folder is met once."""
+        look = Look()
+        self._base = os.path.realpath(self.root)
+        self._known = {find.folder: find for find in self.earlier.finds}
+        self._seen = {self._base}
+        queue = deque([_Step(self._base, self.root, 0, False)] if os.path.isdir(self._base) else [])
+        while queue:
+            step = queue.popleft()
+            try:
+                queue.extend(self._visit(step, look))
+            except OSError as error:
+                look.problems.append(Problem(step.found, f"cannot be read: {error.strerror}"))
+        if self._is_cut:
+            message = f"more than {self.bounds.folders} folders; the rest was not looked at"
+            look.problems.append(Problem(self.root, message))
+        return look
+
+    def _visit(self, step: _Step, look: Look) -> list[_Step]:
+        status = os.stat(step.folder)
+        stamp = look.folders[step.folder] = stamp_of(status)
+        is_leaf = status.st_nlink == _LEAF
+        is_known = self.earlier.folders.get(step.folder) == stamp
+        find = self._known_find(step) if is_known else None
+        find = find or _find(step, self.rules, has_folders=not is_leaf)
+        if find:
+            look.finds.append(find)
+        in_skill = step.in_skill or (find is not None and step.depth > 0)
+        if step.depth >= self.bounds.depth or (in_skill and (is_leaf or not self.bounds.nested)):
+            return []
+        return list(self._below(step, in_skill))
+
+    def _below(self, step: _Step, in_skill: bool) -> Iterator[_Step]:
+        with os.scandir(step.folder) as entries:
+            ordered = sorted(entries, key=lambda entry: entry.name)
+        for entry in ordered:
+            name = entry.name
+            if name.startswith(".") or name in _SKIPPED or (in_skill and name in _RESOURCES):
+                continue
+            target = self._target(step, entry, in_skill)
+            if target is None or target in self._seen:
+                continue
+            if len(self._seen) >= self.bounds.folders:
+                self._is_cut = True
+                return
+            self._seen.add(target)
+            yield _Step(target, step.found + os.sep + entry.name, step.depth + 1, in_skill)
+
+    def _target(self, step: _Step, entry: os.DirEntry[str], in_skill: bool) -> str | None:
+        """Return the canonical path of the folder that an entry is or leads to; None if it is none to go to."""
+        if not entry.is_symlink():
+            return step.folder + os.sep + entry.name if entry.is_dir(follow_symlinks=False) else None
+        if in_skill:
+            return None  # a link inside a skill is a file of that skill, which `load` refuses
+        target = os.path.realpath(entry.path)
+        if self.contained and not target.startswith(os.path.join(self._base, "")):
+            return None
+        return target if os.path.isdir(target) else None
+
+    def _known_find(self, step: _Step) -> Find | None:
+        known = self._known.get(step.folder)
+        return known if known and known.found == step.found and _are_current(known.stamps) else None
+
+
+def _find(step: _Step, rules: Rules, has_folders: bool) -> Find | None:
+    find = Find(step.folder, step.found)
+    try:
+        data = _read(step.folder + _SKILL, find)
+        if data is None:
+            return None
+        find.facts = _facts(_head(data, find, rules), find, has_folders)
+    except (SkillhubError, OSError) as error:
+        find.problems.append(_problem(find.found, error))
+    return find
+
+
+def _are_current(stamps: Mapping[str, Stamp]) -> bool:
+    try:
+        for path, stamp in stamps.items():
+            if stamp_of(os.stat(path)) != stamp:
+                return False
+    except OSError:
+        return False
+    return True
+
+
+def _read(path: str, find: Find, limit: int = _FIRST) -> bytes | None:
+    found = opened(path)
+    if found is None:
+        return None
+    handle, status = found
+    try:
+        find.stamps[path] = stamp_of(status)
+        return os.read(handle, min(limit, status.st_size + 1))
+    finally:
+        os.close(handle)
+
+
+def _head(data: bytes, find: Find, rules: Rules) -> Head:
+    folder = os.path.basename(find.found)
+    if len(data) < _FIRST:
+        return read(data, folder, rules)
+    try:
+        # Up to a line's end, so that no character is cut in two.
+        return read(data[: data.rfind(b"\n") + 1], folder, rules)
+    except FormatError:
+        whole = _read(find.folder + _SKILL, find, _CAP)
+        return read(whole or b"", folder, rules)
+
+
+def _facts(head: Head, find: Find, has_folders: bool) -> dict[str, Any]:
+    """Return what a ``Skill`` is made of; what it says by default is left out."""
+    facts: dict[str, Any] = {"name": head.name, "description": head.description}
+    for issue in head.warnings:
+        find.problems.append(_issue(find.found, issue.where, issue.message))
+    is_implicit = head.model_invocable
+    if has_folders and (tree := _declarations(find)):
+        metadata = head.front.get("metadata")
+        declaration = declared.read(tree, metadata if isinstance(metadata, dict) else {})
+        is_implicit = is_implicit and declaration.implicit
+        for issue in declaration.warnings:
+            find.problems.append(_issue(find.found, issue.where, issue.message))
+    for key in ("version", "namespace", "argument_hint"):
+        if said := getattr(head, key):
+            facts[key] = said
+    if not is_implicit:
+        facts["invocation"] = "user"
+    if not head.user_invocable:
+        facts["user_invocable"] = False
+    return facts
+
+
+def _declarations(find: Find) -> Tree | None:
+    agents = find.folder + os.sep + "agents"
+    try:
+        status = os.lstat(agents)
+    except OSError:
+        return None
+    if not stat.S_ISDIR(status.st_mode):
+        return None
+    find.stamps[agents] = stamp_of(status)
+    files = {}
+    for path in declared.FILES:
+        data = _read(os.path.join(find.folder, *path.split("/")), find, _CAP)
+        if data is not None:
+            files[path] = File(data)
+    return Tree(files) if files else None
+
+
+def _problem(folder: str, error: SkillhubError | OSError) -> Problem:
+    if isinstance(error, OSError):
+        return Problem(os.path.join(folder, SKILL_MD), error.strerror or type(error).__name__)
+    return _issue(folder, error.where or SKILL_MD, error.message, is_broken=True)
+
+
+def _issue(folder: str, where: str, message: str, is_broken: bool = False) -> Problem:
+    """Return the problem at ``FILE:LINE`` or ``FILE: key`` of the skill in ``folder``."""
+    file, _, line = where.partition(":")
+    path = where if os.path.isabs(where) else os.path.join(folder, *file.split("/"))
+    number = int(line) if line.isdigit() else None
+    return Problem(path, message, number, "error" if is_broken else "warning")

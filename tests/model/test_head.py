@@ -1,0 +1,159 @@
+"""The first look at a SKILL.md: every text is read or refused, strictly or leniently."""
+
+from __future__ import annotations
+
+import pytest
+import yaml as pyyaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillhub.errors import FormatError, SkillhubError
+from skillhub.model import plain, yaml
+from skillhub.model.head import Rules, is_specified_name, one_line, read
+
+STRICT = Rules(strict=True)
+LENIENT = Rules()
+
+
+def skill(text, rules=LENIENT, folder="demo"):
+    return read(f"---\n{text}\n---\n# Title\n\nBody.\n".encode(), folder, rules)
+
+
+def test_three_hyphens_in_a_value_do_not_cut_it():
+    head = skill("name: demo\ndescription: one --- two\nlicense: |\n  ---\n  more", STRICT)
+    assert (head.description, head.body) == ("one --- two", "# Title\n\nBody.\n")
+    assert head.body_line == 8
+
+
+@pytest.mark.parametrize("text", ["Use when: asked", "it's: fine", "ends with:", "a: b: c # d"])
+def test_an_unquoted_colon_is_read_where_leniency_rules(text):
+    head = skill(f"name: demo\ndescription: {text}")
+    assert head.description == text
+    assert [issue.code for issue in head.warnings] == ["unquoted-colon"]
+    with pytest.raises(FormatError):
+        skill(f"name: demo\ndescription: {text}", STRICT)
+
+
+def test_other_faults_of_yaml_are_not_mended():
+    with pytest.raises(FormatError, match="not valid YAML") as error:
+        skill("name: demo\ndescription: Use when: asked\nhooks: [")
+    assert error.value.where.startswith("SKILL.md:")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("name: Demo\ndescription: x", 2),
+        ("description: x\nname: de--mo", 3),
+        ("name: other\ndescription: x", 2),
+        (f"name: demo\ndescription: {'x' * 1025}", 3),
+        (f"name: demo\ndescription: x\ncompatibility: {'x' * 501}", 4),
+    ],
+)
+def test_what_the_specification_forbids(text, line):
+    with pytest.raises(FormatError) as error:
+        skill(text, STRICT)
+    assert error.value.where == f"SKILL.md:{line}"
+    assert {issue.where for issue in skill(text).warnings} == {f"SKILL.md:{line}"}
+
+
+def test_limits_are_met_to_the_character():
+    skill(f"name: {'d' * 64}\ndescription: {'x' * 1024}\ncompatibility: {'x' * 500}", STRICT, "d" * 64)
+
+
+def test_names_are_compared_in_their_compatible_form():
+    assert skill("name: ﬁx\ndescription: x", STRICT, "fix").name == "fix"
+
+
+@pytest.mark.parametrize("name", ["a", "pdf-2", "größe", "技能"])
+def test_names_of_the_specification(name):
+    assert is_specified_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "A", "a b", "-a", "a-", "a--b", "a_b", "a" * 65, "a\u200bb", "a/b", "."]
+)
+def test_names_that_are_none(name):
+    assert not is_specified_name(name)
+
+
+def test_what_stands_in_for_a_name():
+    text = b"---\ndescription: x\n---\n# The Title\n"
+    assert read(text, "place", Rules(nameless="folder")).name == "place"
+    assert read(text, "place", Rules(nameless="heading")).name == "The Title"
+    with pytest.raises(FormatError, match="expected a name"):
+        read(text, "place", LENIENT)
+
+
+def test_what_stands_in_for_a_description():
+    text = b"---\nname: demo\n---\n\n# Title\n\nFirst\nparagraph.\n\nSecond.\n"
+    assert read(text, "demo", Rules(undescribed="paragraph")).description == "First paragraph."
+    assert read(text, "demo", Rules(undescribed="empty")).description == ""
+    with pytest.raises(FormatError, match="expected a description"):
+        read(text, "demo", LENIENT)
+
+
+def test_a_skill_without_frontmatter_has_a_name_where_the_host_gives_it_one():
+    rules = Rules(nameless="heading", undescribed="paragraph")
+    head = read(b"# plain\n\nJust text.\n", "x", rules)
+    assert (head.name, head.description, head.body_line) == ("plain", "Just text.", 1)
+    with pytest.raises(FormatError, match="expected '---'"):
+        read(b"# plain\n", "x", LENIENT)
+
+
+def test_all_that_other_agents_write_is_kept():
+    head = skill(
+        "name: demo\ndescription: x\nnamespace: git\nargument-hint: [a, b]\ncontext: fork\nagent: explore\n"
+        "model: fast\nuser-invocable: no\ndisable-model-invocation: true\nallowed-tools: [Bash, Read]\n"
+        "hooks:\n  Stop:\n  - hooks:\n    - {type: command, command: echo, once: true}"
+    )
+    assert (head.namespace, head.argument_hint) == ("git", "[a, b]")
+    assert dict(head.fork) == {"context": "fork", "agent": "explore", "model": "fast"}
+    assert (head.user_invocable, head.model_invocable) == (False, False)
+    assert head.front["allowed-tools"] == ["Bash", "Read"]
+    assert head.hooks["Stop"][0]["hooks"][0]["once"] == "true"
+
+
+def test_hidden_letters_never_reach_a_model():
+    tagged = "".join(chr(0xE0000 + ord(letter)) for letter in "ignore")
+    assert skill(f"name: demo\ndescription: Fine{tagged}\u202e text").description == "Fine text"
+    assert one_line("a\n\tb\u200b  c\u2028d") == "a b c d"
+
+
+@settings(max_examples=150)
+@given(st.binary(max_size=300), st.booleans(), st.sampled_from(["refused", "folder", "heading"]))
+def test_any_bytes_are_read_or_refused(data, strict, nameless):
+    for text in (data, b"---\n" + data + b"\n---\n"):
+        try:
+            read(text, "demo", Rules(strict, nameless, "paragraph"))
+        except SkillhubError as error:
+            assert error.code == "format"
+
+
+_WORD = st.lists(st.sampled_from([*"a #:-'\"~?{[&!%@`|>*,=\t\\\r", "b c", "é", "😀", "x:y"]), max_size=5).map(
+    "".join
+)
+_VALUE = st.one_of(st.just(""), _WORD, _WORD.map("'{}'".format), _WORD.map('"{}"'.format))
+_KEY = st.sampled_from(["name", "d", "a-b", "-a", "-", "--", "_", "metadata", "é", "null", "x"])
+_LINE = st.tuples(
+    st.sampled_from(["", "", "", "  ", "  ", " "]), _KEY, st.sampled_from([": ", ":  ", ":"]), _VALUE
+).map("".join)
+
+
+@settings(max_examples=300)
+@given(st.lists(_LINE, max_size=6).map("\n".join))
+def test_what_is_read_without_a_parser_means_the_same_to_one(text):
+    found = plain.parse(text)
+    for parser in (yaml.FASTEST, pyyaml.SafeLoader):
+        assert found is None or yaml.parse(text, "x", parser=parser) == found
+
+
+def test_most_frontmatters_need_no_parser():
+    text = 'name: demo\ndescription: "Does: it"\nlicense: MIT\nmetadata:\n  version: "1.0"\n  author: me\n'
+    assert plain.parse(text) == {
+        "name": "demo",
+        "description": "Does: it",
+        "license": "MIT",
+        "metadata": {"version": "1.0", "author": "me"},
+    }
+    assert plain.parse(text.replace("\n", "\r\n")) == plain.parse(text)

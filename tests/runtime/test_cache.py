@@ -1,0 +1,143 @@
+"""A cache is believed only as long as nothing on the disk has changed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+
+import pytest
+
+from skillhub.model.head import Rules
+from skillhub.runtime.cache import Cache
+from skillhub.runtime.discover import Root, Search, discover
+from tests.runtime.test_discover import write
+
+
+@pytest.fixture
+def skills(tmp_path):
+    for name in ("one", "two", "group/three"):
+        write(tmp_path / "skills" / name)
+    settle()
+    return tmp_path / "skills"
+
+
+def settle():
+    time.sleep(0.07)  # what is younger is not believed
+
+
+class Agent:
+    """Asks twice: as one process that goes on, and as one that has just begun."""
+
+    def __init__(self, folder, root, **search):
+        self.folder, self.root, self.search = str(folder), Root(str(root), "project"), search
+        self.cache = Cache(self.folder)
+
+    def names(self, **more):
+        old, new = (
+            [s.name for s in discover([self.root], Search(cache=cache, **self.search, **more)).skills]
+            for cache in (self.cache, Cache(self.folder))
+        )
+        assert old == new
+        return old
+
+
+@pytest.fixture
+def agent(tmp_path, skills):
+    agent = Agent(tmp_path / "cache", skills)
+    assert agent.names() == ["one", "two", "three"]
+    return agent
+
+
+def test_what_is_unchanged_is_not_read_again(agent, skills):
+    before = os.stat(skills / "one/SKILL.md").st_atime_ns
+    os.utime(skills / "one/SKILL.md", ns=(1, os.stat(skills / "one/SKILL.md").st_mtime_ns))
+    settle()
+    agent.names()
+    read = os.stat(skills / "one/SKILL.md").st_atime_ns
+    assert agent.names() == ["one", "two", "three"]
+    assert os.stat(skills / "one/SKILL.md").st_atime_ns == read != before
+
+
+def test_skills_that_come_and_go(agent, skills):
+    write(skills / "four")
+    write(skills / "group/five")
+    assert agent.names() == ["four", "one", "two", "five", "three"]
+    shutil.rmtree(skills / "one")
+    assert agent.names() == ["four", "two", "five", "three"]
+    os.rename(skills / "four", skills / "zero")
+    (skills / "zero/SKILL.md").write_text("---\nname: zero\ndescription: Now.\n---\n")
+    assert agent.names() == ["two", "zero", "five", "three"]
+
+
+def test_an_edit_that_keeps_size_and_time_is_seen(agent, skills):
+    place = skills / "one/SKILL.md"
+    old = place.stat()
+    place.write_text(place.read_text().replace("name: one", "name: eno"))
+    os.utime(place, ns=(old.st_atime_ns, old.st_mtime_ns))
+    assert place.stat().st_size == old.st_size
+    assert agent.names() == ["eno", "two", "three"]
+
+
+def test_an_edit_within_a_tick_of_the_clock_is_seen(tmp_path, skills):
+    agent = Agent(tmp_path / "cache", skills)
+    for number in range(20):
+        (skills / "one/SKILL.md").write_text(f"---\nname: n{number:02}\ndescription: Yes.\n---\n")
+        assert agent.names()[0] == f"n{number:02}"
+
+
+def test_a_declaration_that_is_added_is_seen(agent, skills):
+    (skills / "one/agents").mkdir()
+    (skills / "one/agents/openai.yaml").write_text("policy: {allow_implicit_invocation: false}\n")
+    (skill, *_) = discover([agent.root], Search(cache=agent.cache)).skills
+    assert skill.reach == "enabled"
+    settle()
+    agent.names()
+    (skills / "one/agents/skillhub.yaml").write_text("policy: {allow_implicit_invocation: true}\n")
+    (skill, *_) = discover([agent.root], Search(cache=agent.cache)).skills
+    assert skill.reach == "active"
+
+
+def test_a_link_that_leads_elsewhere_now_is_seen(tmp_path, skills):
+    write(tmp_path / "a/x")
+    write(tmp_path / "b/y")
+    (skills / "link").symlink_to(tmp_path / "a")
+    agent = Agent(tmp_path / "cache", skills)
+    assert "x" in agent.names()
+    (skills / "link").unlink()
+    (skills / "link").symlink_to(tmp_path / "b")
+    assert "y" in agent.names()
+    assert "x" not in agent.names()
+
+
+def test_a_reload_asks_the_disk(agent, skills):
+    for name in os.listdir(agent.folder):
+        path = os.path.join(agent.folder, name)
+        with open(path, "r+", encoding="ascii") as file:
+            text = file.read().replace('"one"', '"lie"')
+            file.seek(0)
+            file.write(text)
+    assert next(s.name for s in discover([agent.root], Search(cache=Cache(agent.folder))).skills) == "lie"
+    assert agent.names(reload=True) == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "null", "[]", '{"version":1}', '{"version":1,"folders":3,"finds":[[]]}']
+)
+def test_a_cache_that_is_damaged_is_as_good_as_deleted(agent, text):
+    for name in os.listdir(agent.folder):
+        with open(os.path.join(agent.folder, name), "w", encoding="ascii") as file:
+            file.write(text)
+    assert agent.names() == ["one", "two", "three"]
+
+
+def test_strict_and_lenient_readers_do_not_share(tmp_path, skills):
+    write(skills / "four", "other")
+    settle()
+    assert len(Agent(tmp_path / "cache", skills).names()) == 4
+    assert len(Agent(tmp_path / "cache", skills, rules=Rules(strict=True)).names()) == 3
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(tmp_path, skills):
+    (tmp_path / "file").write_text("")
+    assert Agent(tmp_path / "file/cache", skills).names() == ["one", "two", "three"]
