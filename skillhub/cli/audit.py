@@ -56,12 +56,13 @@ def audit(
 
     shape = _shape(form, common)
     names, paths = names_and_paths(what or [])
-    report = flow(Request(names, paths, sources, not common.offline, fail_on), common.ports())
+    request = Request(names, paths, sources, not common.offline, fail_on)
+    report = flow(request, common.ports(scratch=common.dry_run))
     _print(report, shape, common.terminal, annotate=ci)
     if sarif is not None and not common.dry_run:
         text = json.dumps(_sarif(report), indent=2) + "\n"
         files.write_atomic(os.path.abspath(sarif), text.encode())
-    if ci:
+    if ci and not common.dry_run:
         _summarise(report, os.environ.get(_SUMMARY))
     return 0 if report.ok else 1
 

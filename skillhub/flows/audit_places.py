@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 
 from skillhub.flows.audit_rules import Place
 from skillhub.model.digest import Digest
@@ -47,9 +48,10 @@ class Places:
         """Return a path as a report has it: relative to the project if inside of it."""
         base = self._project.base
         for top in (base, os.path.realpath(base)):
-            relative = os.path.relpath(path, top)
-            if not relative.startswith("..") and not os.path.isabs(relative):
-                return relative.replace(os.sep, "/")
+            with suppress(ValueError):  # two drives of Windows have no path between them
+                relative = os.path.relpath(path, top)
+                if relative.split(os.sep)[0] != "..":
+                    return relative.replace(os.sep, "/")
         return path
 
     def folder(self, tree: Digest, record: Record | None, store: Store) -> str:

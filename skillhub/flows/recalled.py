@@ -34,7 +34,7 @@ def objection(name: str, entry: Locked, said: Index) -> SecurityError | None:
     if release is None:
         return None
     found = f"{name} {release.version}"
-    hint = f"skillhub remove {name}, then install another version"
+    hint = f"skillhub update {name} takes another version, skillhub remove {name} takes it out"
     if release.withdrawn is not None:
         reason = release.withdrawn or "no reason given"
         return Withdrawn(f"{found} was withdrawn by its registry: {reason}", where=entry.url, hint=hint)

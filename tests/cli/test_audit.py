@@ -60,6 +60,13 @@ def test_in_ci_github_is_told_beside_the_file_and_in_the_summary(edited):
     assert not done.json["ok"]
 
 
+def test_a_dry_run_writes_nothing(edited):
+    before = edited.files()
+    summary = str(edited.folder / "s.md")
+    done = edited.run("audit", "--ci", "--sarif", "x.sarif", "--dry-run", GITHUB_STEP_SUMMARY=summary)
+    assert (done.status, edited.files()) == (1, before)
+
+
 def test_a_path_need_not_be_installed(edited):
     done = edited.run("audit", "./.agents/skills/loose", "--json")
     assert {each["rule"] for each in done.json["findings"]} >= {"SH101", "unsigned"}

@@ -11,6 +11,7 @@ from skillhub.flows.enable import enable
 from skillhub.flows.registry_delegate import Mandate, delegate
 from skillhub.flows.registry_opened import Signing
 from skillhub.flows.registry_recall import withdraw, yank
+from skillhub.flows.update import update
 from skillhub.flows.wishes import Wishes
 from skillhub.world.sources import Sources
 from tests.attacks.scene import Scene
@@ -83,7 +84,7 @@ def test_withdrawn_release_is_refused_from_a_lock_with_everything_stored(scene, 
     machine = heard(scene)
     error = scene.refuses(Withdrawn, acts(machine)[door])
     assert "sends tokens away" in error.message
-    assert "skillhub remove hello" in error.hint
+    assert "skillhub update hello" in error.hint
     assert (error.exit_code, error.code) == (5, "withdrawn")
     assert machine.problems() == ["withdrawn"]
 
@@ -96,6 +97,18 @@ def test_it_can_be_removed_and_another_installed(scene):
     restart(machine)
     assert machine.install("acme:other").skills[0].state == "enabled"
     assert machine.problems() == []
+
+
+def test_update_takes_another_version(scene):
+    scene.publish("hello", "1.1.0")
+    change(scene, withdraw, "hello@1.0.0", "bad")
+    machine = heard(scene)
+    scene.hub.before = lambda path: None
+    restart(machine)
+    assert update(["hello"], Wishes(), machine.ports()).skills[0].version == "1.1.0"
+    restart(machine)
+    assert machine.problems() == []
+    assert not machine.install().changed
 
 
 def test_yanked_release_is_installed_from_a_lock_with_a_warning(scene):
