@@ -49,8 +49,10 @@ def write_tree(folder: str, files: Iterable[tuple[str, File]], *, read_only: boo
     for path, file in files:
         parent = path.rpartition("/")[0]
         if parent not in made:
-            os.makedirs(f"{folder}/{parent}", 0o755, exist_ok=True)
-            made.update(parent[:end] for end, char in enumerate(parent + "/") if char == "/")
+            for end, char in enumerate(f"{parent}/"):
+                if char == "/" and parent[:end] not in made:
+                    os.mkdir(f"{folder}/{parent[:end]}", 0o755)
+                    made.add(parent[:end])
         mode = (0o555 if file.executable else 0o444) if read_only else (0o755 if file.executable else 0o644)
         _write_file(f"{folder}/{path}", file.data, mode)
     if read_only:

@@ -1,7 +1,9 @@
 """The least that a correct tool must do, as whole processes of plain Python; a yardstick and no tool.
 
 floor.py pass
-floor.py install URL KEY     fetch a list, then every archive over 8 connections; hash, check a signature, unpack
+floor.py install URL KEY [FOLDER...]
+                             fetch a list, then every archive over 8 connections; hash, check a signature, unpack
+                             once and link to it, or else write a copy into each of the folders too
 floor.py list                print what was installed
 floor.py verify FOLDER...    hash every file below the folders, and check a signature for each installed skill
 """
@@ -32,7 +34,7 @@ def verifier(key: str):
     return lambda: public.verify(signature, data, ec.ECDSA(hashes.SHA256()))
 
 
-def install(url: str, key: str) -> None:
+def install(url: str, key: str, copies: list[str]) -> None:
     import asyncio
     import io
     import zipfile
@@ -55,18 +57,19 @@ def install(url: str, key: str) -> None:
             sys.exit("wrong bytes")
         check()
         top = f".floor/{entry['digest'][7:]}"
+        tops, files = [top, *(f"{folder}/{entry['name']}" for folder in copies)], {}
         os.makedirs(top)
-        files = {}
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             for row in archive.infolist():
                 content = archive.read(row)
-                full = f"{top}/{row.filename}"
-                os.makedirs(os.path.dirname(full), exist_ok=True)
-                handle = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-                os.write(handle, content)
-                os.close(handle)
+                for full in [f"{each}/{row.filename}" for each in tops]:
+                    os.makedirs(os.path.dirname(full), exist_ok=True)
+                    handle = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+                    os.write(handle, content)
+                    os.close(handle)
                 files[row.filename] = sha256(content).hexdigest()
-        os.symlink(os.path.abspath(top), f".claude/skills/{entry['name']}")
+        if not copies:
+            os.symlink(os.path.abspath(top), f".claude/skills/{entry['name']}")
         lock[entry["name"]] = {"files": files, "digest": entry["digest"], "description": entry["description"]}
 
     async def main():
@@ -113,7 +116,7 @@ def verify(key: str, folders: list[str]) -> None:
 
 
 if sys.argv[1] == "install":
-    install(*sys.argv[2:4])
+    install(sys.argv[2], sys.argv[3], sys.argv[4:])
 elif sys.argv[1] == "list":
     show()
 else:
