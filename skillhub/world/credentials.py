@@ -43,6 +43,9 @@ class Known:
         variable = self._tokens.get(f"{hop.host}:{hop.port}") or self._tokens.get(hop.host)
         if variable is not None:
             return self._bearer(variable)
+        # Most never need it: a netrc that is broken is in the way of those hosts alone that it speaks of.
+        if hop.host.encode() not in self._netrc_data.lower():
+            return None
         user, password = self._logins.get(hop.host, ("", ""))
         if not user and not password:
             return None
@@ -55,12 +58,14 @@ class Known:
         return f"Bearer {token}" if token else None
 
     @cached_property
+    def _netrc_data(self) -> bytes:
+        # `read` refuses pipes and devices; it follows no link, and dotfiles are often links.
+        return files.read(os.path.realpath(self._netrc), _CAP) or b""
+
+    @cached_property
     def _logins(self) -> Mapping[str, tuple[str, str]]:
         """Users and passwords by host; ``default`` speaks of every host, so it is nobody's."""
         path = self._netrc
-        # `read` refuses pipes and devices; it follows no link, and dotfiles are often links.
-        if files.read(os.path.realpath(path), _CAP) is None:
-            return {}
         try:
             rows = netrc.netrc(path).hosts
         except netrc.NetrcParseError as error:

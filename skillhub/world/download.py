@@ -16,6 +16,7 @@ from skillhub.world.site_seen import Copy, Seen
 
 ARTIFACT_CAP = Limits().stream
 _FRESH_MAX = 300  # seconds; a host that lets everything be kept for a year would hide each update for as long
+_SAID_MAX = 4096  # of what a server has us remember of one document
 _OFFLINE = "--offline keeps this command from the network"
 
 
@@ -93,7 +94,8 @@ class Downloads:
             if held is None:
                 raise SourceError(_OFFLINE, where=url)
             return held.answer
-        if held and held.copy.fresh_until > self._clock():
+        # Further ahead than we ever look, a clock was set back.
+        if held and 0 < held.copy.fresh_until - self._clock() <= _FRESH_MAX:
             return held.answer
         answer = self._web.ask(url, cap=cap, headers=held.conditions if held else None)
         if held and answer.status == 304 and answer.url == held.copy.url:
@@ -115,7 +117,11 @@ class Downloads:
         etag, modified = answer.headers.get("etag", ""), answer.headers.get("last-modified", "")
         lifetime = _lifetime(answer, said, self._clock())
         fresh_until = int(self._clock() + lifetime) if lifetime else 0
-        if "no-store" in said or not (etag or modified or fresh_until):
+        if (
+            "no-store" in said
+            or not (etag or modified or fresh_until)
+            or len(etag + modified + answer.url) > _SAID_MAX
+        ):
             self._seen.keep(url, None)
             return
         copy = Copy(answer.url, Digest.of(answer.data), etag, modified, fresh_until)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 from urllib.parse import urlsplit
@@ -31,7 +32,11 @@ _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
 def open_site(url: str, *, downloads: Downloads, seen: Seen) -> Site:
-    """Return the place at ``url``, which a person named; nothing is asked of it yet."""
+    """Return the place at ``url``, which a person named; nothing is asked of it yet.
+
+    Raises:
+        UnsafeTransfer: it is no http or https URL.
+    """
     return Site(url, downloads, seen)
 
 
@@ -39,7 +44,7 @@ class Site:
     """A place whose skills are vouched for by nobody but whoever serves it; usable by many threads."""
 
     def __init__(self, url: str, downloads: Downloads, seen: Seen) -> None:
-        self.url = url.partition("#")[0]
+        self.url = Hop.parse(url).url
         self._downloads = downloads
         self._seen = seen
 
@@ -55,7 +60,11 @@ class Site:
             TrustDowngrade: the origin offered digests before, and now does not.
             SecurityError, SourceError, StateError: as ``Downloads.document`` does, and for an unsafe archive.
         """
-        return self._offered
+        origin = Hop.parse(self.url)
+        if origin.scheme == "https" or origin.loopback:
+            return self._offered
+        warning = f"{self.url} is plain http: anybody on the way can put other skills in place of these"
+        return replace(self._offered, warnings=(*self._offered.warnings, warning))
 
     def unpacked(self, release: Release) -> Unpacked:
         """Return the skill of a release of ``index``, or of one that a lock spells: name, url and digest.
@@ -65,6 +74,7 @@ class Site:
             UnsafeArchive: they are what no skill may be.
             NotFound, SourceError, FormatError, SecurityError: as ``index`` does.
         """
+        Hop.parse(release.url)
         if release.digest is None:
             return gather(self._files(self._listed(release)), wrapper=False)
         try:
@@ -117,13 +127,15 @@ class Site:
         return found.index
 
     def _alone(self) -> Index:
-        """Return the one skill that the URL is."""
+        """Return the one skill that the URL is, or the index that it is by its media type."""
         try:
             answer = self._downloads.document(self.url, cap=ARTIFACT_CAP)
         except NotFound as error:
             raise self._nothing() from error
         if _media_type(answer) in _HTML:
             raise self._nothing()
+        if _media_type(answer) == "application/json":
+            return self._discovered(self.url)
         kind = _kind(answer, None)
         manifest = Manifest.read(_opened(answer, kind).tree)
         release = Release(

@@ -57,12 +57,13 @@ def test_the_environment_names_another_netrc(tmp_path):
     assert known(tmp_path, NETRC=str(tmp_path / "absent"))(Hop.parse("https://a.example/")) is None
 
 
-@pytest.mark.parametrize("content", [f"machine a.example {SECRET} {SECRET}", f"{SECRET}"])
+@pytest.mark.parametrize("content", [f"machine a.example {SECRET} {SECRET}", f"{SECRET} a.example"])
 def test_a_broken_netrc_is_named_and_nothing_of_it_is_shown(tmp_path, content):
     with pytest.raises(FormatError) as caught:
         known(tmp_path, None, content)(Hop.parse("https://a.example/"))
     assert ".netrc" in caught.value.where
     assert SECRET not in f"{caught.value} {caught.value.where} {caught.value.hint}"
+    assert known(tmp_path)(Hop.parse("https://b.example/")) is None  # of which it does not speak
 
 
 def test_a_pipe_in_place_of_the_netrc_hangs_nobody(tmp_path):

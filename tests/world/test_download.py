@@ -104,6 +104,20 @@ def test_a_server_says_for_how_long_it_need_not_be_asked(web, http, machine, fie
     assert web.seen["/a"] == 2
 
 
+def test_a_clock_that_was_set_back_keeps_nothing_fresh(web, http, machine):
+    url = web.at("/a", answer(b"x", ETAG, "Cache-Control: max-age=60"))
+    machine.downloads(http).document(url, cap=9)
+    machine.now -= 1e6
+    machine.downloads(http).document(url, cap=9)
+    assert web.seen["/a"] == 2
+
+
+def test_attack_a_server_has_us_remember_more_than_we_can_read_again(web, http, machine):
+    url = web.at("/a", answer(b"x", f"ETag: {'e' * 60000}"))
+    machine.downloads(http).document(url, cap=9)
+    assert Seen(machine.state).copy(url) is None
+
+
 def test_no_store_is_not_stored(web, http, machine):
     url = web.at("/a", answer(b"x", ETAG, "Cache-Control: max-age=60"))
     machine.downloads(http).document(url, cap=9)

@@ -22,6 +22,7 @@ from skillhub.errors import (
 from skillhub.model.digest import Digest
 from skillhub.model.release import Release
 from skillhub.server.site import site_server
+from skillhub.world.fetch import Answer
 from skillhub.world.http import Http
 from tests.support.site import (
     HURRY,
@@ -402,6 +403,31 @@ def test_a_url_may_be_one_archive_or_skill_md(web, visit, path, media, data):
     locked = Release(name="x", url=url, digest=Digest.of(b"what was locked"))
     with pytest.raises(WrongBytes):
         visit(url).unpacked(locked)
+
+
+def test_an_index_may_be_one_by_its_media_type(web, visit):
+    web.at("/api?page=1", answer(current(offer(web, "x")), JSON))
+    assert visit(web.url("/api?page=1")).index().names == ("x",)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://[:::::]/", "file:///etc/passwd", "https://me:pass@a.example/", "https://a:0"]
+)
+def test_what_is_no_url_is_no_site(web, visit, url):
+    with pytest.raises(UnsafeTransfer):
+        visit(url)
+    with pytest.raises(UnsafeTransfer):
+        visit(web.url("")).unpacked(Release(name="x", url=url, digest=Digest.of(b"x")))
+
+
+def test_plain_http_is_warned_of(tmp_path, machine):
+    class Plain:
+        def ask(self, url, *, cap, named_by=None, headers=None):
+            return Answer(url, current(), "application/json")
+
+    (warning,) = machine.open("http://intranet.example", Plain()).index().warnings
+    assert "plain http" in warning
+    assert machine.open("https://intranet.example", Plain()).index().warnings == ()
 
 
 @pytest.mark.parametrize("path", ["", "/docs", "/docs?page=1"])
