@@ -8,7 +8,7 @@ from typing import Any
 
 from skillhub.model.skill import Skill
 from skillhub.runtime.catalog import Catalog
-from skillhub.runtime.prose import Code
+from skillhub.runtime.prose import code
 from skillhub.runtime.suggest import Suggestions
 
 _SHOWN = 20
@@ -55,7 +55,7 @@ def complete(text: str, cursor: int, catalog: Catalog) -> Completion | None:
         return None
     typed = found.group().lstrip()
     start = cursor - len(typed)
-    if typed[0] == "$" and start in Code(text):
+    if typed[0] == "$" and any(span.start <= start < span.end for span in code(text)):
         return None
     after = _AFTER.match(text, cursor)
     known = Suggestions(

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from skillhub.runtime.prose import Code
+from skillhub.runtime.prose import Span, code
 
 # `_` is in no name of the specification, but in those of lenient hosts; a hyphen ends none. ASCII alone, so that
 # a mention ends where text without blanks between words goes on.
 _NAME = r"[A-Za-z0-9_]+(?:-+[A-Za-z0-9_]+)*"
 _FULL_NAME = rf"{_NAME}(?::{_NAME})*"
+# Numbers, and variables as shells write them: `$5`, `$10-20`, `$PATH`, `$HOME-dir`.
+_NO_NAME = r"(?![0-9-]+(?![A-Za-z0-9_:])|[A-Z_][A-Z0-9_]*(?![A-Za-z0-9_]))"
 # Before it no letter, and nothing that makes it part of a path, an address or an assignment. A path has no
 # parenthesis, so that no two searches for its end go over the same text.
 _MENTION = re.compile(
-    rf"\[\$(?P<linked>{_FULL_NAME})\][ \t]*\([ \t]*(?P<path>[^()\n]+)\)"
-    rf"|(?<![A-Za-z0-9_$\\/.=&%@#+~-])\$(?P<plain>{_FULL_NAME})"
+    rf"\[\${_NO_NAME}(?P<linked>{_FULL_NAME})\][ \t]*\([ \t]*(?P<path>[^()\n]+)\)"
+    rf"|(?<![A-Za-z0-9_$\\/.=&%@#+~-])\${_NO_NAME}(?P<plain>{_FULL_NAME})"
 )
 _SLASH = re.compile(rf"\s*(?P<text>/(?P<name>{_FULL_NAME}))(?=\s|\Z)")
-_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*(?:-|\Z)")
-_IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
 _SHELL = frozenset({"path", "home", "user", "shell", "pwd", "tmpdir", "temp", "tmp", "lang", "term"})
 
 
-@dataclass(frozen=True, slots=True)
-class Typed:
+class Typed(NamedTuple):
     """One mention as it was typed.
 
     Attributes:
@@ -54,16 +53,22 @@ def mentions(text: str) -> Iterator[Typed]:
         yield Typed(slash["name"], *slash.span("text"))
     if "$" not in text:
         return
-    code = Code(text)
+    spans = iter([*code(text), Span(len(text), len(text))])
+    span = next(spans)
     for found in _MENTION.finditer(text):
-        name = found["plain"] or found["linked"]
-        if name.isdigit() or _VARIABLE.match(name) or found.start() in code:
+        start, end = found.span()
+        while span.end <= start:
+            span = next(spans)
+        if span.start <= start:
             continue
-        path = found["path"]
-        yield Typed(name, *found.span(), path and path.strip(), path is None and _is_doubtful(name))
+        linked, path, plain = found.groups()
+        if plain:
+            yield Typed(plain, start, end, None, _is_doubtful(plain))
+        else:
+            yield Typed(linked, start, end, path.strip())
 
 
 def _is_doubtful(name: str) -> bool:
-    if not _IDENTIFIER.fullmatch(name):
+    if "-" in name or ":" in name:
         return False
     return "_" in name or name[0].isdigit() or name != name.lower() or name in _SHELL

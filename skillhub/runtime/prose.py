@@ -29,26 +29,17 @@ class Span(NamedTuple):
     end: int
 
 
-class Code:
-    """The parts of ``text`` that are no prose; found in time linear in its length.
+def code(text: str) -> list[Span]:
+    """Return the parts of ``text`` that are no prose, in order and apart; in time linear in its length.
 
     Args:
         text: Markdown, as people and models write it.
     """
-
-    def __init__(self, text: str) -> None:
-        lines = "\n" + text  # so that the first line begins as the others do
-        fenced = list(_fenced(lines)) if "```" in text or "~~~" in text else []
-        spans = [*fenced, *(_inline(lines, fenced) if "`" in text else ())]
-        spans += (Span(*each.span()) for pattern in _COMMANDS for each in pattern.finditer(lines))
-        self._spans = _merged(spans)
-        self._starts = [span.start for span in self._spans]
-
-    def __contains__(self, position: object) -> bool:
-        if not isinstance(position, int):
-            return False
-        at = bisect_right(self._starts, position + 1) - 1
-        return at >= 0 and position + 1 < self._spans[at].end
+    lines = "\n" + text  # so that the first line begins as the others do
+    fenced = list(_fenced(lines)) if "```" in text or "~~~" in text else []
+    spans = [*fenced, *(_inline(lines, fenced) if "`" in text else ())]
+    spans += (Span(*each.span()) for pattern in _COMMANDS for each in pattern.finditer(lines))
+    return [Span(max(span.start - 1, 0), span.end - 1) for span in _merged(spans)]
 
 
 def _fenced(text: str) -> Iterator[Span]:
