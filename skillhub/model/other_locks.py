@@ -19,6 +19,7 @@ from skillhub.model.text import quote
 from skillhub.model.yaml import parse
 
 _CAP = 16 * 1024 * 1024
+_YAML_CAP = 1024 * 1024  # APM lists every file of every package three times
 _KNOWN = "known: skills-lock.json, .skill-lock.json, apm.lock.yaml and .clawhub/lock.json"
 _Block = Mapping[str, Any]
 _Read = Callable[[str, _Block, str], Found]
@@ -48,7 +49,7 @@ def parse_other_lock(data: bytes, folder: str, where: str) -> OtherLock:
 
 def _apm(data: bytes, folder: str, where: str) -> OtherLock:
     try:
-        document = parse(data.decode("utf-8"), where)
+        document = parse(data.decode("utf-8"), where, cap=_YAML_CAP)
     except UnicodeDecodeError as error:
         raise FormatError(f"expected UTF-8, found another byte at {error.start}", where=where) from error
     version = document.get("lockfile_version") if isinstance(document, dict) else None

@@ -25,7 +25,9 @@ def entries(document: Mapping[str, Any], folder: str) -> Iterator[Found]:
 
 
 def _package(package: Mapping[str, Any], folder: str) -> Found:
-    repository, path = text(package, "repo_url"), folder_of(text(package, "virtual_path"))
+    # repo_url is in lower case where the host does not care.
+    repository = text(package, "materialization_repo_url") or text(package, "repo_url")
+    path = folder_of(text(package, "virtual_path"))
     name, skills = text(package, "name") or repository, _skills(package)
     if text(package, "package_type") == _SKILL:
         name, skills = posixpath.basename(path) or next(iter(skills), name), ()
@@ -52,8 +54,13 @@ def _address(package: Mapping[str, Any], repository: str) -> str:
 def _skills(package: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the skills that were taken out of a package: those asked for, else those put into agents' folders."""
     wanted = _list(package.get("skill_subset"))
-    files = [each.split("/") for each in _list(package.get("deployed_files")) if isinstance(each, str)]
-    put = [parts[-2] for parts in files if len(parts) > 1 and parts[-1] == "SKILL.md"]
+    files = [each for each in _list(package.get("deployed_files")) if isinstance(each, str)]
+    folders = (folder_of(each) for each in files)  # older versions list the folder alone
+    put = [
+        posixpath.basename(each)
+        for each in folders
+        if posixpath.basename(posixpath.dirname(each)) == "skills"
+    ]
     return tuple(dict.fromkeys(each for each in wanted or put if isinstance(each, str) and is_name(each)))
 
 

@@ -35,21 +35,28 @@ _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "o
 FASTEST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def parse(text: str, where: str, line_offset: int = 0, parser: Any = FASTEST) -> Node:  # noqa: ANN401
+def parse(
+    text: str,
+    where: str,
+    line_offset: int = 0,
+    parser: Any = FASTEST,  # noqa: ANN401
+    cap: int = MAX_BYTES,
+) -> Node:
     """Return the one document in ``text``; an empty one is ``""``.
 
     Args:
-        text: YAML, at most 64 kB of it.
+        text: YAML, at most ``cap`` bytes of it.
         where: The file, named in errors as ``where:line``.
         line_offset: Lines of the file above ``text``.
         parser: Any class of PyYAML that gives events.
+        cap: Bytes; 64 kB unless the format is known to be larger.
 
     Raises:
         FormatError: it is not YAML, or holds an anchor, alias, tag, merge key, duplicate key, key that is
-            no scalar, second document, more than 8 levels or more than 64 kB.
+            no scalar, second document, more than 8 levels or more than ``cap`` bytes.
     """
-    if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        raise FormatError(f"expected at most {MAX_BYTES} bytes of YAML", where=where)
+    if len(text) > cap or len(text.encode("utf-8", "surrogatepass")) > cap:
+        raise FormatError(f"expected at most {cap} bytes of YAML", where=where)
     with _syntax_errors(where, line_offset):
         return _Reader(parser(text).get_event, where, line_offset).document()
 

@@ -2,12 +2,15 @@
 
 import importlib.util
 import json
+import shutil
+import subprocess
 
 import pytest
 
 from skillhub.model.conflict import conflict
 from tests.model.test_merge import HIS, ONE, THREE, TWO, lock, released
 
+YES = ("--yes", "--allow-unsigned")
 HAS_SBOM = importlib.util.find_spec("cyclonedx") is not None
 
 
@@ -34,6 +37,10 @@ def others(shell):
     return shell
 
 
+def names(rows):
+    return {each["name"] for each in rows}
+
+
 def test_what_another_lock_names_is_pinned_and_the_rest_told(others):
     done = others.run("lock", "import", "skills-lock.json", "--yes", "--allow-unsigned", "--json")
     assert done.status == 6, done.err
@@ -54,6 +61,58 @@ def test_what_another_lock_names_is_pinned_and_the_rest_told(others):
     assert (others.project / ".agents/skills/near/SKILL.md").is_file()
     assert 'near = { path = "skills/near" }' in (others.project / "skillhub.toml").read_text("utf-8")
     assert others.run("verify").status == 0
+
+
+@pytest.fixture
+def repository(shell):
+    """A machine beside a git repository of two skills; the address of the repository is told."""
+    shell.skill("upstream/skills/one")
+    shell.skill("upstream/skills/two")
+    words = ["git", "-C", str(shell.folder / "upstream"), "-c", "user.name=a", "-c", "user.email=a@b.example"]
+    for command in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "x"]):
+        subprocess.run([*words, *command], env=shell.environ, check=True)
+    shell.url = (shell.folder / "upstream").as_uri()
+    return shell
+
+
+def named_in_git(shell, **more):
+    def entry(**keys):
+        return {"source": "x", "sourceType": "git", "sourceUrl": shell.url, **keys}
+
+    skills = {"one": entry(skillPath="skills/one/SKILL.md"), "two": entry(ref="main"), **more}
+    shell.write("project/skills-lock.json", json.dumps({"version": 1, "skills": skills}))
+    return entry
+
+
+def test_what_another_lock_names_in_a_repository_is_pinned_at_its_commit(repository):
+    entry = named_in_git(repository)
+    named_in_git(repository, gone=entry(ref="main"), never=entry(ref="v9"))
+    done = repository.run("lock", "import", "skills-lock.json", *YES, "--json")
+    assert done.status == 6, done.err
+    assert names(done.json["refused"]) == {"gone", "never"}
+    locked = repository.lock()["skills"]
+    head = (repository.folder / "upstream/.git/refs/heads/main").read_text().strip()
+    assert {name: (each["rev"], each["path"]) for name, each in locked.items()} == {
+        "one": (head, "skills/one"),
+        "two": (head, "skills/two"),
+    }
+    assert "two: pinned at what 'main' is now" in done.json["warnings"]
+    before = (repository.project / "skillhub.lock").read_bytes()
+    again = repository.run("lock", "import", "skills-lock.json", *YES, "--json")
+    assert (again.status, again.json["changed"]) == (6, False)
+    assert (repository.project / "skillhub.lock").read_bytes() == before
+
+
+def test_a_skill_that_is_what_its_repository_has_is_adopted_from_there(repository):
+    named_in_git(repository)
+    shutil.copytree(repository.folder / "upstream/skills/one", repository.project / ".claude/skills/one")
+    repository.skill("project/.claude/skills/two", head="license: mine\n")
+    done = repository.run("adopt", *YES, "--json")
+    assert done.status == 0, done.err
+    locked = repository.lock()["skills"]
+    assert (locked["one"]["git"], locked["two"]["path"]) == (repository.url, "skills/two")
+    assert f"two: it differs from git+{repository.url}@main in SKILL.md" in " ".join(done.json["warnings"])
+    assert not (repository.project / "skills/one").exists()
 
 
 def test_an_import_asks_first_and_then_changes_nothing(others):

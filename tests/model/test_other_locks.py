@@ -118,6 +118,18 @@ def test_the_other_shape_of_skills_lock_json():
     assert [each.note for each in read(lock).origins] == ["", "", ""]
 
 
+def test_a_lock_of_apm_that_lists_folders_and_is_long():
+    package = f"- repo_url: acme/few\n  materialization_repo_url: Acme/Few\n  resolved_commit: {COMMIT}\n"
+    package += (
+        "  package_type: skill_bundle\n  deployed_files:\n  - .agents/skills/one\n  - .agents/skills/two/\n"
+    )
+    files = "".join(f"  - .agents/skills/one/{'x' * 80}{number}.md\n" for number in range(2000))
+    (origin,) = read(f"lockfile_version: '1'\ndependencies:\n{package}{files}".encode()).origins
+    assert (origin.ref, origin.skills) == (f"github:Acme/Few@{COMMIT}", ("one", "two"))
+    with pytest.raises(FormatError, match="at most"):
+        read(f"lockfile_version: '1'\ndependencies:\n{package}{files * 8}".encode())
+
+
 def test_clawhub_names_versions_and_no_place():
     lock = {"version": 1, "skills": {"sonoscli": {"version": "1.0.0", "installedAt": 1772959553855}}}
     assert read(lock).format == ".clawhub/lock.json 1"
