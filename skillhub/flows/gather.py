@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from skillhub.errors import FormatError, UsageError
+from skillhub.errors import FormatError, SecurityError, UsageError
 from skillhub.flows.ahead import turns
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.meant import Pick, elsewhere, of_intent, of_lock, of_ref, satisfies
@@ -54,6 +54,10 @@ def gather(refs: Sequence[Ref], wishes: Wishes, standing: Standing, ports: Ports
                 raise
             gathered.left.append(Left(pick.name, error.code, error.message))
             continue
+        except SecurityError as error:
+            # Of many skills, which one?
+            error.where = f"{pick.name}: {error.where}" if error.where else pick.name
+            raise
         _add(candidate, pick, gathered)
         same_origin(candidate, standing.lock.skills.get(candidate.name))
     return gathered
