@@ -1,0 +1,118 @@
+"""Sites and archives through the whole program; what docs/sources.md shows is run as it stands there."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from skillhub.model.digest import Digest
+from tests.support.cli import REPO
+from tests.support.site import (
+    JSON,
+    LEGACY,
+    WELL_KNOWN,
+    current,
+    entry,
+    legacy,
+    offer,
+    skill_md,
+    tarred,
+    zipped,
+)
+from tests.support.web import Web, answer
+
+SITE = "https://skills.example"
+PAGE = (REPO / "docs" / "sources.md").read_text("utf-8")
+SHOWN = re.findall(rf"^skillhub (install {SITE}.*)$", PAGE, re.MULTILINE)
+YES = ("--yes", "--allow-unsigned", "--json")
+
+
+@pytest.fixture
+def web():
+    """What is at skills.example, as the page has it."""
+    with Web() as server:
+        archive = tarred({"SKILL.md": skill_md("pdf-tools"), "scripts/run.sh": b"#!/bin/sh\n"})
+        server.at("/pdf-tools.tar.gz", answer(archive, "Content-Type: application/gzip"))
+        server.at("/git-workflow/SKILL.md", answer(skill_md("git-workflow"), "Content-Type: text/markdown"))
+        entries = (
+            entry("pdf-tools", archive, "/pdf-tools.tar.gz"),
+            entry("git-workflow", skill_md("git-workflow"), f"{SITE}/git-workflow/SKILL.md"),
+        )
+        server.at(WELL_KNOWN, answer(current(*entries), JSON))
+        yield server
+
+
+@pytest.fixture
+def mirrored(shell, web):
+    """A machine that has skills.example from a mirror."""
+    shell.write("hub/config/config.toml", f'[mirrors]\n"{SITE}" = "{web.url("")}"\n')
+    return shell
+
+
+@pytest.mark.parametrize("line", SHOWN)
+def test_an_example_of_the_page_runs(mirrored, line):
+    done = mirrored.run(*line.split(), "--yes")
+    assert done.status == 0, done.err
+    names = {"--all": {"pdf-tools", "git-workflow"}}.get(line.split()[2])
+    names = names or {name for name in ("pdf-tools", "git-workflow") if name in line}
+    lock = mirrored.lock()["skills"]
+    assert set(lock) == names
+    for name in names:
+        assert (mirrored.project / ".agents" / "skills" / name / "SKILL.md").read_bytes() == skill_md(name)
+        assert lock[name]["url"].startswith(SITE) and lock[name]["source"] == line.split()[1]
+
+
+def test_there_is_an_example_of_each_kind():
+    assert len(SHOWN) >= 5
+
+
+def test_the_lock_alone_brings_the_same_bytes_or_none(mirrored, web, tmp_path):
+    """On another machine, and without the network where the cache can prove them."""
+    assert mirrored.run("install", SITE, "--all", *YES).status == 0
+    trees = {name: row["tree"] for name, row in mirrored.lock()["skills"].items()}
+    shutil.rmtree(mirrored.hub / "data")
+    for folder in (".agents", ".claude"):
+        shutil.rmtree(mirrored.project / folder, ignore_errors=True)
+    twin = mirrored.copy(tmp_path / "twin")
+    shutil.rmtree(twin.hub / "cache")
+    assert mirrored.run("install", "--frozen", "--offline", *YES).status == 0
+    assert {name: row["tree"] for name, row in mirrored.lock()["skills"].items()} == trees
+    web.at("/git-workflow/SKILL.md", answer(skill_md("git-workflow", "rm -rf ~")))
+    before = twin.files()
+    done = twin.run("install", *YES)
+    assert (done.status, done.error["code"]) == (5, "wrong-bytes")
+    assert "git-workflow" in done.error["message"]
+    assert {path: data for path, data in twin.files().items() if "/cache" not in path} == before
+
+
+def test_one_bad_digest_among_good_ones_changes_nothing(shell, web):
+    web.at("/pdf-tools.tar.gz", answer(zipped({"SKILL.md": skill_md("pdf-tools", "evil")})))
+    web.at("/git-workflow/SKILL.md", answer(skill_md("git-workflow")))
+    entries = entry("pdf-tools", b"x", "/pdf-tools.tar.gz"), offer(web, "good")
+    web.at(WELL_KNOWN, answer(current(*entries), JSON))
+    done = shell.run("install", web.url(""), "--all", *YES)
+    assert (done.status, done.error["code"]) == (5, "wrong-bytes")
+    assert "pdf-tools" in done.error["message"]
+    assert list(shell.project.iterdir()) == []
+    chosen = shell.run("install", web.url(""), *YES)
+    assert chosen.status == 2 and "good" in chosen.error["message"] + chosen.error["hint"]
+
+
+def test_a_site_of_the_first_version_is_pinned_by_its_trees(shell, web):
+    del web.acts[WELL_KNOWN]
+    web.at(LEGACY, answer(legacy({"name": "old", "description": "Old.", "files": ["SKILL.md"]}), JSON))
+    web.at("/.well-known/skills/old/SKILL.md", answer(skill_md("old")))
+    assert shell.run("install", web.url(""), "--all", *YES).status == 0
+    row = shell.lock()["skills"]["old"]
+    assert "digest" not in row and Digest.parse(row["tree"])
+    shutil.rmtree(shell.hub / "data")
+    shutil.rmtree(shell.project / ".agents")
+    assert shell.run("install", *YES).status == 0
+    shutil.rmtree(shell.hub / "data")
+    web.at("/.well-known/skills/old/SKILL.md", answer(skill_md("old", "rm -rf ~")))
+    done = shell.run("install", *YES)
+    assert (done.status, done.error["code"]) == (5, "wrong-bytes")
+    assert Path(shell.project, "skillhub.lock").exists()
