@@ -40,6 +40,10 @@ def audit(
     ci: Annotated[
         bool, typer.Option("--ci", help="For GitHub: annotations, and markdown to GITHUB_STEP_SUMMARY.")
     ] = False,
+    from_lock: Annotated[
+        str | None,
+        typer.Option("--from-lock", metavar="FILE", help="Compare with this lock, too (- for stdin)."),
+    ] = None,
     sarif: Annotated[
         str | None, typer.Option("--sarif", metavar="FILE", help="Write the report as SARIF to a file, too.")
     ] = None,
@@ -51,12 +55,14 @@ def audit(
 
     Example: skillhub audit --format sarif --fail-on medium
     """
+    from skillhub.cli.diff import read_lock
     from skillhub.flows.audit import Request, names_and_paths
     from skillhub.flows.audit import audit as flow
 
     shape = _shape(form, common)
     names, paths = names_and_paths(what or [])
-    request = Request(names, paths, sources, not common.offline, fail_on)
+    before = read_lock(from_lock) if from_lock is not None else None
+    request = Request(names, paths, sources, not common.offline, fail_on, before)
     report = flow(request, common.ports(scratch=common.dry_run))
     _print(report, shape, common.terminal, annotate=ci)
     if sarif is not None and not common.dry_run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,6 +14,9 @@ from skillhub.cli.terminal import Terminal, Tone
 from skillhub.errors import NotFound, UsageError
 from skillhub.flows.diff import Diff
 from skillhub.model.text import clean, quote
+
+if TYPE_CHECKING:
+    from skillhub.model.lock import Lock
 
 _TONES: dict[str, Tone] = {"+": "green", "-": "red", "@": "dim", "d": "bold"}
 _LOCK_CAP = 64 * 1024 * 1024
@@ -45,13 +48,11 @@ def diff(
     """
     from skillhub.flows.diff import diff as flow
     from skillhub.flows.diff import diff_locks
-    from skillhub.model.lock import Lock
     from skillhub.model.ref import Named, parse_ref
 
     ports = common.ports()
     if from_lock is not None:
-        where = "stdin" if from_lock == "-" else from_lock
-        found = diff_locks(Lock.parse(_bytes(from_lock), where), names or [], ports)
+        found = diff_locks(read_lock(from_lock), names or [], ports)
     elif not names:
         raise UsageError("expected the name of an installed skill, or --from-lock FILE")
     else:
@@ -71,15 +72,17 @@ def diff(
     return 0
 
 
-def _bytes(path: str) -> bytes:
+def read_lock(path: str) -> Lock:
+    """Return the lock at a path that a person named; ``-`` is what comes on stdin."""
+    from skillhub.model.lock import Lock
     from skillhub.world import files
 
     if path == "-":
-        return sys.stdin.buffer.read(_LOCK_CAP + 1)
+        return Lock.parse(sys.stdin.buffer.read(_LOCK_CAP + 1), "stdin")
     data = files.read(os.path.realpath(path), _LOCK_CAP)
     if data is None:
         raise NotFound("there is no such lock", where=path)
-    return data
+    return Lock.parse(data, path)
 
 
 def _draw(found: Sequence[Diff], terminal: Terminal) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from skillhub.errors import NotFound, UsageError
 from skillhub.flows import listing
+from skillhub.flows.audit_change import changed
 from skillhub.flows.audit_loose import at_path, unmanaged
 from skillhub.flows.audit_places import Places
 from skillhub.flows.audit_rules import note
@@ -34,6 +35,7 @@ class Request:
         sources_alone: Look at sources, releases and signers, and at nothing else.
         refresh: Ask the registries; else what they last said counts.
         threshold: What fails.
+        before: An earlier lock to hold the present one against.
     """
 
     names: tuple[str, ...] = ()
@@ -41,6 +43,7 @@ class Request:
     sources_alone: bool = False
     refresh: bool = True
     threshold: Severity = "high"
+    before: Lock | None = None
 
 
 def names_and_paths(words: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -73,6 +76,8 @@ def audit(request: Request, ports: Ports) -> Report:
     about = _subjects(request, lock, ports)
     heard = hear(about.locked, lock, places, ports, refresh=request.refresh)
     findings = [*heard.findings, *look(about.aliases, lock, places, ports)]
+    if request.before is not None:
+        findings += changed(request.before, lock, about.locked, places)
     checks = TRUST if request.sources_alone else CHECKS
     findings += [
         each

@@ -22,6 +22,18 @@ _RELEASE = (
     Rule("name-not-owned", "critical", "the name was taken from the publisher who signed it", _LEAVE),
     Rule("release-changed", "critical", "the registry offers other bytes as the same version", _ASK),
     Rule("signature", "critical", "its signature is broken, or is not the locked signer's", _LEAVE),
+    Rule(
+        "signer-changed",
+        "high",
+        "it is signed by another than the earlier lock says, or by nobody",
+        "find out whether that is meant before you take the change",
+    ),
+    Rule(
+        "origin-changed",
+        "high",
+        "it comes from another place than the earlier lock says",
+        "find out whether that is meant before you take the change",
+    ),
     Rule("yanked", "medium", "the release was yanked: nobody should choose it anew", "take another version"),
     Rule("release-gone", "medium", "its registry no longer has the release", _ASK),
     Rule(

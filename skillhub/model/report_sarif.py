@@ -79,4 +79,4 @@ def _uri(path: str) -> str:
 def _fingerprint(found: Noted) -> str:
     """Return what is the same for the same finding when lines move."""
     facts = (found.rule, found.skill or "", found.path or "", found.message)
-    return sha256("\0".join(facts).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return sha256("\0".join(facts).encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -19,6 +19,7 @@ from skillhub.flows.registry_delegate import Mandate, delegate
 from skillhub.flows.registry_opened import Signing
 from skillhub.flows.registry_recall import withdraw, yank
 from skillhub.model.finding import SEVERITIES
+from skillhub.model.lock import Lock
 from skillhub.trust.keys import PrivateKey
 from skillhub.world.sources import Sources
 from tests.attacks.scene import Scene
@@ -209,6 +210,34 @@ def test_what_is_stored_is_gone(local):
     path = local.store.path(local.lock().skills["plain"].tree)
     os.rename(path, f"{path}-gone")
     assert ("missing", "plain") in found(local)
+
+
+CHANGES = [
+    ({"signed_by": ("key:sha256:" + "0" * 64 + ":acme",)}, "signer-changed"),
+    ({"signed_by": ()}, "signer-changed"),
+    ({"source": "other"}, "origin-changed"),
+    ({"url": "https://elsewhere.example/x.zip"}, "origin-changed"),
+    ({"version": "2.0.0", "url": "https://registry.example/hub/other.zip"}, None),
+]
+
+
+@pytest.mark.parametrize(("change", "rule"), CHANGES)
+def test_lock_against_an_earlier_one(scene, change, rule):
+    machine = scene.machine
+    before = machine.lock()
+    skills = {"hello": replace(before.skills["hello"], **change)}
+    sources = {**before.sources, "other": before.sources["acme"]}
+    (machine.base / "skillhub.lock").write_bytes(Lock(skills, sources).dump())
+    request = Request(refresh=False, sources_alone=True, before=before)
+    told = {each.rule for each in audit(request, machine.ports()).findings if each.rule.endswith("-changed")}
+    assert told == ({rule} if rule else set())
+
+
+def test_source_against_an_earlier_lock(scene):
+    now = scene.machine.lock()
+    before = Lock(now.skills, {"acme": replace(now.sources["acme"], url="https://elsewhere.example")})
+    (only,) = report(scene.machine, before=before).findings
+    assert (only.rule, only.skill, only.line > 0) == ("origin-changed", None, True)
 
 
 def test_content_is_scanned_where_it_is_enabled(tmp_path):
