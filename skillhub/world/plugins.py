@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from skillhub.errors import FormatError, UnsafeTransfer
+from skillhub.errors import UnsafeTransfer
 from skillhub.model.layout import join, plugin_folders
-from skillhub.model.marketplace import (
-    CAP,
-    MANIFESTS,
-    MARKETPLACES,
-    Declined,
-    Elsewhere,
-    Here,
-    Plugin,
-    PluginManifest,
-    read_marketplace,
-    read_plugin,
-)
+from skillhub.model.marketplace import Declined, Elsewhere, Here, Plugin
 from skillhub.model.text import quote
 from skillhub.world.hop import is_public
-from skillhub.world.snapshot import Snapshot
+from skillhub.world.survey import Survey
 
 _DEFAULT = "skills"
 _PRIVATE = (".localhost", ".local", ".internal")
@@ -57,28 +46,13 @@ class Listed:
     warnings: tuple[str, ...]
 
 
-def listed_plugins(snapshot: Snapshot, top: str) -> Listed:
-    """Return the plugins that the marketplaces in ``top`` list, or that ``top`` is; of two with one name the first.
-
-    Raises:
-        SourceError: a file cannot be had.
-        SecurityError: it is not that of the commit.
-    """
-    documents = _documents(snapshot, [join(top, path) for path in (*MARKETPLACES, *MANIFESTS)])
-    warnings: list[str] = []
-    plugins: dict[str, Plugin] = {}
-    for path in MARKETPLACES:
-        try:
-            data = documents.get(join(top, path))
-            listed = read_marketplace(data, path) if data is not None else ()
-        except FormatError as error:
-            warnings.append(f"{path} was not read: {error.message}")
-            continue
-        plugins = {each.name: each for each in listed} | plugins
-    own = _manifest(documents, top).name
-    if own is not None and not plugins:
-        plugins[own] = Plugin(own, Here(""))
-    here, elsewhere = [], []
+def listed_plugins(survey: Survey, top: str) -> Listed:
+    """Return the plugins that the marketplaces in ``top`` list, or the one that ``top`` is."""
+    plugins = dict(survey.plugins)
+    own = survey.manifests.get(top)
+    if own is not None and own.name is not None and not plugins:
+        plugins[own.name] = Plugin(own.name, Here(""))
+    here, elsewhere, warnings = [], [], list(survey.warnings)
     for each in plugins.values():
         match each.whence:
             case Here(path):
@@ -90,31 +64,18 @@ def listed_plugins(snapshot: Snapshot, top: str) -> Listed:
     return Listed(here, elsewhere, tuple(warnings))
 
 
-def plugin_skills(
-    snapshot: Snapshot, holding: Collection[str], plugins: Iterable[Rooted]
-) -> Mapping[str, str]:
+def plugin_skills(survey: Survey, plugins: Iterable[Rooted]) -> Mapping[str, str]:
     """Return the folders of the skills of these plugins; one that several have belongs to the first.
 
     A plugin's own manifest says where skills are besides ``skills``; what a marketplace says goes before it.
-
-    Args:
-        snapshot: The repository that they are in.
-        holding: Its ``layout.holders``.
-        plugins: The plugins.
-
-    Raises:
-        SourceError: a manifest cannot be had.
-        SecurityError: it is not that of the commit.
     """
-    rooted = list(plugins)
-    silent = [each.root for each in rooted if each.skills is None]
-    documents = _documents(snapshot, [join(root, path) for root in silent for path in MANIFESTS])
     owners: dict[str, str] = {}
-    for each in rooted:
+    for each in plugins:
         places = each.skills
         if places is None:
-            places = (*_manifest(documents, each.root).skills, _DEFAULT)
-        for folder in plugin_folders(holding, each.root, places):
+            own = survey.manifests.get(each.root)
+            places = (*(own.skills if own else ()), _DEFAULT)
+        for folder in plugin_folders(survey.heads, each.root, places):
             owners.setdefault(folder, each.name)
     return owners
 
@@ -142,25 +103,3 @@ def _is_outside(host: str) -> bool:
         # What ends in a digit some resolvers take for a number: 127.1, 0x7f.1.
         return "." in host and not host.endswith(_PRIVATE) and not host[-1].isdigit()
     return is_public(host)
-
-
-def _manifest(documents: Mapping[str, bytes], root: str) -> PluginManifest:
-    """Return what the manifests in ``root`` say together; what is no manifest says nothing."""
-    name: str | None = None
-    skills: tuple[str, ...] = ()
-    for path in MANIFESTS:
-        try:
-            said = read_plugin(documents[join(root, path)], path)
-        except (FormatError, KeyError):
-            continue
-        name = name or said.name
-        skills += said.skills
-    return PluginManifest(name, tuple(dict.fromkeys(skills)))
-
-
-def _documents(snapshot: Snapshot, paths: Iterable[str]) -> Mapping[str, bytes]:
-    """Return those of the files that are there, read in one go."""
-    nodes = snapshot.nodes
-    there = [path for path in dict.fromkeys(paths) if path in nodes]
-    small = [path for path in there if nodes[path].kind == "file" and nodes[path].size <= CAP]
-    return dict(zip(small, snapshot.read(small), strict=True))

@@ -9,16 +9,15 @@ from typing import Protocol
 
 from skillhub.archive import Unpacked
 from skillhub.errors import FormatError, NotFound, SourceError, UnsafeTransfer, WrongBytes
-from skillhub.model.layout import Head, is_within, join, name_of_folder, read_head, skill_folders
+from skillhub.model.layout import is_within, name_of_folder, skill_folders
 from skillhub.model.marketplace import Elsewhere
 from skillhub.model.release import Index, Release
 from skillhub.model.text import quote
-from skillhub.model.tree import SKILL_MD
 from skillhub.world.plugins import Rooted, listed_plugins, may_lead, plugin_skills
 from skillhub.world.skill_folder import Folders
 from skillhub.world.snapshot import Snapshot
+from skillhub.world.survey import Survey
 
-_HEAD_MAX = 1024 * 1024  # bytes of a SKILL.md that is read to list it
 _AT_ONCE = 8  # repositories that are opened side by side
 _COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
 
@@ -80,19 +79,20 @@ class Repository:
         folders = self._opened[self._own]
         if self._top and not any(is_within(path, self._top) for path in folders.snapshot.nodes):
             raise NotFound(f"there is no folder {quote(self._top)} here", where=url)
-        listed = listed_plugins(folders.snapshot, self._top)
+        survey = Survey.of(folders.snapshot, self._top)
+        listed = listed_plugins(survey, self._top)
         warnings = list(listed.warnings)
-        owners = plugin_skills(folders.snapshot, folders.holding, listed.here)
-        spots = {each: owners.get(each) for each in skill_folders(folders.holding, self._top, owners)}
-        found = list(self._releases(self._own, spots, warnings))
+        owners = plugin_skills(survey, listed.here)
+        spots = {each: owners.get(each) for each in skill_folders(survey.heads, self._top, owners)}
+        found = list(self._releases(self._own, spots, survey, warnings))
         for plugin, where in self._open_all(_needed(listed.elsewhere, found, words)):
             if isinstance(where, Exception):
                 if words is not None and any(word.startswith(f"{plugin.name}:") for word in words):
                     raise where
                 warnings.append(f"plugin {plugin.name} was left out: {where}")
                 continue
-            there = self._opened[where]
-            found += self._releases(where, plugin_skills(there.snapshot, there.holding, [plugin]), warnings)
+            there = Survey.of(self._opened[where].snapshot, plugin.root)
+            found += self._releases(where, plugin_skills(there, [plugin]), there, warnings)
         return Index(self._told_apart(found), warnings=tuple(warnings))
 
     def unpacked(self, release: Release) -> Unpacked:
@@ -141,13 +141,12 @@ class Repository:
                 yield plugin, found[whence.url, whence.rev]
 
     def _releases(
-        self, where: _Where, spots: Mapping[str, str | None], warnings: list[str]
+        self, where: _Where, spots: Mapping[str, str | None], survey: Survey, warnings: list[str]
     ) -> Iterator[Release]:
-        """Yield the releases of these folders, which are parts of these plugins; their heads are read in one go."""
+        """Yield the releases of these folders, which are parts of these plugins."""
         url, rev = where
-        for (folder, plugin), head in zip(
-            spots.items(), _heads(self._opened[where].snapshot, spots), strict=True
-        ):
+        for folder, plugin in spots.items():
+            head = survey.heads[folder]
             if head.internal and folder != self._top:
                 warnings.append(f"{quote(folder)} was left out: its author marks it as internal")
                 continue
@@ -188,11 +187,3 @@ def _needed(
         return plugins
     asked = {word.rpartition(":")[0] for word in words}
     return [(plugin, whence) for plugin, whence in plugins if plugin.name in asked]
-
-
-def _heads(snapshot: Snapshot, folders: Iterable[str]) -> Iterator[Head]:
-    paths = [join(folder, SKILL_MD) for folder in folders]
-    small = [snapshot.nodes[path].kind == "file" and snapshot.nodes[path].size <= _HEAD_MAX for path in paths]
-    contents = snapshot.read([path for path, is_small in zip(paths, small, strict=True) if is_small])
-    for is_small in small:
-        yield read_head(next(contents)) if is_small else Head()

@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from skillhub.archive import Entry, Limits, Unpacked, gather
 from skillhub.errors import FormatError, NotFound, UnsafeArchive
-from skillhub.model.layout import below, holders, join
+from skillhub.model.layout import below, join
 from skillhub.model.text import quote
 from skillhub.model.tree import SKILL_MD, File
 from skillhub.world.snapshot import Node, Snapshot
@@ -36,11 +36,6 @@ class Folders:
     def __init__(self, snapshot: Snapshot, where: str) -> None:
         self.snapshot = snapshot
         self.where = where
-
-    @cached_property
-    def holding(self) -> frozenset[str]:
-        """The folders that hold a ``SKILL.md``."""
-        return holders(self._paths)
 
     def nodes(self, folder: str) -> dict[str, Node]:
         """Return what lies below a folder by its path from there, sorted."""

@@ -7,7 +7,6 @@ import pytest
 from skillhub.errors import FormatError, NotFound, UnsafeArchive, UnsafeTransfer, WrongBytes
 from skillhub.model.release import Release
 from skillhub.model.tree import File
-from skillhub.world.folder_snapshot import FolderSnapshot, open_folder
 from skillhub.world.repository import Repository
 from tests.support.snapshot import Hub, Memory, skill
 
@@ -54,10 +53,14 @@ def test_a_repository_that_is_one_skill():
     assert len(place({"SKILL.md": skill(), "docs/SKILL.md": skill("b")}).unpacked(release).tree) == 2
 
 
-def test_the_heads_are_read_in_one_go():
-    snapshot = Memory({f"skills/s{number}/SKILL.md": skill(f"s{number}") for number in range(30)})
-    Repository(snapshot, url=URL, rev=REV, elsewhere=Hub()).index()
-    assert len([read for read in snapshot.reads if read]) == 1
+def test_all_that_says_what_is_there_is_read_in_one_go():
+    files = {f"plugins/p{number}/skills/s{number}/SKILL.md": skill(f"s{number}") for number in range(30)}
+    more = {f"plugins/p{number}/.claude-plugin/plugin.json": "{}" for number in range(30)}
+    listed = market(*((f"p{number}", f"./plugins/p{number}") for number in range(30)))
+    snapshot = Memory({**files, **more, MARKET: listed})
+    index = Repository(snapshot, url=URL, rev=REV, elsewhere=Hub()).index()
+    assert index.releases("s7")[0].plugin == "p7"
+    assert len(snapshot.reads) == 1
 
 
 def test_a_folder_of_it_alone():
@@ -260,52 +263,3 @@ def test_attack_another_commit_comes_than_the_one_that_was_pinned():
     hub = Hub(other=Memory({"skills/a/SKILL.md": skill("a")}, "c" * 40))
     with pytest.raises(WrongBytes):
         place({MARKET: market(("p", there(sha=OTHER)))}, hub).index()
-
-
-def written(folder, files):
-    for path, text in files.items():
-        full = folder / path
-        full.parent.mkdir(parents=True, exist_ok=True)
-        full.write_text(text)
-    return folder
-
-
-def test_a_local_folder_that_holds_several(tmp_path):
-    files = {"skills/a/SKILL.md": skill("a"), "b/SKILL.md": skill("b"), "node_modules/x/SKILL.md": skill("x")}
-    folder = written(tmp_path, files)
-    (folder / ".claude").mkdir()
-    (folder / ".claude" / "skills").symlink_to(folder / "skills")
-    (folder / "skills" / "a" / "run").write_text("#!")
-    (folder / "skills" / "a" / "run").chmod(0o755)
-    place = open_folder(str(folder))
-    index = place.index()
-    assert {name: index.releases(name)[0].path for name in index.names} == {"a": "skills/a", "b": "b"}
-    assert place.unpacked(index.releases("a")[0]).tree["run"] == File(b"#!", executable=True)
-    assert FolderSnapshot(str(folder)).nodes["skills/a/run"].executable
-    assert FolderSnapshot(str(folder)).nodes[".claude/skills"].kind == "link"
-
-
-def test_attack_a_link_in_a_local_folder_is_not_followed(tmp_path):
-    (tmp_path / "secret").write_text("x")
-    folder = written(tmp_path / "many", {"skills/a/SKILL.md": skill("a")})
-    (folder / "skills" / "a" / "x").symlink_to(tmp_path / "secret")
-    (folder / "skills" / "b").mkdir()
-    (folder / "skills" / "b" / "SKILL.md").symlink_to(folder / "skills" / "a" / "SKILL.md")
-    place = open_folder(str(folder))
-    index = place.index()
-    assert index.names == ("a", "b")
-    for name in index.names:
-        with pytest.raises(UnsafeArchive) as caught:
-            place.unpacked(index.releases(name)[0])
-        assert caught.value.reason == "link"
-
-
-def test_a_local_folder_without_a_skill(tmp_path):
-    assert open_folder(str(tmp_path)).index().skills == {}
-
-
-def test_a_local_marketplace_does_not_reach_elsewhere(tmp_path):
-    folder = written(tmp_path, {MARKET: market(("p", there())), "skills/a/SKILL.md": skill("a")})
-    index = open_folder(str(folder)).index()
-    assert index.names == ("a",)
-    assert "another repository" in index.warnings[0]
