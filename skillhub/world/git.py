@@ -80,6 +80,8 @@ class GitSnapshot:
         except GoneError:
             store.fetch(rev)
             self._leaves = self._soundly(self._walk)
+        except WrongBytes:
+            self._leaves = self._soundly(self._walk)
         self.nodes: Mapping[str, Node] = {path: leaf.node for path, leaf in self._leaves.items()}
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:

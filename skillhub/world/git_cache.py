@@ -198,11 +198,12 @@ class GitCache:
         return os.listdir(objects) == ["pack"] and not os.listdir(os.path.join(objects, "pack"))
 
     def _size(self) -> int:
+        # Packs, and the single files that a server of plain files is copied into.
         size = 0
-        with suppress(FileNotFoundError), os.scandir(os.path.join(self._folder, "objects", "pack")) as rows:
-            for row in rows:
+        for folder, _, names in os.walk(os.path.join(self._folder, "objects")):
+            for name in names:
                 with suppress(FileNotFoundError):
-                    size += row.stat().st_size
+                    size += os.stat(os.path.join(folder, name)).st_size
         return size
 
     def _discard(self) -> None:

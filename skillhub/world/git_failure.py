@@ -59,7 +59,8 @@ _CAUSES = (
     _cause("certificate|SSL peer|TLS", UnsafeTransfer, "the server cannot prove who it is"),
     _cause("no space left|disk quota|read-only file system", StateError, "the disk refused"),
     _cause(
-        "in packed object|fsck error|bad object|in a tree|fatal: pack |invalid object|out of memory|over limit",
+        "in packed object|fsck error|bad object|in a tree|fatal: pack |invalid object|out of memory|over limit"
+        "|corrupt",
         FormatError,
         "the repository holds an object that git refuses",
     ),

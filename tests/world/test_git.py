@@ -3,11 +3,8 @@
 import os
 import shutil
 import stat
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -16,6 +13,7 @@ from skillhub.world.git import open_git
 from skillhub.world.git_program import Bounds
 from skillhub.world.snapshot import Node
 from tests.support.gitrepos import SKILL, Repo, link, program, submodule
+from tests.support.gitserver import served
 
 PARTIAL = "[uploadpack]\n\tallowFilter = true\n"
 FILES = {
@@ -54,42 +52,6 @@ def logged(tmp_path, environ):
     script.chmod(0o755)
     environ["PATH"] = f"{folder}:{environ['PATH']}"
     return lambda verb: [line for line in log.read_text().splitlines() if f" {verb} " in line]
-
-
-@contextmanager
-def web(folder, password=None):
-    """Serve a repository as plain files, to all or to those with a password; git calls this the dumb protocol."""
-    refs = sorted(path for path in (folder / "refs").rglob("*") if path.is_file())
-    rows = [f"{path.read_text().strip()}\t{path.relative_to(folder)}\n" for path in refs]
-    (folder / "info").mkdir(exist_ok=True)
-    (folder / "info/refs").write_text("".join(rows))
-    (folder / "objects/info").mkdir(exist_ok=True)
-    (folder / "objects/info/packs").write_text("\n")
-
-    class Handler(SimpleHTTPRequestHandler):
-        asked = 0
-
-        def do_GET(self):
-            Handler.asked += 1
-            if password is not None and self.headers.get("Authorization") != password:
-                self.send_response(401)
-                self.send_header("WWW-Authenticate", 'Basic realm="r"')
-                self.end_headers()
-            else:
-                super().do_GET()
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def test_a_snapshot_is_what_the_commit_has(repo, opened):
@@ -315,8 +277,8 @@ def test_threads_read_one_snapshot(repo, opened):
 
 def test_a_server_of_plain_files_gives_everything(repo, opened):
     commit = repo.commit(FILES)
-    with web(repo.path) as url:
-        assert opened(url, commit).rev == commit
-        assert list(opened(url, "main").read(["README.md"])) == [b"Read me.\n"]
+    with served(repo.path) as server:
+        assert opened(server.url, commit).rev == commit
+        assert list(opened(server.url, "main").read(["README.md"])) == [b"Read me.\n"]
         with pytest.raises(NotFound):
-            opened(url, "0" * 40)
+            opened(server.url, "0" * 40)

@@ -1,0 +1,73 @@
+"""A web server that knows nothing of git and hands out a repository's files: git's dumb protocol."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+
+class Server(ThreadingHTTPServer):
+    """Wants ``password`` as Authorization, if it is set; ``seen`` is what was sent as that."""
+
+    daemon_threads = True
+
+    def __init__(self, folder: Path, password: str | None, slowly: bool) -> None:
+        super().__init__(("127.0.0.1", 0), partial(_Handler, directory=str(folder)))
+        self.password = password
+        self.slowly = slowly
+        self.seen: set[str | None] = set()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that hangs up is what some tests are about."""
+
+
+@contextmanager
+def served(folder: Path, password: str | None = None, *, slowly: bool = False) -> Iterator[Server]:
+    """Serve a repository of loose objects; ``slowly``: a hundred thousand bytes every tenth of a second."""
+    refs = sorted(path for path in (folder / "refs").rglob("*") if path.is_file())
+    rows = [f"{path.read_text().strip()}\t{path.relative_to(folder).as_posix()}\n" for path in refs]
+    for name, text in (("info/refs", "".join(rows)), ("objects/info/packs", "\n")):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    server = Server(folder, password, slowly)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        sent = self.headers.get("Authorization")
+        self.server.seen.add(sent)
+        if self.server.password not in (None, sent):
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="r"')
+            self.end_headers()
+        else:
+            super().do_GET()
+
+    def copyfile(self, source, outputfile) -> None:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            while part := source.read(100_000 if self.server.slowly else 1 << 20):
+                outputfile.write(part)
+                if self.server.slowly:
+                    time.sleep(0.1)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
