@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import islice
 from typing import Final, NoReturn
 
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.text import quote
-from skillhub.model.tree import ListedFile, Listing
+from skillhub.model.tree import SKILL_MD, ListedFile, Listing
 from skillhub.runtime import files
 from skillhub.runtime.files import Stamp, opened, stamp_of
 
@@ -43,22 +45,33 @@ class Agreed:
 
 
 class Folder:
-    """The files below ``path``, as they were when this was made.
+    """The files below a folder, as they were when this was made; 2,000 of them at most.
+
+    Args:
+        path: The folder; links on the way to it are followed, none inside.
+        skipped: Names of folders that are passed over.
+
+    Attributes:
+        stamps: By path, ``/`` between segments.
+        odd: What is neither a file nor a folder.
+        is_cut: Whether there are more.
 
     Raises:
-        StateError: it cannot be read, or holds more than 2,000 files.
+        StateError: it cannot be read.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, skipped: Collection[str] = ()) -> None:
         self.path = os.path.realpath(path)
         self.stamps: dict[str, Stamp] = {}
-        self.odd: list[str] = []  # neither file nor folder
+        self.odd: list[str] = []
         try:
-            for relative, entry in _entries(self.path):
+            entries = _entries(self.path, skipped)
+            for relative, entry in islice(entries, FILES_MAX):
                 if entry.is_file(follow_symlinks=False):
                     self.stamps[relative] = stamp_of(os.lstat(entry.path))
                 else:
                     self.odd.append(relative)
+            self.is_cut = next(entries, None) is not None
         except OSError as error:
             raise StateError(f"the skill cannot be read: {error.strerror}", where=self.path) from error
 
@@ -126,6 +139,8 @@ class Folder:
         record = agreed.state and os.path.join(agreed.state, "seen", f"{self._key()}.json")
         if self.odd:
             raise _drifted(f"{quote(self.odd[0])} is neither a file nor a folder", self.path)
+        if self.is_cut:
+            raise _drifted(f"it holds more than {FILES_MAX} files", self.path)
         if record and _recorded(record) == self._record(agreed.tree):
             return
         oldest = time.time_ns() - int(agreed.grain * 1e9)
@@ -152,19 +167,17 @@ class Folder:
         return {"tree": tree, "stamps": stamps}
 
 
-def _entries(folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    waiting, count = [""], 0
+def _entries(folder: str, skipped: Collection[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Yield all that is no folder, breadth first, by name within a folder."""
+    waiting = deque([""])
     while waiting:
-        prefix = waiting.pop()
+        prefix = waiting.popleft()
         with os.scandir(os.path.join(folder, prefix)) as rows:
-            for row in rows:
-                count += 1
-                if count > 2 * FILES_MAX:
-                    raise StateError(f"expected a skill of at most {FILES_MAX} files", where=folder)
-                if _is_folder(row):
-                    waiting.append(f"{prefix}{row.name}/")
-                else:
+            for row in sorted(rows, key=lambda row: (row.name != SKILL_MD, row.name)):
+                if not _is_folder(row):
                     yield prefix + row.name, row
+                elif row.name not in skipped:
+                    waiting.append(f"{prefix}{row.name}/")
 
 
 def _is_folder(row: os.DirEntry[str]) -> bool:

@@ -22,6 +22,7 @@ from skillhub.runtime.wants import Fork, Hook, hooks_of, tools_of
 
 _CAP: Final = 1 << 20
 _SHOWN = 5
+_NOT_THE_SKILLS = frozenset({".git", ".hg", ".jj", "node_modules", "__pycache__", ".venv"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +161,11 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
     """
     asked = request or Request()
     _refuse(skill, asked.caller)
-    folder = Folder(skill.links[0] if skill.managed and skill.links else skill.path or "")
     if agreed is None and skill.tree is not None:
         agreed = Agreed(skill.tree)
+    place = skill.links[0] if skill.managed and skill.links else skill.path or ""
+    # What was agreed to is checked whole; of what somebody works on, tools keep folders that are none of the skill's.
+    folder = Folder(place, () if agreed else _NOT_THE_SKILLS)
     if agreed is not None:
         folder.check(agreed)
     data = folder.read(SKILL_MD, _CAP)
@@ -211,6 +214,8 @@ def _notes(skill: Skill, tools: tuple[str, ...] | None, folder: Folder) -> tuple
     notes = [f"Using skill: {clean(skill.full_name)}"]
     if tools is not None:
         notes.append(f"Tools while it leads: {', '.join(map(clean, tools)) or 'none'}")
+    if folder.is_cut:
+        notes.append("It has more files than are listed")
     if folder.odd:
         notes.append(f"Left out, being neither file nor folder: {', '.join(map(quote, folder.odd[:_SHOWN]))}")
     return tuple(notes)

@@ -397,6 +397,27 @@ def test_files_are_named_up_to_a_number_and_a_size(folder):
     assert 0 < len(listed(load(skill_at(long))).files) < 11
 
 
+def test_what_tools_keep_in_a_folder_is_no_file_of_the_skill(folder):
+    write(folder / ".git", **{"config": "x"})
+    write(folder / "node_modules" / "left-pad", **{"index.js": "x"})
+    assert load(skill_at(folder)).files == ("references/notes.md", "scripts/run.sh")
+    (folder / ".git" / "SKILL.md").unlink()
+    with pytest.raises(Drifted):
+        load(skill_at(folder), agreed=Agreed(tree_of(folder).without([".git/config"]).digest))
+
+
+def test_attack_more_files_than_a_skill_may_have(folder):
+    deep = folder / "a"
+    deep.mkdir()
+    for each in range(2100):
+        (deep / f"{each:05}").touch()
+    loaded = load(skill_at(folder))
+    assert len(loaded.files) < 2000
+    assert "It has more files than are listed" in loaded.notes
+    with pytest.raises(Drifted):
+        load(skill_at(folder), agreed=Agreed(tree_of(folder).digest))
+
+
 def test_the_json_is_the_contracts(folder):
     shown = to_json(load(skill_at(folder)))
     assert set(shown) == {"name", "path", "text", "files", "tools", "fork", "hooks"}
