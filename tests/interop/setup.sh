@@ -1,5 +1,6 @@
 #!/bin/sh
-# Two virtual environments: skillhub with every optional part, and the other tools, whose needs are not ours.
+# Two virtual environments: skillhub with every optional part, and the other tools, whose needs are not ours;
+# beside them what comes from npm.
 # The tests that push to an OCI registry also want the program docker-registry (apt-get install docker-registry).
 set -eu
 place=${1:-.venv-interop}
@@ -13,6 +14,12 @@ done
 # model-signing 1.1.1 imports pyopenssl and does not say so.
 "$place/others/bin/python" -m pip install --quiet --disable-pip-version-check \
     'model-signing>=1.1.1' 'pyopenssl>=25' 'moto[server]>=5.1'
+# The npm client wants Node 22, which npm brings too; where there is no npm, its tests are skipped.
+if command -v npm >/dev/null; then
+    npm install --prefix "$place/npm" --no-audit --no-fund --loglevel=error node@22 skills@1
+else
+    echo "no npm: its client of skills is not tried" >&2
+fi
 # The schema of SARIF is its authors' own: fetched, not kept. Without it one test is skipped.
 curl -fsSL -o "$place/sarif-schema-2.1.0.json" \
     https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json ||
