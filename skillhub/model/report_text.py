@@ -12,7 +12,7 @@ from skillhub.model.finding import Severity
 from skillhub.model.report import Noted, Report
 from skillhub.model.text import clean
 
-_MARKUP = re.compile(r"([\\`*_{}\[\]()#+!|~^$-])")
+_MARKUP = re.compile(r"([\\`*_\[\]#|~$])")
 _COMMANDS: Mapping[Severity, str] = {
     "low": "notice",
     "medium": "warning",
