@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
-from typing import Self
+from functools import lru_cache
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from skillhub.errors import UnsafeTransfer
@@ -35,8 +35,9 @@ class Hop:
     target: str
     guarded: bool
 
-    @classmethod
-    def parse(cls, url: str, *, guarded: bool = False) -> Self:
+    @staticmethod
+    @lru_cache(maxsize=1024)  # one site is spoken of in each request to it
+    def parse(url: str, *, guarded: bool = False) -> Hop:
         """Return the hop to ``url``, an absolute http or https URL in ASCII, without user or password.
 
         Raises:
@@ -48,9 +49,9 @@ class Hop:
         bracketed = f"[{host}]" if ":" in host else host
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         origin = f"{parts.scheme}://{bracketed}:{port}"
-        return cls(url.partition("#")[0], origin, parts.scheme, host, port, target, guarded)
+        return Hop(url.partition("#")[0], origin, parts.scheme, host, port, target, guarded)
 
-    def follow(self, location: str) -> Self:
+    def follow(self, location: str) -> Hop:
         """Return the hop that a redirect from here to ``location`` makes.
 
         Raises:
@@ -62,12 +63,12 @@ class Hop:
             raise UnsafeTransfer(
                 f"expected a URL to go to, found {quote(location)}", where=self.url
             ) from error
-        step = type(self).parse(url, guarded=self.guarded)
+        step = Hop.parse(url, guarded=self.guarded)
         if step.origin == self.origin:
             return step
         if step.scheme != "https":
             raise UnsafeTransfer(f"expected a redirect to https, found {quote(step.url)}", where=self.url)
-        return type(self).parse(step.url, guarded=True)
+        return Hop.parse(step.url, guarded=True)
 
     @property
     def authority(self) -> str:
