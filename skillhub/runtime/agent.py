@@ -1,0 +1,67 @@
+"""The front door: what one agent, as its profile has it, finds and may use from where it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from skillhub.model.profile import Profile
+from skillhub.model.skill import Skill
+from skillhub.runtime.cache import Cache
+from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.discover import Search, discover
+from skillhub.runtime.roots import Surroundings, roots
+from skillhub.runtime.state import layers, settled
+
+
+def catalog_of(
+    profile: Profile,
+    around: Surroundings,
+    known: Iterable[Skill] = (),
+    cache: Cache | None = None,
+    reload: bool = False,
+) -> Catalog:
+    """Return the skills that an agent has before it, sorted by scope, name and path.
+
+    Args:
+        profile: The agent.
+        around: Where it runs.
+        known: The locked skills; what is linked for one of them is that skill.
+        cache: Where looks into folders are kept.
+        reload: Read everything, whatever the cache has.
+    """
+    said, problems = layers(profile, around)
+    extra = tuple(path for layer in said for path in layer.extra)
+    wider = replace(around, extra=(*around.extra, *extra)) if extra else around
+    search = Search(rules=profile.rules, bounds=profile.bounds, cache=cache, reload=reload)
+    found = discover(roots(profile, wider), search)
+    skills = _recognized(found.skills, known)
+    if said:
+        skills = settled(skills, said)
+    catalog = Catalog.of(skills, (*problems, *found.problems), profile.hides)
+    rank = {scope: number for number, scope in enumerate(profile.listing)}
+    ordered = sorted(
+        catalog.skills,
+        key=lambda skill: (rank.get(skill.scope, len(rank)), skill.full_name, skill.path or ""),
+    )
+    return Catalog(tuple(ordered), catalog.shadowed, catalog.problems)
+
+
+def _recognized(skills: Iterable[Skill], known: Iterable[Skill]) -> Iterator[Skill]:
+    """Yield the skills; what is where a locked one was linked, under its name, is the locked one."""
+    linked = {link: skill for skill in known for link in skill.links}
+    for skill in skills:
+        locked = next((linked[link] for link in skill.links if link in linked), None)
+        if locked is None or locked.name != skill.name:
+            yield skill
+            continue
+        yield locked._replace(
+            path=skill.path,
+            scope=skill.scope,
+            root=skill.root,
+            namespace=skill.namespace,
+            description=skill.description,
+            invocation="user" if "user" in (skill.invocation, locked.invocation) else "model",
+            user_invocable=skill.user_invocable,
+            argument_hint=skill.argument_hint,
+        )

@@ -1,0 +1,128 @@
+"""How far each skill reaches here: switched off, for the user alone, or for the model too.
+
+Kept by skillhub for a project and for the user, and read from and written to the agent's own files where its
+profile names some. The project's files decide before the user's, the agent's own before skillhub's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Literal
+
+from skillhub.errors import FormatError, StateError
+from skillhub.model.hosts import expand
+from skillhub.model.profile import Profile
+from skillhub.model.skill import Reach, Scope, Skill
+from skillhub.runtime.catalog import Problem
+from skillhub.runtime.files import read, write_atomic
+from skillhub.runtime.permission import permitted
+from skillhub.runtime.roots import Surroundings, project_root
+from skillhub.runtime.state_forms import CAP, FORMS, Layer
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file that says how far skills reach."""
+
+    path: str
+    form: Literal["gen", "codex", "opencode"]
+    scope: Scope
+
+
+def sources(profile: Profile, around: Surroundings) -> tuple[Source, ...]:
+    """Return the files that count here, those that decide first; they need not be there."""
+    root = project_root(profile, around)
+    found: dict[Scope, list[Source]] = {"project": [], "user": []}
+    for file in profile.states:
+        if file.path.startswith("~/"):
+            path = expand(file.path, around.home, around.environ, file.env)
+            found["user"].append(Source(path, file.form, "user"))
+        else:
+            found["project"].append(Source(os.path.join(root, *file.path.split("/")), file.form, "project"))
+    if around.state is not None:
+        ours = os.path.join(around.state, "skills")
+        # A repository can never bring its own: what is kept for a project lies with the user.
+        key = sha256(root.encode("utf-8", "surrogateescape")).hexdigest()
+        found["project"].append(Source(os.path.join(ours, f"{key}.json"), "gen", "project"))
+        found["user"].append(Source(os.path.join(ours, "user.json"), "gen", "user"))
+    return (*found["project"], *found["user"])
+
+
+def layers(profile: Profile, around: Surroundings) -> tuple[tuple[Layer, ...], tuple[Problem, ...]]:
+    """Return what these files say, and what is wrong with those that cannot be read."""
+    known: list[Layer] = []
+    problems: list[Problem] = []
+    for source in sources(profile, around):
+        try:
+            text = _text(source)
+            if text is not None:
+                known.append(FORMS[source.form].parse(text, source.path))
+        except (FormatError, StateError) as error:
+            problems.append(Problem(source.path, error.message))
+    return tuple(known), tuple(problems)
+
+
+def settled(skills: Iterable[Skill], known: Sequence[Layer]) -> Iterator[Skill]:
+    """Yield each skill as far as it reaches here: no further than it says itself, nor than a layer lets it.
+
+    | the skill says | nothing | ``disable-model-invocation`` | ``user-invocable: false`` |
+    |---|---|---|---|
+    | active | user, model | user | model |
+    | enabled | user | user | nobody |
+    | disabled | nobody | nobody | nobody |
+    """
+    rules = [rule for layer in known for rule in layer.rules]
+    for skill in skills:
+        reach = next((found for layer in known if (found := layer.reach(skill))), "active")
+        if rules and permitted(skill, rules) == "deny":
+            reach = "disabled"
+        if reach == "disabled":
+            yield skill._replace(state="disabled")
+        elif reach == "enabled":
+            yield skill._replace(invocation="user")
+        else:
+            yield skill
+
+
+def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around: Surroundings) -> None:
+    """Keep how far a skill reaches, in skillhub's state and in the agent's own file of that scope, if it has one.
+
+    An agent's file that knows on and off alone is told of these; the rest is in skillhub's.
+
+    Raises:
+        FormatError: a file is malformed, or written so that it cannot be edited.
+        StateError: a file cannot be read or written, or another rule in it says the contrary.
+    """
+    for source in _written(profile, around, scope):
+        form = FORMS[source.form]
+        before = _text(source)
+        after = form.edit(before or "", skill, reach, source.path)
+        said = next(settled([skill._replace(state="enabled")], [form.parse(after, source.path)]))
+        if (said.state == "disabled") != (reach == "disabled"):
+            hint = "a rule in this file is about several skills; change it there"
+            raise StateError(f"{skill.full_name} stays {said.state}", where=source.path, hint=hint)
+        if after != (before or ""):
+            write_atomic(source.path, after.encode("utf-8"))
+
+
+def _written(profile: Profile, around: Surroundings, scope: Scope) -> Iterator[Source]:
+    """Yield one file of each form: of an agent's several the first that is there, else the first."""
+    mine = [source for source in sources(profile, around) if source.scope == scope]
+    ours = os.path.join(around.state, "skills", "") if around.state is not None else None
+    own = [source for source in mine if ours is None or not source.path.startswith(ours)]
+    if own:
+        yield next((source for source in own if os.path.lexists(source.path)), own[0])
+    yield from (source for source in mine if source not in own)
+
+
+def _text(source: Source) -> str | None:
+    data = read(source.path, CAP)
+    if data is None:
+        return None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError("expected UTF-8 text", where=source.path) from error

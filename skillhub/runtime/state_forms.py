@@ -1,0 +1,164 @@
+"""Files in which agents keep which skills are switched off: what they say, and how they say something else.
+
+Text in, text out; every byte that is not about the skill stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, cast
+
+from skillhub.errors import FormatError
+from skillhub.model import jsonc, jsonc_edit
+from skillhub.model.json import strict_json
+from skillhub.model.skill import Reach, Skill
+from skillhub.model.tree import SKILL_MD
+from skillhub.runtime.permission import ACTIONS, Action, Rule
+
+CAP: Final = 1 << 20
+_GEN: Final[Mapping[str, Reach]] = {
+    **{"disable": "disabled", "enable": "enabled", "active": "active"},
+    **{"disabled": "disabled", "enabled": "enabled"},
+}
+_GEN_WORDS: Final[Mapping[Reach, str]] = {"disabled": "disable", "enabled": "enable", "active": "active"}
+_TABLE = re.compile(r"^[ \t]*\[\[[ \t]*skills[ \t]*\.[ \t]*config[ \t]*\]\][^\n]*\n?", re.MULTILINE)
+_ANY_TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one file says: how far skills reach, by full name or by path, and rules of permission."""
+
+    names: Mapping[str, Reach] = field(default_factory=dict)
+    paths: Mapping[str, Reach] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+    extra: tuple[str, ...] = ()  # further folders of skills
+
+    def reach(self, skill: Skill) -> Reach | None:
+        """Return how far a skill reaches; None if the file does not say."""
+        if self.paths and skill.path:
+            for path in (os.path.join(skill.path, SKILL_MD), skill.path):
+                if path in self.paths:
+                    return self.paths[path]
+        return self.names.get(skill.full_name)
+
+
+class Form(NamedTuple):
+    """How such a file is read, and how it is changed for one skill; both raise a FormatError."""
+
+    parse: Callable[[str, str], Layer]
+    edit: Callable[[str, Skill, Reach, str], str]
+
+
+def _gen_parse(text: str, where: str) -> Layer:
+    skills = _gen(text, where)["skills"]
+    return Layer(names={name: _GEN[word] for name, word in skills.items() if word in _GEN})
+
+
+def _gen_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
+    block = _gen(text, where)
+    block["skills"][skill.full_name] = _GEN_WORDS[reach]
+    return json.dumps(block, indent=2, ensure_ascii=False) + "\n"
+
+
+def _gen(text: str, where: str) -> dict[str, Any]:
+    block = strict_json(text.encode("utf-8", "surrogatepass"), where, CAP) if text.strip() else {}
+    if not isinstance(block, dict):
+        raise FormatError("expected an object", where=where)
+    skills = block.get("skills") or {}
+    if not isinstance(skills, dict):
+        raise FormatError("expected skills and their states", where=f"{where}: skills")
+    known = {name: word if isinstance(word, str) else "" for name, word in skills.items()}
+    return {**block, "skills": known}
+
+
+def _codex_parse(text: str, where: str) -> Layer:
+    names: dict[str, Reach] = {}
+    paths: dict[str, Reach] = {}
+    for entry in _codex_entries(text, where):
+        reach: Reach = "disabled" if entry.get("enabled") is False else "active"
+        name, path = entry.get("name"), entry.get("path")
+        # With both, or neither, Codex passes the entry over.
+        if isinstance(path, str) and name is None:
+            paths[os.path.realpath(path)] = reach
+        elif isinstance(name, str) and path is None and name.strip():
+            names[name.strip()] = reach
+    return Layer(names, paths)
+
+
+def _codex_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
+    entries = _codex_entries(text, where)
+    kept = [entry for entry in entries if not _is_about(entry, skill)]
+    heads = list(_TABLE.finditer(text))
+    if len(heads) != len(entries):
+        raise FormatError("expected each skill in a [[skills.config]] of its own", where=where)
+    for head, entry in reversed(list(zip(heads, entries, strict=True))):
+        if _is_about(entry, skill):
+            following = _ANY_TABLE.search(text, head.end())
+            block = text[head.end() : following.start() if following else None].splitlines(keepends=True)
+            while block and block[-1].lstrip()[:1] in ("", "#"):
+                block.pop()  # comments and blank lines at its end are about what comes next
+            text = text[: head.start()] + text[head.end() + sum(map(len, block)) :]
+    if reach == "disabled":
+        path = os.path.join(skill.path or "", SKILL_MD)
+        gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
+        text += f"{gap}[[skills.config]]\npath = {json.dumps(path, ensure_ascii=False)}\nenabled = false\n"
+        kept = [*kept, {"path": path, "enabled": False}]
+    if _codex_entries(text, where) != kept:
+        raise FormatError("expected a file that can be edited by lines", where=where)
+    return text
+
+
+def _codex_entries(text: str, where: str) -> list[dict[str, Any]]:
+    try:
+        skills = tomllib.loads(text).get("skills", {})
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        raise FormatError(f"expected TOML: {error}", where=where) from error
+    entries = skills.get("config", []) if isinstance(skills, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise FormatError("expected a list of tables", where=f"{where}: skills.config")
+    return entries
+
+
+def _is_about(entry: Mapping[str, Any], skill: Skill) -> bool:
+    if entry.get("name") == skill.full_name:
+        return True
+    path = entry.get("path")
+    places = (skill.path, os.path.join(skill.path or "", SKILL_MD))
+    return isinstance(path, str) and os.path.realpath(path) in places
+
+
+def _opencode_parse(text: str, where: str) -> Layer:
+    root = jsonc.parse(text, where)
+    block = root.data if root and isinstance(root.data, dict) else {}
+    skills = block.get("skills")
+    paths = skills.get("paths") if isinstance(skills, dict) else None
+    extra = tuple(path for path in paths if isinstance(path, str)) if isinstance(paths, list) else ()
+    return Layer(rules=tuple(_opencode_rules(block)), extra=extra)
+
+
+def _opencode_rules(block: Mapping[str, Any]) -> list[Rule]:
+    permission = block.get("permission")
+    given = permission.get("skill") if isinstance(permission, dict) else None
+    by_pattern = {"*": given} if isinstance(given, str) else given if isinstance(given, dict) else {}
+    return [Rule(name, cast("Action", action)) for name, action in by_pattern.items() if action in ACTIONS]
+
+
+def _opencode_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
+    place = ("permission", "skill", skill.full_name)
+    own = {rule.action for rule in _opencode_parse(text, where).rules if rule.pattern == skill.full_name}
+    if own and (reach == "disabled" or own == {"deny"}):
+        text = jsonc_edit.remove(text, place, where)
+    return jsonc_edit.insert(text, place, "deny", where) if reach == "disabled" else text
+
+
+FORMS: Final[Mapping[str, Form]] = {
+    "gen": Form(_gen_parse, _gen_edit),
+    "codex": Form(_codex_parse, _codex_edit),
+    "opencode": Form(_opencode_parse, _opencode_edit),
+}

@@ -1,0 +1,232 @@
+"""Which folders each host reads, and in which order."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from skillhub.model.profile import profile, profiles
+from skillhub.model.skill import Skill
+from skillhub.runtime.agent import catalog_of
+from skillhub.runtime.roots import Surroundings, project_root, roots
+from tests.runtime.test_discover import write
+
+
+@pytest.fixture
+def around(tmp_path):
+    (tmp_path / "repo/.git").mkdir(parents=True)
+    (tmp_path / "repo/pkg/deep").mkdir(parents=True)
+    (tmp_path / "home").mkdir()
+    return Surroundings(cwd=str(tmp_path / "repo/pkg/deep"), home=str(tmp_path / "home"))
+
+
+def seen(host, around):
+    """Return the roots as paths of the repository and of the home, those of the whole machine as they are."""
+    base = os.path.dirname(around.home)
+    return [
+        root.path.removeprefix(base + "/") + (f" {root.namespace}:" if root.namespace else "")
+        for root in roots(profile(host), around)
+    ]
+
+
+def chain(*folders):
+    return [f"{base}{folder}" for folder in folders for base in ("repo/pkg/deep/", "repo/pkg/", "repo/")]
+
+
+EXPECTED = {
+    "agents": [*chain(".agents/skills"), "home/.agents/skills"],
+    "codewhale": [
+        *(f"repo/pkg/deep/{folder}" for folder in (".agents/skills", "skills", ".opencode/skills")),
+        *(f"repo/pkg/deep/{folder}" for folder in (".claude/skills", ".cursor/skills", ".codewhale/skills")),
+        *(f"home/.{folder}/skills" for folder in ("agents", "claude", "codewhale", "deepseek")),
+    ],
+    "codex": [
+        *chain(".codex/skills", ".agents/skills"),
+        "home/.codex/skills",
+        "home/.agents/skills",
+        "home/.codex/skills/.system",
+        "/etc/codex/skills",
+    ],
+    "opencode": [
+        "home/.opencode/skills",
+        "home/.opencode/skill",
+        *(f"{base}.opencode/skills" for base in ("repo/", "repo/pkg/", "repo/pkg/deep/")),
+        *(f"{base}.opencode/skill" for base in ("repo/", "repo/pkg/", "repo/pkg/deep/")),
+        "home/.config/opencode/skills",
+        "home/.config/opencode/skill",
+        *(f"{base}.agents/skills" for base in ("repo/", "repo/pkg/", "repo/pkg/deep/")),
+        *(f"{base}.claude/skills" for base in ("repo/", "repo/pkg/", "repo/pkg/deep/")),
+        "home/.agents/skills",
+        "home/.claude/skills",
+    ],
+    "claude-code": [
+        "/etc/claude-code/.claude/skills",
+        "/Library/Application Support/ClaudeCode/.claude/skills",
+        "home/.claude/skills",
+        *chain(".claude/skills"),
+    ],
+    "openoxide": [
+        *chain(".openoxide/skills", ".agents/skills"),
+        *("home/.openoxide/skills", "home/.agents/skills", "home/.claude/skills"),
+        "home/.openoxide/skills/.system",
+        "/etc/openoxide/skills",
+    ],
+    "codelia": [*chain(".agents/skills"), "home/.agents/skills"],
+    "pegasus": ["repo/pkg/deep/data/skills", "repo/pkg/deep/skills"],
+    "gencode": [
+        *("repo/pkg/deep/.gen/skills", "repo/pkg/deep/.claude/skills"),
+        *("home/.gen/skills", "home/.claude/skills"),
+    ],
+}
+
+
+@pytest.mark.skipif(os.sep != "/", reason="the paths are written as POSIX has them")
+@pytest.mark.parametrize("host", profiles())
+def test_the_folders_of_a_host_in_its_order(host, around):
+    assert seen(host, around) == EXPECTED[host]
+
+
+@pytest.mark.parametrize(
+    ("host", "variable", "was", "now"),
+    [
+        ("codex", "CODEX_HOME", "home/.codex/skills", "moved/skills"),
+        ("claude-code", "CLAUDE_CONFIG_DIR", "home/.claude/skills", "moved/skills"),
+        ("openoxide", "OPENOXIDE_HOME", "home/.openoxide/skills/.system", "moved/skills/.system"),
+        ("opencode", "XDG_CONFIG_HOME", "home/.config/opencode/skills", "moved/opencode/skills"),
+    ],
+)
+def test_a_variable_moves_the_hosts_folder(host, variable, was, now, around, tmp_path):
+    moved = Surroundings(cwd=around.cwd, home=around.home, environ={variable: str(tmp_path / "moved")})
+    assert was in seen(host, around)
+    assert now in seen(host, moved)
+    assert was not in seen(host, moved)
+
+
+@pytest.mark.parametrize("marker", [".git", ".jj"])
+def test_the_projects_root_is_where_a_marker_is(tmp_path, marker):
+    (tmp_path / "a" / marker).mkdir(parents=True)
+    (tmp_path / "a/b").mkdir()
+    around = Surroundings(cwd=str(tmp_path / "a/b"), home="/home")
+    assert project_root(profile("agents"), around) == str(tmp_path / "a")
+
+
+def test_markers_can_be_added(tmp_path):
+    (tmp_path / "a/b/c").mkdir(parents=True)
+    (tmp_path / "a/b/WORKSPACE").write_text("")
+    around = Surroundings(cwd=str(tmp_path / "a/b/c"), home="/home", markers=("WORKSPACE",))
+    assert project_root(profile("agents"), around) == str(tmp_path / "a/b")
+
+
+def test_codelia_has_a_marker_and_a_variable_of_its_own(tmp_path):
+    (tmp_path / "a/.codelia").mkdir(parents=True)
+    (tmp_path / "a/b").mkdir()
+    around = Surroundings(cwd=str(tmp_path / "a/b"), home="/home")
+    assert project_root(profile("codelia"), around) == str(tmp_path / "a")
+    named = Surroundings(cwd=around.cwd, home="/home", environ={"CODELIA_AGENTS_ROOT": str(tmp_path)})
+    assert project_root(profile("codelia"), named) == str(tmp_path)
+
+
+def test_gencodes_plugins_give_their_names(around):
+    cwd, home = around.cwd, around.home
+    for folder in (f"{cwd}/.gen/plugins/git/skills", f"{home}/.claude/plugins/jira/skills"):
+        os.makedirs(folder)
+    found = seen("gencode", around)
+    assert found[1] == "repo/pkg/deep/.gen/plugins/git/skills git:"
+    assert found[-2] == "home/.claude/plugins/jira/skills jira:"
+
+
+def test_plugins_that_the_host_names(around, tmp_path):
+    write(tmp_path / "plugin/skills/gh-fix-ci")
+    named = Surroundings(
+        cwd=around.cwd, home=around.home, plugins={"github": str(tmp_path / "plugin/skills")}
+    )
+    (skill,) = catalog_of(profile("claude-code"), named).skills
+    assert (skill.full_name, skill.scope) == ("github:gh-fix-ci", "plugin")
+
+
+def test_extra_folders_are_below_the_working_folder_or_absolute(around, tmp_path):
+    write(tmp_path / "repo/pkg/deep/more/one")
+    write(tmp_path / "two/two")
+    named = Surroundings(cwd=around.cwd, home=around.home, extra=("more", str(tmp_path / "two")))
+    for host in profiles():
+        assert {skill.name for skill in catalog_of(profile(host), named).skills} >= {"one", "two"}
+
+
+@pytest.mark.parametrize("host", ["agents", "codewhale", "opencode", "claude-code", "pegasus", "gencode"])
+def test_the_first_of_a_name_hides_the_others_and_that_is_told(host, around, tmp_path):
+    first, second = [
+        root.path for root in roots(profile(host), around) if root.path.startswith(str(tmp_path))
+    ][:2]
+    for folder in (second, first):
+        os.makedirs(folder, exist_ok=True)
+        write(tmp_path.__class__(folder) / "demo")
+    catalog = catalog_of(profile(host), around)
+    assert [skill.root for skill in catalog.skills] == [first]
+    assert [(each.skill.root, each.by.root) for each in catalog.shadowed] == [(second, first)]
+
+
+@pytest.mark.parametrize("host", ["codex", "openoxide", "codelia"])
+def test_hosts_that_hide_nothing_have_both(host, around, tmp_path):
+    write(tmp_path / "repo/.agents/skills/demo")
+    write(tmp_path / "home/.agents/skills/demo")
+    catalog = catalog_of(profile(host), around)
+    assert [skill.scope for skill in catalog.named("demo")] == ["project", "user"]
+    assert catalog.shadowed == ()
+
+
+def test_sorted_by_scope_name_and_path(around, tmp_path):
+    for path in ("repo/.agents/skills/b", "repo/pkg/.agents/skills/a", "home/.agents/skills/a-a"):
+        write(tmp_path / path)
+    write(tmp_path / "repo/.agents/skills/other", "a")
+    catalog = catalog_of(profile("codex"), around)
+    assert [(skill.scope, skill.name) for skill in catalog.skills] == [
+        *(("project", "a"), ("project", "a"), ("project", "b")),
+        ("user", "a-a"),
+    ]
+    assert catalog.skills[0].path < catalog.skills[1].path
+
+
+def test_codelia_is_strict_and_the_reference_client_is_not(around, tmp_path):
+    write(tmp_path / "repo/.agents/skills/folder", "other")
+    assert catalog_of(profile("codelia"), around).skills == ()
+    assert [skill.name for skill in catalog_of(profile("agents"), around).skills] == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("host", "name", "description"),
+    [
+        ("codewhale", "A Title", ""),
+        ("codex", None, None),
+        ("claude-code", "demo", "First words."),
+        ("pegasus", "demo", "First words."),
+        ("gencode", "demo", ""),
+    ],
+)
+def test_what_stands_in_for_what_is_missing(host, name, description, around, tmp_path):
+    first = next(root.path for root in roots(profile(host), around) if root.path.startswith(str(tmp_path)))
+    write(tmp_path.__class__(first) / "demo", text="---\nlicense: MIT\n---\n# A Title\n\nFirst words.\n")
+    found = [(skill.name, skill.description) for skill in catalog_of(profile(host), around).skills]
+    assert found == ([] if name is None else [(name, description)])
+
+
+def test_what_is_locked_is_known_as_such_and_takes_the_name(around, tmp_path):
+    ours = write(tmp_path / "home/.agents/skills/demo")
+    write(tmp_path / "repo/.agents/skills/demo")
+    locked = Skill(
+        name="demo", path="/store/x", scope="user", state="enabled", source="github", links=(str(ours),)
+    )
+    catalog = catalog_of(profile("agents"), around, [locked])
+    (skill,) = catalog.skills
+    assert (skill.managed, skill.source, skill.path) == (True, "github", str(ours))
+    assert "which the lock has from github" in catalog.problems[0].message
+
+
+def test_a_catalogue_is_asked_by_name_full_name_and_path(around, tmp_path):
+    folder = write(tmp_path / "repo/.agents/skills/demo", namespace="git")
+    catalog = catalog_of(profile("agents"), around)
+    (skill,) = catalog.skills
+    assert catalog.named("demo") == catalog.named("git:demo") == (skill,)
+    assert catalog.named("hub:demo") == ()
+    assert catalog.at(str(folder)) == catalog.at(str(folder / "SKILL.md")) == skill
+    assert catalog.at(str(folder / "other")) is None

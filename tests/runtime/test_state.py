@@ -1,0 +1,219 @@
+"""How far skills reach: the matrix, our state, and the files of agents, read and written."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+
+import pytest
+
+from skillhub.errors import FormatError, StateError
+from skillhub.model import jsonc
+from skillhub.model.profile import profile
+from skillhub.model.skill import Skill
+from skillhub.runtime.agent import catalog_of
+from skillhub.runtime.roots import Surroundings
+from skillhub.runtime.state import set_reach, settled
+from skillhub.runtime.state_forms import FORMS, Layer
+from tests.runtime.test_discover import write
+
+
+class Desk:
+    """A project, a home, and an agent at work there."""
+
+    def __init__(self, folder, host):
+        self.project, self.home, self.state = folder / "project", folder / "home", folder / "state"
+        (self.project / ".git").mkdir(parents=True)
+        self.home.mkdir()
+        self.profile = profile(host)
+        self.around = Surroundings(cwd=str(self.project), home=str(self.home), state=str(self.state))
+
+    def catalog(self):
+        return catalog_of(self.profile, self.around)
+
+    def skill(self, name="demo"):
+        (skill,) = self.catalog().named(name)
+        return skill
+
+    def set(self, reach, scope="user", name="demo"):
+        set_reach(self.skill(name), reach, scope, self.profile, self.around)
+
+
+@pytest.fixture
+def desk(tmp_path, request):
+    desk = Desk(tmp_path, getattr(request, "param", "agents"))
+    folder = {"gencode": ".gen", "opencode": ".opencode"}.get(desk.profile.id, ".agents")
+    write(desk.project / folder / "skills/demo")
+    return desk
+
+
+@pytest.mark.parametrize("of_model", [True, False])
+@pytest.mark.parametrize("of_user", [True, False])
+@pytest.mark.parametrize("reach", ["disabled", "enabled", "active"])
+def test_the_invocation_matrix(of_model, of_user, reach):
+    skill = Skill(
+        name="demo",
+        path="/demo",
+        scope="user",
+        state="enabled",
+        invocation="model" if of_model else "user",
+        user_invocable=of_user,
+    )
+    (seen,) = settled([skill], [Layer(names={"demo": reach})])
+    by_user = seen.state == "enabled" and seen.user_invocable
+    by_model = seen.reach == "active"
+    assert by_user == (reach != "disabled" and of_user)
+    assert by_model == (reach == "active" and of_model)
+
+
+HOSTS = ["agents", "gencode", "codex", "opencode"]
+
+
+@pytest.mark.parametrize("desk", HOSTS, indirect=True)
+@pytest.mark.parametrize("scope", ["user", "project"])
+def test_what_is_set_holds_and_can_be_taken_back(desk, scope):
+    for reach in ("disabled", "enabled", "active", "disabled", "active"):
+        desk.set(reach, scope)
+        assert desk.skill().reach == reach
+
+
+@pytest.mark.parametrize("desk", HOSTS, indirect=True)
+def test_the_project_decides_before_the_user(desk):
+    desk.set("disabled", "user")
+    if desk.profile.id in ("agents", "gencode"):
+        desk.set("active", "project")
+        assert desk.skill().reach == "active"
+    desk.set("disabled", "project")
+    desk.set("active", "user")
+    assert desk.skill().reach == "disabled"
+
+
+def test_our_state_of_a_project_is_not_in_the_project(desk):
+    desk.set("disabled", "project")
+    assert sorted(os.listdir(desk.project)) == [".agents", ".git"]
+    assert len(os.listdir(desk.state / "skills")) == 1
+
+
+@pytest.mark.parametrize("desk", ["gencode"], indirect=True)
+def test_gencodes_file_is_read_and_written_as_it_writes_it(desk):
+    place = desk.home / ".gen/skills.json"
+    place.parent.mkdir()
+    place.write_text('{"skills": {"demo": "enable", "git:other": "active"}, "more": 1}')
+    assert desk.skill().reach == "enabled"
+    desk.set("disabled")
+    kept = {"skills": {"demo": "disable", "git:other": "active"}, "more": 1}
+    assert place.read_text() == json.dumps(kept, indent=2) + "\n"
+
+
+CONFIG = """# mine
+model = "x"
+
+[[skills.config]]
+name = "other"
+enabled = false
+
+# about servers
+[mcp_servers.a]
+command = "a"
+"""
+
+
+@pytest.mark.parametrize("desk", ["codex"], indirect=True)
+def test_codexs_config_is_read_and_written_and_all_else_in_it_stays(desk):
+    place = desk.home / ".codex/config.toml"
+    place.parent.mkdir()
+    place.write_text(CONFIG)
+    desk.set("disabled")
+    path = str(desk.project / ".agents/skills/demo/SKILL.md")
+    assert place.read_text().startswith(CONFIG)
+    assert tomllib.loads(place.read_text())["skills"]["config"][1] == {"path": path, "enabled": False}
+    desk.set("active")
+    assert place.read_text().rstrip("\n") == CONFIG.rstrip("\n")
+    assert desk.skill().reach == "active"
+
+
+@pytest.mark.parametrize("selector", ['name = "demo"', "path = {path}"])
+@pytest.mark.parametrize("desk", ["codex"], indirect=True)
+def test_codexs_entries_by_name_and_by_path(desk, selector):
+    place = desk.home / ".codex/config.toml"
+    place.parent.mkdir()
+    path = json.dumps(str(desk.project / ".agents/skills/demo/SKILL.md"))
+    block = f"[[skills.config]]\n{selector.format(path=path)}\nenabled = false\n# note\n\n"
+    place.write_text(CONFIG + block)
+    assert desk.skill().reach == "disabled"
+    desk.set("active")
+    assert place.read_text() == CONFIG + "# note\n\n"
+
+
+@pytest.mark.parametrize("desk", ["codex"], indirect=True)
+def test_codexs_config_of_another_shape_is_left_alone(desk):
+    place = desk.home / ".codex/config.toml"
+    place.parent.mkdir()
+    text = 'skills = {config = [{name = "demo", enabled = false}]}\n'
+    place.write_text(text)
+    with pytest.raises(FormatError):
+        desk.set("active")
+    assert place.read_text() == text
+    assert desk.skill().reach == "disabled"
+
+
+@pytest.mark.parametrize("desk", ["opencode"], indirect=True)
+def test_opencodes_config_is_read_and_written_comments_and_all(desk):
+    place = desk.project / "opencode.jsonc"
+    place.write_text('{\n  // mine\n  "permission": {"skill": {"internal-*": "ask"}}\n}\n')
+    desk.set("disabled", "project")
+    assert "// mine" in place.read_text()
+    said = jsonc.parse(place.read_text(), "x").data
+    assert said == {"permission": {"skill": {"internal-*": "ask", "demo": "deny"}}}
+    assert desk.skill().reach == "disabled"
+    desk.set("active", "project")
+    assert jsonc.parse(place.read_text(), "x").data == {"permission": {"skill": {"internal-*": "ask"}}}
+
+
+@pytest.mark.parametrize("desk", ["opencode"], indirect=True)
+def test_a_rule_about_many_is_not_undone_for_one(desk):
+    place = desk.project / "opencode.json"
+    place.write_text('{"permission": {"skill": {"d*": "deny"}}}')
+    assert desk.skill().reach == "disabled"
+    with pytest.raises(StateError, match="stays disabled"):
+        desk.set("active", "project")
+    assert json.loads(place.read_text()) == {"permission": {"skill": {"d*": "deny"}}}
+
+
+@pytest.mark.parametrize("desk", ["opencode"], indirect=True)
+def test_opencodes_further_folders_are_looked_into(desk):
+    write(desk.project / "more/extra-one")
+    (desk.project / "opencode.json").write_text('{"skills": {"paths": ["more", "~/none"]}}')
+    assert desk.skill("extra-one").scope == "extra"
+
+
+@pytest.mark.parametrize("desk", ["gencode", "codex", "opencode"], indirect=True)
+def test_a_file_that_cannot_be_read_is_a_problem_and_hides_no_skill(desk):
+    path = desk.profile.states[-1].path.removeprefix("~/")
+    place = desk.home / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("{[")
+    catalog = desk.catalog()
+    assert [skill.name for skill in catalog.skills] == ["demo"]
+    assert [problem.path for problem in catalog.problems] == [str(place)]
+
+
+def test_a_state_file_that_is_a_link_is_not_read(tmp_path):
+    desk = Desk(tmp_path, "gencode")
+    write(desk.project / ".gen/skills/demo")
+    (tmp_path / "secret").write_text('{"skills": {"demo": "disable"}}')
+    (desk.project / ".gen/skills.json").symlink_to(tmp_path / "secret")
+    assert desk.skill().reach == "active"
+    assert ["link" in problem.message for problem in desk.catalog().problems] == [True]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "text", ["", "\x00", "[", "{}", "[]", '"x"', '{"skills": []}', "skills = 3", "a=1\n" * 9]
+)
+def test_any_text_is_read_or_refused(form, text):
+    try:
+        FORMS[form].parse(text, "file")
+    except FormatError as error:
+        assert error.where.startswith("file")
