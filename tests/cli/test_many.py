@@ -1,0 +1,141 @@
+"""Many skills in one place, marketplaces and OCI artifacts through the whole program; the page's examples are run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from tests.support import oci
+from tests.support.cli import REPO
+from tests.support.snapshot import skill
+from tests.support.web import Web, answer
+
+PAGE = (REPO / "docs" / "sources.md").read_text("utf-8")
+SHOWN = re.findall(r"^skillhub (install (?:\./my-|oci:).*)$", PAGE, re.MULTILINE)
+MANY = {
+    "skills/pdf-tools": "pdf-tools",
+    ".claude/skills/mail": "mail",
+    "plugins/office/skills/notes": "notes",
+    "team/drafts/old": "old",
+}
+MARKET = {
+    "plugins": [
+        {"name": "office", "source": "./plugins/office"},
+        {"name": "other", "source": "./plugins/other"},
+        {"name": "packaged", "source": {"source": "npm", "package": "x"}},
+    ]
+}
+ARTIFACT = "/v2/team/pdf-tools"
+YES = ("--yes", "--allow-unsigned", "--json")
+PROMPT = "empty to stop: "
+
+
+@pytest.fixture
+def web():
+    """What is at registry.example."""
+    artifact = oci.toolhive("pdf-tools", {"SKILL.md": skill("pdf-tools").encode()})
+    with Web() as server:
+        for tag, data in {
+            "1.0": artifact.manifest,
+            artifact.digest: artifact.manifest,
+            **artifact.below,
+        }.items():
+            server.at(f"{ARTIFACT}/manifests/{tag}", answer(data))
+        for digest, data in artifact.blobs.items():
+            server.at(f"{ARTIFACT}/blobs/{digest}", answer(data))
+        yield server
+
+
+@pytest.fixture
+def machine(shell, web):
+    """A machine with a folder of several skills, a marketplace, and registry.example from a mirror."""
+    for folder, name in MANY.items():
+        shell.skill(f"project/my-skills/{folder}", name)
+    shell.write("project/my-market/.claude-plugin/marketplace.json", json.dumps(MARKET))
+    shell.skill("project/my-market/plugins/office/skills/notes", more="office")
+    shell.skill("project/my-market/plugins/other/skills/notes", more="other")
+    shell.write("hub/config/config.toml", f'[mirrors]\n"https://registry.example" = "{web.url("")}"\n')
+    return shell
+
+
+@pytest.mark.parametrize("line", SHOWN)
+def test_an_example_of_the_page_runs(machine, line):
+    done = machine.run(*line.split(), "--yes")
+    assert done.status == 0, done.err
+    assert machine.lock()["skills"]
+
+
+def test_there_is_an_example_of_each_kind():
+    assert len(SHOWN) >= 5
+
+
+def test_all_of_a_folder(machine):
+    done = machine.run("install", "./my-skills", "--all", *YES)
+    assert done.status == 0, done.out
+    assert set(machine.lock()["skills"]) == {"pdf-tools", "mail", "notes"}
+
+
+def test_several_and_none_chosen_is_told(machine):
+    done = machine.run("install", "./my-skills", *YES)
+    assert (done.status, done.error["code"]) == (2, "usage")
+    assert all(name in done.error["message"] for name in ("pdf-tools", "mail", "notes"))
+    assert not (machine.project / "skillhub.lock").exists()
+
+
+def test_a_person_picks(machine):
+    say = [(PROMPT, "mail\n"), ("[N]o: ", "y\n")]
+    done = machine.at_terminal("install", "./my-skills", "--allow-unsigned", say=say)
+    assert done.status == 0, done.out
+    assert list(machine.lock()["skills"]) == ["mail"]
+
+
+def test_a_person_stops(machine):
+    assert machine.at_terminal("install", "./my-skills", say=[(PROMPT, "\n")]).status == 2
+    assert not (machine.project / "skillhub.lock").exists()
+
+
+@pytest.fixture
+def market(machine):
+    """The marketplace as a repository; its URL."""
+    folder = machine.project / "my-market"
+    shutil.move(folder, machine.folder / "market")
+    git = ["git", "-C", str(machine.folder / "market"), "-c", "user.name=x", "-c", "user.email=x@y"]
+    for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "x"]):
+        subprocess.run([*git, *words], check=True, env=machine.environ)
+    return f"git+file://{machine.folder}/market"
+
+
+def test_the_skill_of_a_plugin_is_stored_under_its_own_name(machine, market):
+    assert machine.run("install", market, "--skill", "notes", *YES).status == 2
+    done = machine.run("install", market, "--skill", "other:notes", *YES)
+    assert done.status == 0, done.out
+    entry = machine.lock()["skills"]["notes"]
+    assert "other" in entry["source"]
+    assert entry["path"] == "plugins/other/skills/notes"
+    assert b"other" in (machine.project / ".agents/skills/notes/more").read_bytes()
+    shutil.rmtree(machine.hub / "data")
+    shutil.rmtree(machine.project / ".agents")
+    assert machine.run("install", "--frozen", *YES).status == 0
+    assert (machine.project / ".agents/skills/notes/more").exists()
+
+
+def test_an_oci_artifact_from_the_lock_alone(machine, web):
+    ref = "oci://registry.example/team/pdf-tools:1.0"
+    assert machine.run("install", ref, *YES).status == 0
+    entry = machine.lock()["skills"]["pdf-tools"]
+    assert (entry["source"], entry["url"].partition("@")[0]) == (ref, ref.removesuffix(":1.0"))
+    for folder in (machine.hub / "data", machine.hub / "cache", machine.project / ".agents"):
+        shutil.rmtree(folder, ignore_errors=True)
+    web.at(f"{ARTIFACT}/manifests/1.0", answer(b"", status="404 Not Found"))
+    assert machine.run("install", "--frozen", *YES).status == 0
+    assert (machine.project / ".agents/skills/pdf-tools/SKILL.md").exists()
+    web.at(f"{ARTIFACT}/blobs/{entry['digest']}", answer(b"x" * entry["size"]))
+    shutil.rmtree(machine.hub / "data")
+    shutil.rmtree(machine.project / ".agents")
+    done = machine.run("install", "--frozen", *YES)
+    assert (done.status, done.error["code"]) == (5, "wrong-bytes")
+    assert not (machine.project / ".agents").exists()
