@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Format = Literal["text", "json", "sarif", "markdown"]
 _TONES: dict[str, Tone] = {"critical": "red", "high": "red", "medium": "yellow", "low": "dim"}
-_SUMMARY = "GITHUB_STEP_SUMMARY"
+_SUMMARY, _WORKSPACE = "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"
 
 
 def audit(
@@ -63,10 +63,16 @@ def audit(
     names, paths = names_and_paths(what or [])
     before = read_lock(from_lock) if from_lock is not None else None
     request = Request(names, paths, sources, not common.offline, fail_on, before)
-    report = flow(request, common.ports(scratch=common.dry_run))
-    _print(report, shape, common.terminal, annotate=ci)
+    ports = common.ports(scratch=common.dry_run)
+    report = flow(request, ports)
+    in_repository = report.below(_below(ports.project.base, os.environ.get(_WORKSPACE)))
+    if ci:
+        _annotate(in_repository, shape, common.terminal)
+    if not ci or shape != "text":
+        _print(report, shape, common.terminal)
+    _end(report, shape, common.terminal)
     if sarif is not None and not common.dry_run:
-        text = json.dumps(_sarif(report), indent=2) + "\n"
+        text = json.dumps(_sarif(in_repository), indent=2) + "\n"
         files.write_atomic(os.path.abspath(sarif), text.encode())
     if ci and not common.dry_run:
         _summarise(report, os.environ.get(_SUMMARY))
@@ -79,9 +85,17 @@ def _shape(form: Format | None, common: Common) -> Format:
     return "json" if common.json else form or "text"
 
 
-def _print(report: Report, shape: Format, terminal: Terminal, *, annotate: bool) -> None:
-    """Print the report, and as annotations for GitHub: in place of the text, else beside what is on stdout."""
-    from skillhub.model.report_text import markdown, workflow_commands
+def _below(base: str, workspace: str | None) -> str:
+    """Return where the project lies in the repository that GitHub checked out; empty at its top, or off GitHub."""
+    if not workspace:
+        return ""
+    relative = os.path.relpath(os.path.realpath(base), os.path.realpath(workspace)).replace(os.sep, "/")
+    return "" if relative == "." or relative.split("/")[0] == ".." else relative
+
+
+def _print(report: Report, shape: Format, terminal: Terminal) -> None:
+    """Print the report in its form on stdout."""
+    from skillhub.model.report_text import markdown
 
     if shape == "json":
         terminal.json(report.to_json())
@@ -90,10 +104,19 @@ def _print(report: Report, shape: Format, terminal: Terminal, *, annotate: bool)
     elif shape == "markdown":
         for line in markdown(report).splitlines():
             terminal.out(line)
-    elif not annotate:
+    else:
         _draw(report, terminal)
-    for line in workflow_commands(report) if annotate else ():
+
+
+def _annotate(report: Report, shape: Format, terminal: Terminal) -> None:
+    """Tell GitHub, which reads both streams; stdout is the report's where that is for a program."""
+    from skillhub.model.report_text import workflow_commands
+
+    for line in workflow_commands(report):
         (terminal.out if shape == "text" else terminal.say)(line)
+
+
+def _end(report: Report, shape: Format, terminal: Terminal) -> None:
     for line in report.notes if shape != "markdown" else ():
         terminal.say(f"note: {line}", "yellow")
     if shape == "text":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from skillhub.model.finding import SEVERITIES, Severity, at_least
@@ -80,6 +80,16 @@ class Report:
         found = ", ".join(f"{count} {level}" for level, count in counted if count)
         return f"{looked}: {found}; {len(self.failing)} at {self.threshold} or over"
 
+    def below(self, folder: str) -> Report:
+        """Return the report for readers whose paths begin above the project, which lies at ``folder`` there."""
+        if not folder:
+            return self
+        moved = (
+            replace(each, path=f"{folder}/{each.path}") if each.path and not is_absolute(each.path) else each
+            for each in self.findings
+        )
+        return replace(self, findings=tuple(moved))
+
     def to_json(self) -> dict[str, Any]:
         """Return ``audit`` of the contract."""
         return {
@@ -87,6 +97,11 @@ class Report:
             "findings": [asdict(each) for each in self.findings],
             "notes": list(self.notes),
         }
+
+
+def is_absolute(path: str) -> bool:
+    """Say whether the path of a finding is one outside of the project; a drive counts on every system."""
+    return path.startswith("/") or path[1:2] == ":"
 
 
 def worst_first(findings: Iterable[Noted]) -> tuple[Noted, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from skillhub.model.finding import Severity
-from skillhub.model.report import Noted, Report, Rule
+from skillhub.model.report import Noted, Report, Rule, is_absolute
 from skillhub.model.text import clean
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -71,9 +71,7 @@ def _result(found: Noted, index: int) -> dict[str, Any]:
 def _uri(path: str) -> str:
     """Return a relative path as a relative reference, an absolute one as a ``file`` URI (RFC 8089)."""
     text = quote(path.encode("utf-8", "surrogateescape"), safe="/")
-    if path.startswith("/"):
-        return f"file://{text}"
-    return f"file:///{text}" if path[1:2] == ":" else text
+    return f"file:///{text.removeprefix('/')}" if is_absolute(path) else text
 
 
 def _fingerprint(found: Noted) -> str:

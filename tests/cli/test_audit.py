@@ -55,7 +55,8 @@ def test_in_ci_github_is_told_beside_the_file_and_in_the_summary(edited):
     log = json.loads((edited.project / "found.sarif").read_bytes())
     assert {each["ruleId"] for each in log["runs"][0]["results"]} == {"SH101", "unmanaged"}
     assert not hidden_in(done.raw + done.raw_err)
-    done = edited.run("audit", "loose", "--ci", "--json")
+    done = edited.run("audit", "loose", "--ci", "--json", GITHUB_WORKSPACE=str(edited.folder))
+    assert "::error file=project/.agents/skills/loose/" in done.err
     assert "::error " in done.err
     assert not done.json["ok"]
 

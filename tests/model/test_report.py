@@ -133,6 +133,14 @@ def test_annotations_of_github(severity, command):
     assert line == f"::{command} title=skillhub yanked::hello: m; h"
 
 
+def test_project_below_the_top_of_its_repository():
+    made = report(noted(path="a.md"), noted(path="/abs"), noted(path="C:/x"), noted(path=None)).below(
+        "sub/dir"
+    )
+    assert {each.path for each in made.findings} == {"sub/dir/a.md", "/abs", "C:/x", None}
+    assert report(noted()).below("") == report(noted())
+
+
 def test_places():
     assert [where(noted(line=0)), where(noted()), where(noted(path=None))] == [
         "skillhub.lock",
