@@ -27,7 +27,7 @@ from skillhub.model.question import UNANSWERED
 from skillhub.model.ref import is_inner_path
 from skillhub.model.text import quote
 from skillhub.world import files, links
-from skillhub.world.folders import compare, write_tree
+from skillhub.world.folders import compare
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +169,8 @@ def _planned(each: _Adopted, proposal: Proposal, ports: Ports) -> Proposal:
 def _keep(each: _Adopted, ports: Ports) -> None:
     """Put the bytes where the project keeps them, and make room where a link leads to a copy of them."""
     if each.target is not None and not os.path.lexists(each.target):
-        try:
-            os.makedirs(os.path.dirname(each.target), exist_ok=True)
-            write_tree(each.target, each.candidate.tree.items(), read_only=False)
-        except OSError as error:
-            raise files.disk_error(error, each.target) from error
+        tree = each.candidate.tree
+        links.make(each.target, tree, ports.store.path(tree.digest), "copy")
     for path in each.find.links:
         links.unmake(path)
 

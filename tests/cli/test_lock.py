@@ -9,9 +9,16 @@ import pytest
 
 from skillhub.model.conflict import conflict
 from tests.model.test_merge import HIS, ONE, THREE, TWO, lock, released
+from tests.support.here import Here
 
 YES = ("--yes", "--allow-unsigned")
 HAS_SBOM = importlib.util.find_spec("cyclonedx") is not None
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """A machine with nothing on it."""
+    return Here(tmp_path)
 
 
 @pytest.fixture

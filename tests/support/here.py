@@ -1,0 +1,28 @@
+"""The program in the process of the tests, where a new process for each command line would take ten times as long."""
+
+from __future__ import annotations
+
+import io
+import os
+from contextlib import chdir, redirect_stderr, redirect_stdout
+
+from skillhub.cli.main import main
+from tests.support.cli import Done, Shell
+
+
+class Here(Shell):
+    """A machine as ``Shell`` has it; nobody is at its terminal, and standard input is not read."""
+
+    def run(self, *args: object, cwd: object = None, **environ: str) -> Done:
+        """Run a command line with this machine's environment alone."""
+        before = dict(os.environ)
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+        try:
+            os.environ.clear()
+            os.environ.update(self.having(environ))
+            with chdir(cwd or self.project), redirect_stdout(out), redirect_stderr(err):
+                status = main([str(each) for each in args])
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+        return Done(status, out.buffer.getvalue(), err.buffer.getvalue())
