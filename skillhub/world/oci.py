@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 
 from skillhub.archive import Limits, Unpacked, unpack
 from skillhub.errors import FormatError, NotFound, UnsafeArchive, UsageError, WrongBytes
@@ -63,6 +64,10 @@ class Artifact:
             UnsafeArchive: the skill holds what none may.
             FormatError: it is no manifest, or not laid out as a skill.
         """
+        return self._index
+
+    @cached_property
+    def _index(self) -> Index:
         pin, image = self._image(self._ref.digest or self._ref.tag or _LATEST)
         url = f"{self._ref.place}@{pin}"
         if image.is_site:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
@@ -61,6 +62,7 @@ class Repository:
         self._top = path or ""
         self._elsewhere = elsewhere
         self._opened = {self._own: Folders(snapshot, url)}
+        self._indexes: dict[frozenset[str] | None, Index] = {}
 
     def index(self, words: Collection[str] | None = None) -> Index:
         """Return the skills by name; those of one name that differ stand side by side, the foremost first.
@@ -75,6 +77,23 @@ class Repository:
             SourceError: files cannot be had, or a plugin that was asked for cannot be reached.
             SecurityError: files are not those of the commit.
         """
+        asked = None if words is None else frozenset(words)
+        if asked not in self._indexes:
+            self._indexes[asked] = self._index(asked)
+        return self._indexes[asked]
+
+    def unpacked(self, release: Release) -> Unpacked:
+        """Return the files of a skill; its release may come from ``index`` or be built from a lock.
+
+        Raises:
+            NotFound: there is no such folder, commit or repository.
+            WrongBytes: another commit came than the one that was pinned.
+            UnsafeTransfer: the repository is one that no marketplace may name.
+            SourceError, SecurityError, FormatError: as ``Folders.unpack`` says.
+        """
+        return self._folders(release).unpack(release.path or "")
+
+    def _index(self, words: Collection[str] | None) -> Index:
         url, _ = self._own
         folders = self._opened[self._own]
         if self._top and not any(is_within(path, self._top) for path in folders.snapshot.nodes):
@@ -94,17 +113,6 @@ class Repository:
             there = Survey.of(self._opened[where].snapshot, plugin.root)
             found += self._releases(where, plugin_skills(there, [plugin]), there, warnings)
         return Index(self._told_apart(found), warnings=tuple(warnings))
-
-    def unpacked(self, release: Release) -> Unpacked:
-        """Return the files of a skill; its release may come from ``index`` or be built from a lock.
-
-        Raises:
-            NotFound: there is no such folder, commit or repository.
-            WrongBytes: another commit came than the one that was pinned.
-            UnsafeTransfer: the repository is one that no marketplace may name.
-            SourceError, SecurityError, FormatError: as ``Folders.unpack`` says.
-        """
-        return self._folders(release).unpack(release.path or "")
 
     def _folders(self, release: Release) -> Folders:
         where = (release.url, release.rev)
@@ -161,19 +169,28 @@ class Repository:
             )
 
     def _told_apart(self, found: Iterable[Release]) -> dict[str, tuple[Release, ...]]:
-        """Return the releases by name; the same bytes twice are one skill, that of a plugin if there is one."""
-        skills: dict[str, tuple[Release, ...]] = {}
+        """Return the releases by name; the same bytes twice are one skill."""
+        skills: dict[str, list[Release]] = {}
         for release in found:
-            others = skills.get(release.name, ())
-            twin = next((each for each in others if self._same(each, release)), None)
-            if twin is None:
-                skills[release.name] = (*others, release)
-            elif twin.plugin is None and release.plugin is not None and twin.url == release.url:
-                skills[release.name] = tuple(release if each is twin else each for each in others)
-        return skills
+            skills.setdefault(release.name, []).append(release)
+        return {name: self._distinct(releases) for name, releases in skills.items()}
 
-    def _same(self, one: Release, other: Release) -> bool:
-        return self._folders(one).same(one.path or "", self._folders(other), other.path or "")
+    def _distinct(self, releases: Sequence[Release]) -> tuple[Release, ...]:
+        """Return the first of each content, or the first in a plugin; bytes are read only where need be."""
+        if len(releases) == 1:
+            return tuple(releases)
+        shapes = [self._folders(each).shape(each.path or "") for each in releases]
+        often = Counter(shapes)
+        kept: dict[object, Release] = {}
+        for release, shape in zip(releases, shapes, strict=True):
+            key: object = shape
+            if often[shape] > 1:
+                sums = self._folders(release).sums(release.path or "")
+                key = (release.url, release.path) if sums is None else (shape, sums)
+            first = kept.setdefault(key, release)
+            if first.plugin is None and release.plugin is not None and first.url == release.url:
+                kept[key] = release
+        return tuple(kept.values())
 
 
 def _needed(

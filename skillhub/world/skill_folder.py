@@ -60,12 +60,23 @@ class Folders:
         _check(nodes, folder)
         return gather(self._entries(folder, nodes), wrapper=False)
 
-    def same(self, folder: str, other: Folders, other_folder: str) -> bool:
-        """Say whether two folders hold the same files; bytes are read only where all else is the same."""
+    def shape(self, folder: str) -> tuple[tuple[str, Node], ...]:
+        """Return all that is known of what a folder holds before a byte is read."""
+        return tuple(self.nodes(folder).items())
+
+    def sums(self, folder: str) -> tuple[bytes, ...] | None:
+        """Return what tells the bytes in a folder from any others; None of what could not be unpacked.
+
+        Raises:
+            SourceError, SecurityError: as for ``unpack``.
+        """
         nodes = self.nodes(folder)
-        if nodes != other.nodes(other_folder) or any(node.kind != "file" for node in nodes.values()):
-            return False
-        return self._sums(folder, nodes) == other._sums(other_folder, nodes)
+        try:
+            _check(nodes, folder)
+        except UnsafeArchive:
+            return None
+        contents = self.snapshot.read([join(folder, path) for path in nodes])
+        return tuple(sha256(data).digest() for data in contents)
 
     @cached_property
     def _paths(self) -> list[str]:
@@ -81,9 +92,6 @@ class Folders:
                     hint="its author would have to commit the file itself",
                 )
             yield Entry(path, File(data, node.executable))
-
-    def _sums(self, folder: str, nodes: Mapping[str, Node]) -> list[bytes]:
-        return [sha256(data).digest() for data in self.snapshot.read([join(folder, path) for path in nodes])]
 
 
 def _check(nodes: Mapping[str, Node], folder: str) -> None:

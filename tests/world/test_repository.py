@@ -89,6 +89,22 @@ def test_same_bytes_twice_are_one_skill_and_different_ones_stand_side_by_side():
         assert [each.path for each in index.releases("a")] == ["skills/a", ".claude/skills/a"]
 
 
+def test_attack_thousands_of_one_name_are_told_apart_in_one_reading_of_each():
+    files = {f"skills/s{number:04}/SKILL.md": skill("a", body=f"{number:04}") for number in range(2000)}
+    snapshot = Memory(files)
+    index = Repository(snapshot, url=URL, rev=REV, elsewhere=Hub()).index()
+    assert len(index.releases("a")) == 2000
+    assert len(snapshot.reads) == 2001
+
+
+def test_a_place_is_read_once():
+    hub, snapshot = Hub(), Memory({"skills/a/SKILL.md": skill("a"), MARKET: market(("gone", there("gone")))})
+    repository = Repository(snapshot, url=URL, rev=REV, elsewhere=hub)
+    assert repository.index() is repository.index()
+    assert repository.index(["a"]).names == ("a",)
+    assert len(hub.opened) == 1
+
+
 def test_a_skill_without_a_usable_head_is_offered_under_its_folder():
     index = place({"skills/Bad One/SKILL.md": "no head", "skills/link/SKILL.md": None}).index()
     assert index.names == ("bad-one", "link")
