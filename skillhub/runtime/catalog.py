@@ -67,16 +67,19 @@ class Catalog:
         put it there may want to be taken for it.
 
         Args:
-            skills: The skills, those that come first before those that they may hide.
+            skills: The skills, those that come first before those that they may hide; they stay in this order.
             problems: What is known to be wrong already.
             hides: Whether the first of a name hides the others, as opposed to all being ambiguous.
         """
+        given = list(skills)
+        first: dict[str, Skill] = {}
+        for skill in sorted(given, key=lambda each: not each.managed):
+            first.setdefault(skill.full_name, skill)
         kept: list[Skill] = []
         shadowed: list[Shadowed] = []
         found = list(problems)
-        first: dict[str, Skill] = {}
-        for skill in sorted(skills, key=lambda each: not each.managed):
-            winner = first.setdefault(skill.full_name, skill)
+        for skill in given:
+            winner = first[skill.full_name]
             is_imitation = winner.managed and not skill.managed
             if winner is skill or not (hides or is_imitation):
                 kept.append(skill)

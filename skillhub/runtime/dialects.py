@@ -1,0 +1,205 @@
+"""How each host spells the list of skills that its model sees first; text from skills is escaped where tags count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from skillhub.model.text import clean
+
+
+class Entry(NamedTuple):
+    """One skill as it is listed.
+
+    Attributes:
+        name: Its full name.
+        description: One line, or nothing.
+        path: Its ``SKILL.md``.
+        scope: Whose it is.
+        files: How many files are in ``scripts``, ``references`` and ``assets``; zeros where nobody counted.
+    """
+
+    name: str
+    description: str
+    path: str
+    scope: str
+    files: tuple[int, int, int] = (0, 0, 0)
+
+
+class Dialect(NamedTuple):
+    """How to spell entries, and how many more there are than are listed; never called for no entry at all."""
+
+    spell: Callable[[Sequence[Entry], int], str]
+    counts_files: bool = False
+
+
+def _more(omitted: int) -> str:
+    return f"{omitted} more {'skill is' if omitted == 1 else 'skills are'} not listed here"
+
+
+def _agents(entries: Sequence[Entry], omitted: int) -> str:
+    lines = [
+        "These skills hold instructions for tasks of one kind each. When a task is what a description speaks of,",
+        "read the SKILL.md at its location before anything else; paths in it are relative to its folder.",
+        "<available_skills>",
+    ]
+    for entry in entries:
+        lines += [
+            "  <skill>",
+            f"    <name>{_xml(entry.name)}</name>",
+            f"    <description>{_xml(entry.description)}</description>",
+            f"    <location>{_xml(clean(entry.path))}</location>",
+            "  </skill>",
+        ]
+    return "\n".join([*lines, "</available_skills>", *([f"{_more(omitted)}."] if omitted else [])])
+
+
+def _claude_code(entries: Sequence[Entry], omitted: int) -> str:
+    lines = ["<available_skills>"]
+    for entry in entries:
+        lines += ["<skill>", "<name>", escape(entry.name), "</name>"]
+        lines += ["<description>", escape(entry.description), "</description>"]
+        lines += ["<location>", clean(entry.path), "</location>", "</skill>"]
+    return "\n".join([*lines, "</available_skills>", *([f"{_more(omitted)}."] if omitted else [])])
+
+
+_CODEX_USE: Final = (
+    "- When: the user names a skill (`$name`, or in words), or the task is what a description speaks of. It counts "
+    "for that turn alone.",
+    "- How: open its `SKILL.md` first and read as much as the task needs. Paths in it are relative to its folder. "
+    "Open further files one by one as it asks for them, and run its scripts rather than retype them.",
+    "- Of several that fit, take the fewest that cover the task, and say in a line which and why.",
+    "- If one is missing or cannot be read, say so in a line and go on without it.",
+)
+_CODEWHALE_USE: Final = (
+    "- When: the user names a skill (`$name`, `/skill name`, or in words), or the task is what a description "
+    "speaks of. It counts for that turn alone.",
+    "- How: call `load_skill` with its name.",
+    "- If one is missing or cannot be read, say so in a line and go on without it.",
+    "- Run no script of a skill unless the user asks for it.",
+)
+
+
+def _markdown(use: Sequence[str]) -> Callable[[Sequence[Entry], int], str]:
+    def spell(entries: Sequence[Entry], omitted: int) -> str:
+        rows = (
+            f"- {entry.name}: {entry.description}{' ' if entry.description else ''}(file: {clean(entry.path)})"
+            for entry in entries
+        )
+        return "\n".join(
+            [
+                "## Skills",
+                "A skill is a folder with instructions in its `SKILL.md`. Each line below has its name, what it is "
+                "for, and that file.",
+                "### Available skills",
+                *rows,
+                *([f"- … {_more(omitted)}"] if omitted else []),
+                "### How to use skills",
+                *use,
+            ]
+        )
+
+    return spell
+
+
+def _opencode(entries: Sequence[Entry], omitted: int) -> str:
+    lines = [
+        "Load the instructions of a skill into this conversation, with its folder and its files.",
+        "",
+        "Call it with the name of a skill when the task at hand is what its description speaks of.",
+        "",
+        "<available_skills>",
+    ]
+    for entry in entries:
+        lines += [
+            "  <skill>",
+            f"    <name>{_xml(entry.name)}</name>",
+            f"    <description>{_xml(entry.description)}</description>",
+            f"    <location>{_xml(PurePath(entry.path).as_uri())}</location>",
+            "  </skill>",
+        ]
+    return "\n".join([*lines, "</available_skills>", *([f"{_more(omitted)}."] if omitted else [])])
+
+
+def _codelia(entries: Sequence[Entry], omitted: int) -> str:
+    lines = [
+        "<skills_context>",
+        "<skills_usage>",
+        "  <rule>When a task is what a description speaks of, call skill_load with the name or the path before "
+        "anything else.</rule>",
+        "  <rule>Of several skills of one name, load by path.</rule>",
+        "  <rule>Paths in a skill are relative to its folder; read only the files that the task needs.</rule>",
+        "</skills_usage>",
+        f'<skills_catalog scope="initial" truncated="{"true" if omitted else "false"}">',
+    ]
+    for entry in entries:
+        lines += [
+            "  <skill>",
+            f"    <name>{_xml(entry.name)}</name>",
+            f"    <description>{_xml(entry.description)}</description>",
+            f"    <path>{_xml(clean(entry.path))}</path>",
+            f"    <scope>{'repo' if entry.scope == 'project' else entry.scope}</scope>",
+            "  </skill>",
+        ]
+    note = [f"  <note>{_more(omitted)}; skill_search finds them.</note>"] if omitted else []
+    return "\n".join([*lines, *note, "</skills_catalog>", "</skills_context>"])
+
+
+def _pegasus(entries: Sequence[Entry], omitted: int) -> str:
+    rows = [_row(entry.name, entry.description) for entry in entries]
+    more = [f"- … {_more(omitted)}"] if omitted else []
+    return "\n".join(
+        ["Available skills:", *rows, *more, "", "Use the use_skill tool to invoke a skill when relevant."]
+    )
+
+
+def _gencode(entries: Sequence[Entry], omitted: int) -> str:
+    rows = [_row(_xml(entry.name), _xml(entry.description)) + _counted(entry.files) for entry in entries]
+    more = [f"- … {_more(omitted)}"] if omitted else []
+    return "\n".join(
+        [
+            "<system-reminder>",
+            "Use the Skill tool to invoke these capabilities:",
+            "",
+            *rows,
+            *more,
+            "",
+            'Invoke with: Skill(skill="name", args="optional args")',
+            "</system-reminder>",
+        ]
+    )
+
+
+def _row(name: str, description: str) -> str:
+    return f"- {name}: {description}" if description else f"- {name}"
+
+
+def _counted(files: tuple[int, int, int]) -> str:
+    words = [
+        f"{number} {word}{'s' if number > 1 else ''}"
+        for number, word in zip(files, ("script", "ref", "asset"), strict=True)
+        if number
+    ]
+    return f" [{', '.join(words)}]" if words else ""
+
+
+def _xml(text: str) -> str:
+    return escape(text, quote=False)
+
+
+DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
+    {
+        "agents": Dialect(_agents),
+        "claude-code": Dialect(_claude_code),
+        "codex": Dialect(_markdown(_CODEX_USE)),
+        "openoxide": Dialect(_markdown(_CODEX_USE)),
+        "codewhale": Dialect(_markdown(_CODEWHALE_USE)),
+        "opencode": Dialect(_opencode),
+        "codelia": Dialect(_codelia),
+        "pegasus": Dialect(_pegasus),
+        "gencode": Dialect(_gencode, counts_files=True),
+    }
+)
