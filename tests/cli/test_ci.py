@@ -24,7 +24,7 @@ STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
 @pytest.fixture(scope="session")
 def locked(tmp_path_factory):
     """A repository with one signed skill in its lock, as another person's machine left it."""
-    shell = Here(tmp_path_factory.mktemp("locked"))
+    shell = Shell(tmp_path_factory.mktemp("locked"))
     assert shell.run("install", "github:release-notes", "--yes", "--no-enable").status == 0
     return shell
 

@@ -14,6 +14,7 @@ GROUPS = {
     "publisher": ("list", "trust", "remove"),
     "key": ("new", "list"),
     "registry": ("init", "add", "check", "serve"),
+    "lock": ("import", "export", "fix", "merge"),
 }
 PLAIN = tuple(name for name in COMMANDS if name not in GROUPS)
 LEAVES = [(name,) for name in PLAIN] + [(name, verb) for name, verbs in GROUPS.items() for verb in verbs]

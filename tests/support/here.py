@@ -11,7 +11,10 @@ from tests.support.cli import Done, Shell
 
 
 class Here(Shell):
-    """A machine as ``Shell`` has it; nobody is at its terminal, and standard input is not read."""
+    """A machine as ``Shell`` has it, with nobody at its terminal.
+
+    Not for the registry inside the package: its metadata is thrown away when the process ends.
+    """
 
     def run(self, *args: object, cwd: object = None, **environ: str) -> Done:
         """Run a command line with this machine's environment alone."""
