@@ -14,11 +14,13 @@ class Command(NamedTuple):
 
 
 _USE, _TRUST, _WRITE, _RUN = "Use skills", "Decide whom to trust", "Write skills", "Run a registry"
+_SEE = "See what agents see"
 
 COMMANDS: dict[str, Command] = {
     "install": Command("install", "Install skills: verify, ask, store, lock, enable.", _USE),
     "list": Command("installed", "List installed skills.", _USE),
     "show": Command("show", "Show a skill: installed, or offered by a source.", _USE),
+    "search": Command("search", "Search what sources list and what is here.", _USE),
     "enable": Command("installed", "Enable installed skills, once their needs are met.", _USE),
     "disable": Command("installed", "Take skills out of the agents' folders.", _USE),
     "update": Command("update", "Bring skills to the newest version that is allowed.", _USE),
@@ -30,6 +32,8 @@ COMMANDS: dict[str, Command] = {
     "lock": Command("lock", "Import, export, mend and merge locks.", _USE),
     "audit": Command("audit", "Check what is installed, and where it came from.", _USE),
     "doctor": Command("doctor", "Check this machine and this project.", _USE),
+    "resolve": Command("resolve", "Show which skills a message means.", _SEE),
+    "load": Command("load", "Show what an agent gets of a skill.", _SEE),
     "source": Command("source", "Registries that skills come from.", _TRUST),
     "publisher": Command("publisher", "Who may sign skills.", _TRUST),
     "validate": Command("author", "Check skills as install and registries do.", _WRITE),

@@ -163,9 +163,8 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
     _refuse(skill, asked.caller)
     if agreed is None and skill.tree is not None:
         agreed = Agreed(skill.tree)
-    place = skill.links[0] if skill.managed and skill.links else skill.path or ""
     # What was agreed to is checked whole; of what somebody works on, tools keep folders that are none of the skill's.
-    folder = Folder(place, () if agreed else _NOT_THE_SKILLS)
+    folder = Folder(skill.path or "", () if agreed else _NOT_THE_SKILLS)
     if agreed is not None:
         folder.check(agreed)
     data = folder.read(SKILL_MD, _CAP)

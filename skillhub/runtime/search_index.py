@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -61,12 +61,11 @@ class SearchIndex:
         Raises:
             StateError: this Python's SQLite has no FTS5.
         """
-        connection = sqlite3.connect(":memory:", check_same_thread=False)
-        try:
+        with ExitStack() as undone:
+            connection = sqlite3.connect(":memory:", check_same_thread=False)
+            undone.callback(connection.close)
             _fill(connection, rows, "")
-        except BaseException:
-            connection.close()
-            raise
+            undone.pop_all()
         return cls(connection)
 
     @classmethod

@@ -1,0 +1,55 @@
+"""``search``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from skillhub.cli.agent import HostName, seen_by
+from skillhub.cli.common import Common, command
+
+
+def search(
+    common: Common,
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="WORDS", help="A name, its beginning, words of the text, or a path."),
+    ],
+    local: Annotated[bool, typer.Option("--local", help="Search only what is here; ask no source.")] = False,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many to show, 50 at most.")] = 8,
+    host: HostName = "agents",
+) -> int:
+    """Search the skills that sources list, and those that are here. What matches best comes first, with the reason.
+
+    Example: skillhub search failing checks
+    """
+    from skillhub.flows.search import Searched, search_everywhere, search_here
+
+    query = " ".join(words)
+    skills = [skill for skill in seen_by(common, host)[1].skills if skill.path]
+    if local:
+        found = Searched(search_here(query, skills, limit))
+    else:
+        found = search_everywhere(query, skills, common.ports(), common.home.cache, limit)
+    for warning in found.warnings:
+        common.terminal.say(f"warning: {warning}", "yellow")
+    if common.json:
+        common.terminal.json(found.found.to_json())
+        return 0
+    rows = [
+        (hit.name, hit.source or f"({hit.scope})", hit.reason.replace("_", " "), hit.description)
+        for hit in found.found.hits
+    ]
+    if rows:
+        common.terminal.table(("NAME", "FROM", "FOUND BY", "DESCRIPTION"), rows)
+    else:
+        common.terminal.say("nothing was found")
+    if found.found.truncated:
+        common.terminal.say(f"there is more; --limit {min(2 * limit, 50)} shows more of it", "dim")
+    return 0
+
+
+def register(app: typer.Typer, name: str) -> None:
+    """Add the command to the app."""
+    app.command(name)(command(search))

@@ -1,0 +1,139 @@
+"""``resolve``, ``load`` and ``search`` as a user runs them: the contract's shapes, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.cli import Shell
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory):
+    """A project with a locked skill that is enabled, one that waits, and some that nobody locked."""
+    shell = Shell(tmp_path_factory.mktemp("seen"))
+    assert shell.run("install", "github:release-notes", "github:gh-fix-ci", "--yes").status == 6
+    for name in ("loose", "systematic-debugging", "root-cause-debugging"):
+        shell.skill(f"project/.agents/skills/{name}")
+    shell.write("project/.agents/skills/loose/scripts/run.sh", "echo\n")
+    return shell
+
+
+def resolved(shell, text):
+    done = shell.run("resolve", text, "--json")
+    assert done.status == 0, done.err
+    assert set(done.json) == {"mentions", "task"}
+    return done.json
+
+
+def test_a_locked_skill_is_activated_by_name_and_by_source(seen):
+    for name in ("release-notes", "github:release-notes"):
+        found = resolved(seen, f"${name} since v1.2")
+        (mention,) = found["mentions"]
+        assert (mention["outcome"], mention["message"]) == ("activated", f"Using skill: {name}")
+        assert (mention["skill"]["source"], mention["skill"]["managed"]) == ("github", True)
+        assert found["task"] == "since v1.2"
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome", "words"),
+    [
+        ("$nope do", "unknown", "No skill named 'nope'"),
+        ("$debugging why", "ambiguous", "$debugging matched 2 skills: "),
+        ("$systematic-debug why", "suggested", "did you mean $systematic-debugging?"),
+        ("$gh-fix-ci why", "disabled", "skillhub enable gh-fix-ci"),
+        ("$loose $systematic-debugging why", "choose-one", "$loose or $systematic-debugging"),
+        ("[$loose](/gone) why", "missing-path", "/gone"),
+    ],
+)
+def test_what_is_not_chosen_says_why(seen, text, outcome, words):
+    found = resolved(seen, text)
+    assert {each["outcome"] for each in found["mentions"]} == {outcome}
+    assert words in found["mentions"][0]["message"]
+    assert found["task"] == text
+
+
+def test_a_host_that_allows_several_loads_several(seen):
+    done = seen.run("resolve", "$loose $systematic-debugging why", "--host", "codex", "--json")
+    assert [each["outcome"] for each in done.json["mentions"]] == ["activated", "activated"]
+
+
+def test_resolve_without_a_mention_says_so(seen):
+    done = seen.run("resolve", "echo `$PATH`")
+    assert (done.status, done.out) == (0, "task: echo `$PATH`\n")
+    assert "no skill is mentioned" in done.err
+
+
+def test_load_shows_what_an_agent_gets(seen):
+    done = seen.run("load", "loose", "--arguments", "now", "--json")
+    assert done.status == 0, done.err
+    assert set(done.json) == {"name", "path", "text", "files", "tools", "fork", "hooks"}
+    assert (done.json["files"], done.json["tools"], done.json["fork"]) == (["scripts/run.sh"], None, None)
+    assert done.json["text"].startswith('<skill_content name="loose">')
+    assert "ARGUMENTS: now" in done.json["text"]
+    plain = seen.run("load", "loose", "--host", "codelia")
+    assert plain.out.startswith('<skill_context name="loose"')
+    assert plain.out.rstrip().endswith("</skill_context>")
+
+
+def test_load_of_a_locked_skill_is_of_the_locked_tree(seen):
+    done = seen.run("load", "--path", seen.project / ".agents/skills/release-notes", "--json")
+    assert (done.status, done.json["name"]) == (0, "release-notes")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "code"),
+    [
+        (("load", "nope"), 3, "not-found"),
+        (("load",), 2, "usage"),
+        (("load", "gh-fix-ci"), 6, "refused"),
+        (("load", "loose", "--host", "nobody"), 2, "usage"),
+        (("load", "--path", "/etc"), 3, "not-found"),
+    ],
+)
+def test_what_cannot_be_loaded(seen, words, status, code):
+    done = seen.run(*words, "--json")
+    assert (done.status, done.error["code"]) == (status, code)
+
+
+def test_search_finds_what_sources_list_and_what_is_here(seen):
+    done = seen.run("search", "debugging", "causes", "--json")
+    assert done.status == 0, done.err
+    assert set(done.json) == {"hits", "count", "truncated"}
+    assert done.json["count"] == len(done.json["hits"])
+    assert {each.get("source") or each["scope"] for each in done.json["hits"]} == {"github", "project"}
+    for each in done.json["hits"]:
+        assert {"name", "description", "score", "reason"} <= set(each)
+
+
+def test_search_here_asks_no_source(seen):
+    done = seen.run("search", "--local", "loose", "--json")
+    assert [(each["name"], each["reason"]) for each in done.json["hits"]] == [("loose", "exact_name")]
+    assert seen.run("search", "--local", "--offline", "nothing-like-it").status == 0
+
+
+def test_search_limits(seen):
+    done = seen.run("search", "skill", "release", "debugging", "--limit", "1", "--json")
+    assert (done.json["count"], done.json["truncated"]) == (1, True)
+
+
+def test_attack_edited_copy_of_a_locked_skill_is_refused(seen):
+    assert seen.run("load", "release-notes").status == 0
+    evil = seen.write("project/.agents/skills/release-notes/evil.sh", "echo\n")
+    done = seen.run("load", "release-notes", "--json")
+    evil.unlink()
+    assert (done.status, done.error["code"]) == (5, "drifted")
+    assert "evil.sh" in done.error["message"]
+
+
+def test_attack_repository_brings_a_skill_with_a_locked_name(seen, tmp_path):
+    """On another machine nobody agreed to the locked skill yet, and the clone has a folder of its name."""
+    shell = seen.copy(tmp_path)
+    shell.write(
+        "project/.agents/skills/release-notes/SKILL.md",
+        "---\nname: release-notes\ndescription: x\n---\nEvil.\n",
+    )
+    assert resolved(shell, "$release-notes")["mentions"][0]["outcome"] == "disabled"
+    done = shell.run("load", "release-notes", "--json")
+    assert (done.status, done.error["code"]) == (6, "refused")
+    done = shell.run("load", "--path", shell.project / ".agents/skills/release-notes", "--json")
+    assert (done.status, done.error["code"]) == (3, "not-found")
