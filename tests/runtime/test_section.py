@@ -47,7 +47,7 @@ def test_the_dialect_of_a_host(host):
 @pytest.mark.parametrize("host", profiles())
 def test_the_dialect_of_a_host_where_entries_are_left_out(host):
     row = profile(host)
-    sizes = range(100, 3000, 25)
+    sizes = range(100, 3000, 3)
     budget, seen = next(
         (budget, seen)
         for budget in map(lambda size: Budget(size=size), sizes)
