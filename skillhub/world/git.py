@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -53,13 +54,15 @@ def open_git(
         WrongBytes: what was fetched is not the commit.
         StateError: the disk, or another process.
     """
-    store = GitCache(remote(url, environ, token), cache, environ, bounds)
+    store = GitCache(remote(url, environ, bounds, token), cache, environ, bounds)
     commit = rev if rev is not None and ID.fullmatch(rev) else _resolve(store, rev)
     return GitSnapshot(store, commit)
 
 
 class GitSnapshot:
     """A repository at one commit: a ``Snapshot``, of which every object that is read was hashed.
+
+    The size of a file that a partial clone left out is 0 in ``nodes``: only reading it tells.
 
     Args:
         store: The cache of the repository.
@@ -82,7 +85,8 @@ class GitSnapshot:
             self._leaves = self._soundly(self._walk)
         except WrongBytes:
             self._leaves = self._soundly(self._walk)
-        self.nodes: Mapping[str, Node] = {path: leaf.node for path, leaf in self._leaves.items()}
+        self._sizes = self._store.sizes({leaf.id for leaf in self._leaves.values()})
+        self.nodes: Mapping[str, Node] = {path: self._node(leaf) for path, leaf in self._leaves.items()}
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:
         """Yield the bytes of these files, in this order, exactly as the commit has them.
@@ -99,6 +103,10 @@ class GitSnapshot:
             portion = ids[: self._portion(ids)]
             del ids[: len(portion)]
             yield from self._soundly(partial(self._files, portion))
+
+    def _node(self, leaf: Leaf) -> Node:
+        size = self._sizes.get(leaf.id, 0)
+        return replace(leaf.node, size=size) if size and leaf.node.kind == "file" else leaf.node
 
     def _file(self, path: str) -> str:
         leaf = self._leaves.get(path)

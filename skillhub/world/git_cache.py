@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 
 from skillhub.errors import NotFound, SourceError
@@ -18,7 +18,7 @@ from skillhub.world.folders import remove_tree
 from skillhub.world.git_catfile import CatFile, GoneError
 from skillhub.world.git_failure import GitError, explain, is_unserved, may_be_ours
 from skillhub.world.git_program import Bounds, GitProgram
-from skillhub.world.git_remote import Remote
+from skillhub.world.git_remote import REMOTE, Remote
 
 _FILES = {
     "config": b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
@@ -27,8 +27,8 @@ _FILES = {
 _FOLDERS = ("", "objects", "objects/pack", "refs", "refs/commits")
 # Partial clone as git's own configuration has it, but said to the fetch alone: a `cat-file` that knows of it would
 # fetch each object that is missing, one connection for each.
-_PARTIAL = ("remote.origin.promisor=true", "remote.origin.partialCloneFilter=blob:none")
-_FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "origin")
+_PARTIAL = (f"remote.{REMOTE}.promisor=true", f"remote.{REMOTE}.partialCloneFilter=blob:none")
+_FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", REMOTE)
 _ALL = ("+refs/heads/*:refs/all/heads/*", "+refs/tags/*:refs/all/tags/*")
 
 
@@ -61,7 +61,7 @@ class GitCache:
         self._go_online()
         self._prepare()
         try:
-            said = self._git.run(("ls-remote", "--quiet", "origin", *refs), self._bounds)
+            said = self._git.run(("ls-remote", "--quiet", REMOTE, *refs), self._bounds)
         except GitError as error:
             raise explain(str(error), self.url) from error
         rows = (line.partition("\t") for line in said.decode("utf-8", "replace").splitlines())
@@ -174,28 +174,34 @@ class GitCache:
             raise NotFound(f"the repository has nothing with the id {wanted[0]}", where=self.url)
 
     def _fetch(self, git: GitProgram, words: Sequence[str], ids: Sequence[str]) -> None:
-        # A killed process leaves these; under our lock nobody else is at work here.
+        with _disk_errors(self._folder):
+            self._sweep()
+        stdin = "".join(f"{id_}\n" for id_ in ids).encode() if "--stdin" in words else b""
+        git.run(words, self._bounds, stdin=stdin, grown=self._size)
+
+    def _sweep(self) -> None:
+        """Take away what a killed process left; under our lock nobody else is at work here."""
         for name in _FOLDERS:
             with os.scandir(os.path.join(self._folder, name)) as rows:
                 for row in rows:
                     if row.name.endswith(".lock") or row.name.startswith(("tmp_", ".tmp-")):
                         os.unlink(row.path)
-        stdin = "".join(f"{id_}\n" for id_ in ids).encode() if "--stdin" in words else b""
-        git.run(words, self._bounds, stdin=stdin, grown=self._size)
 
     def _prepare(self) -> None:
         """Make the repository if there is none."""
-        for name in _FOLDERS:
-            os.makedirs(os.path.join(self._folder, name), exist_ok=True)
+        with _disk_errors(self._folder):
+            for name in _FOLDERS:
+                os.makedirs(os.path.join(self._folder, name), exist_ok=True)
         for name, data in _FILES.items():
             path = os.path.join(self._folder, name)
             # Whoever can write here shall not tell git what to run.
-            if files.read(path, 4096) != data:
+            if files.read(path, 1 << 20) != data:
                 files.write_atomic(path, data, sync=False)
 
     def _is_empty(self) -> bool:
         objects = os.path.join(self._folder, "objects")
-        return os.listdir(objects) == ["pack"] and not os.listdir(os.path.join(objects, "pack"))
+        with _disk_errors(objects):
+            return os.listdir(objects) == ["pack"] and not os.listdir(os.path.join(objects, "pack"))
 
     def _size(self) -> int:
         # Packs, and the single files that a server of plain files is copied into.
@@ -212,16 +218,20 @@ class GitCache:
                 self._reader.close()
                 self._reader = None
             gone = f"{self._folder}.{os.urandom(4).hex()}.gone"
-            try:
+            with _disk_errors(self._folder), suppress(FileNotFoundError):
                 # At once, for others may just be looking whether it is there.
                 os.rename(self._folder, gone)
                 remove_tree(gone)
-            except FileNotFoundError:
-                pass
-            except OSError as error:
-                raise files.disk_error(error, self._folder) from error
             self._prepare()
 
     def _go_online(self) -> None:
         if self._bounds.offline:
             raise SourceError("it is not in the cache, and --offline forbids to fetch it", where=self.url)
+
+
+@contextmanager
+def _disk_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise files.disk_error(error, error.filename or path) from error

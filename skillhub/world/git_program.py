@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO
 
 from skillhub.errors import SourceError
@@ -55,6 +55,7 @@ _OPTIONS = (
     "http.lowSpeedLimit=1000",
     "http.lowSpeedTime=30",
     "http.sslVerify=true",
+    "credential.interactive=false",
 )
 _HEAD = 64 << 20
 _TAIL = 16 << 10
@@ -64,19 +65,22 @@ _LAST_WORDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much a repository may ask of this machine.
+    """Where a repository may be fetched from, and how much it may ask of this machine.
 
     Attributes:
         seconds: The time that one git may run.
         fetched: The bytes that the cache of one repository may take on the disk.
         blob: The bytes of one file; no skill has a larger one.
         offline: Whether nothing may be fetched at all.
+        mirrors: What to put in place of the beginning of a URL, as the person configured it; neither ends with a
+            slash. It changes where objects come from, and no id.
     """
 
     seconds: float = 600.0
     fetched: int = 2 << 30
     blob: int = 64 << 20
     offline: bool = False
+    mirrors: Mapping[str, str] = field(default_factory=dict)
 
 
 class GitProgram:

@@ -32,12 +32,10 @@ class Server(ThreadingHTTPServer):
 
 @contextmanager
 def served(folder: Path, password: str | None = None, *, slowly: bool = False) -> Iterator[Server]:
-    """Serve a repository of loose objects; ``slowly``: a hundred thousand bytes every tenth of a second."""
-    refs = sorted(path for path in (folder / "refs").rglob("*") if path.is_file())
-    rows = [f"{path.read_text().strip()}\t{path.relative_to(folder).as_posix()}\n" for path in refs]
-    for name, text in (("info/refs", "".join(rows)), ("objects/info/packs", "\n")):
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(text)
+    """Serve a repository of loose objects, or a folder of some; ``slowly``: a megabyte in a second."""
+    for repository in (folder, *folder.iterdir()):
+        if (repository / "HEAD").is_file():
+            _list(repository)
     server = Server(folder, password, slowly)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
@@ -47,6 +45,14 @@ def served(folder: Path, password: str | None = None, *, slowly: bool = False) -
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def _list(repository: Path) -> None:
+    refs = sorted(path for path in (repository / "refs").rglob("*") if path.is_file())
+    rows = [f"{path.read_text().strip()}\t{path.relative_to(repository).as_posix()}\n" for path in refs]
+    for name, text in (("info/refs", "".join(rows)), ("objects/info/packs", "\n")):
+        (repository / name).parent.mkdir(exist_ok=True)
+        (repository / name).write_text(text)
 
 
 class _Handler(SimpleHTTPRequestHandler):

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from skillhub.errors import FormatError, NotFound, SourceError, UsageError
+from skillhub.errors import FormatError, NotFound, SourceError, StateError, UsageError
 from skillhub.world.git import open_git
 from skillhub.world.git_program import Bounds
 from skillhub.world.snapshot import Node
@@ -59,12 +59,12 @@ def test_a_snapshot_is_what_the_commit_has(repo, opened):
     snapshot = opened(repo.url, None)
     assert snapshot.rev == commit
     assert snapshot.nodes == {
-        "README.md": Node("file"),
+        "README.md": Node("file", size=9),
         "current": Node("link"),
         "empty": Node("file"),
         "other": Node("submodule"),
-        "skills/deploy/SKILL.md": Node("file"),
-        "skills/deploy/run.sh": Node("file", executable=True),
+        "skills/deploy/SKILL.md": Node("file", size=len(SKILL)),
+        "skills/deploy/run.sh": Node("file", executable=True, size=10),
     }
     wanted = ["skills/deploy/run.sh", "empty", "README.md", "empty"]
     assert list(snapshot.read(wanted)) == [b"#!/bin/sh\n", b"", b"Read me.\n", b""]
@@ -169,6 +169,7 @@ def test_partial_clone_fetches_only_what_is_read(tmp_path, opened):
     repo = Repo(tmp_path / "repo", PARTIAL)
     repo.commit(FILES | {"film.mp4": os.urandom(300_000)})
     snapshot = opened(repo.url, None)
+    assert snapshot.nodes["film.mp4"] == Node("file")
     assert list(snapshot.read(["skills/deploy/SKILL.md"])) == [SKILL]
     assert sum(path.stat().st_size for path in cached(tmp_path)) < 10_000
     assert len(next(snapshot.read(["film.mp4"]))) == 300_000
@@ -226,7 +227,7 @@ def test_the_cache_may_be_deleted_at_any_time(tmp_path, repo, opened):
     snapshot = opened(repo.url, None)
     shutil.rmtree(tmp_path / "cache")
     assert list(snapshot.read(FILES))[2] == b"Read me.\n"
-    shutil.rmtree(tmp_path / "cache")
+    shutil.rmtree(tmp_path / "cache", ignore_errors=True)
     assert list(opened(repo.url, None).read(FILES))[2] == b"Read me.\n"
 
 
@@ -273,6 +274,38 @@ def test_threads_read_one_snapshot(repo, opened):
     snapshot = opened(repo.url, None)
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(lambda path: next(snapshot.read([path])), files)) == list(files.values())
+
+
+def test_a_mirror_is_where_objects_come_from(repo, opened):
+    commit = repo.commit(FILES)
+    with served(repo.path.parent) as server:
+        mirrors = {
+            "https://git.example/team": server.url.rstrip("/"),
+            "https://git.example": "https://127.0.0.1:1",
+        }
+        bounds = Bounds(mirrors=mirrors)
+        assert opened("https://git.example/team/repo", commit, bounds=bounds).rev == commit
+        with pytest.raises(SourceError):
+            opened("https://git.example/teams/repo", commit, bounds=bounds)
+        with pytest.raises(UsageError):
+            opened("https://git.example/team/../repo", commit, bounds=bounds)
+
+
+def test_a_cache_that_cannot_be_written_is_told(tmp_path, repo, opened):
+    repo.commit(FILES)
+    (tmp_path / "cache").write_text("a file")
+    for rev in (None, "0" * 40):
+        with pytest.raises(StateError):
+            opened(repo.url, rev)
+
+
+def test_settings_for_every_origin_do_not_matter(tmp_path, repo, opened):
+    commit = repo.commit(FILES)
+    (tmp_path / "home/.gitconfig").write_text(
+        '[remote "origin"]\n\turl = /nowhere\n\tfetch = +refs/*:refs/*\n\tmirror = true\n[fetch]\n\tprune = true\n'
+    )
+    assert opened(repo.url, None).rev == commit
+    assert list(opened(repo.url, commit).read(["README.md"])) == [b"Read me.\n"]
 
 
 def test_a_server_of_plain_files_gives_everything(repo, opened):

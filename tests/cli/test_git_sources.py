@@ -1,0 +1,74 @@
+"""git and GitHub through the whole program; what docs/sources.md shows is run as it stands there."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+
+from tests.support.cli import REPO
+from tests.support.github_api import GitHubServer
+from tests.support.gitrepos import Repo
+
+PAGE = (REPO / "docs" / "sources.md").read_text("utf-8")
+SHOWN = re.findall(r"^skillhub (install (?:git\+|owner/|github:).*)$", PAGE, re.MULTILINE)
+NAMES = ("pdf-tools", "notes")
+
+
+def skill(name):
+    return f"---\nname: {name}\ndescription: Does {name}.\n---\nDo it.\n".encode()
+
+
+@pytest.fixture
+def repo(tmp_path):
+    repository = Repo(tmp_path / "repo")
+    commit = repository.commit({f"skills/{name}/SKILL.md": skill(name) for name in NAMES})
+    repository.tag("v2", commit)
+    return repository
+
+
+@pytest.fixture
+def machine(shell, repo):
+    """A machine for which all repositories that the page names are that one."""
+    places = (
+        "file:///srv/git/skills",
+        "https://git.example/",
+        "ssh://git@git.example/",
+        "https://github.com/",
+    )
+    stems = ("", "team/skills.git", "team/skills.git", "owner/repo")
+    wanted = "".join(f"\tinsteadOf = {place}{stem}\n" for place, stem in zip(places, stems, strict=True))
+    shell.write("home/.gitconfig", f'[url "{repo.url}"]\n{wanted}')
+    return shell
+
+
+@pytest.mark.parametrize("line", SHOWN)
+def test_an_example_of_the_page_runs(line, machine, repo):
+    done = machine.run(*line.split(), "--yes")
+    assert done.status == 0, done.err
+    locked = machine.lock()["skills"]
+    assert set(locked) == (set(NAMES) if "--all" in line.split() else {"pdf-tools"})
+    for name, entry in locked.items():
+        assert entry["rev"] == (repo.path / "refs/heads/main").read_text().strip()
+        assert entry["path"] == f"skills/{name}"
+        assert (machine.project / ".agents" / "skills" / name / "SKILL.md").read_bytes() == skill(name)
+
+
+def test_there_is_an_example_of_each_kind():
+    assert len(SHOWN) >= 5
+
+
+def test_github_without_git_gives_the_same_tree(machine, repo, tmp_path):
+    words = ("--all", "--yes", "--allow-unsigned")
+    assert machine.run("install", f"git+{repo.url}", *words).status == 0
+    trees = {name: entry["tree"] for name, entry in machine.lock()["skills"].items()}
+    twin = machine.copy(tmp_path / "twin")
+    shutil.rmtree(twin.project)
+    twin.project.mkdir()
+    (tmp_path / "empty").mkdir()
+    with GitHubServer(repo) as hub:
+        without = {"GITHUB_API_URL": hub.url, "PATH": str(tmp_path / "empty")}
+        done = twin.run("install", "acme/skills", *words, **without)
+    assert done.status == 0, done.err
+    assert {name: entry["tree"] for name, entry in twin.lock()["skills"].items()} == trees
