@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from skillhub.errors import NotFound, SourceError
+from skillhub.errors import SourceError
 from skillhub.model.ref import Git, GitHub, Local, Oci, Remote
 
 if TYPE_CHECKING:
@@ -106,7 +106,9 @@ class Network:
 
     def _reached(self, ref: Remote | Local, pin: str | None) -> Place:
         if isinstance(ref, Local):
-            return self._folder(ref)
+            from skillhub.world.folder_snapshot import open_folder
+
+            return open_folder(os.path.expanduser(ref.path))
         if isinstance(ref, Git | GitHub):
             return self._repository(ref, pin)
         if isinstance(ref, Oci):
@@ -114,15 +116,6 @@ class Network:
 
             return open_oci(ref, web=self._web(str(ref)), environ=os.environ)
         return self._site(ref.url)
-
-    def _folder(self, ref: Local) -> Place:
-        from skillhub.world.folder_snapshot import FolderSnapshot
-        from skillhub.world.repository import Repository
-
-        def nowhere(url: str, rev: str | None) -> Commit:
-            raise NotFound("it is in another repository", where=url, hint="install from there")
-
-        return Repository(FolderSnapshot(os.path.expanduser(ref.path)), url=ref.path, elsewhere=nowhere)
 
     def _repository(self, ref: Git | GitHub, pin: str | None) -> Place:
         from skillhub.world.github_host import host_of

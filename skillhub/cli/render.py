@@ -111,4 +111,4 @@ def ended(outcome: Outcome, terminal: Terminal) -> int:
     """Return the exit status of an outcome: refused, if a need keeps one of its skills disabled."""
     held = waiting(outcome)
     show_waiting(held, outcome.given, terminal)
-    return Refused.exit_code if held else 0
+    return Refused.exit_code if held or outcome.left else 0

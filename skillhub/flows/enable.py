@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from skillhub.errors import NotFound
+from skillhub.errors import NotFound, Refused
 from skillhub.flows.commit import forget, write_records
 from skillhub.flows.install import Aim, carry_out, plan, questions
 from skillhub.flows.linking import Linker, Linking
+from skillhub.flows.needed import needed_by, orphans
 from skillhub.flows.needs import given
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.ports import Ports
@@ -72,14 +73,18 @@ def disable(names: Sequence[str], ports: Ports) -> Outcome:
 
 
 def remove(names: Sequence[str], ports: Ports) -> Outcome:
-    """Take these skills out of links, lock and intent, and with them the MCP entries that are still as we wrote.
+    """Take these skills out of links, lock and intent, with the MCP entries that are as we wrote them.
+
+    What only they have needed goes with them.
 
     Raises:
         NotFound: a name that is not locked.
-        Refused: nobody agreed to what becomes of edits made by hand.
+        Refused: a skill that stays needs one of them, or nobody agreed to what becomes of edits made by hand.
         StateError: the disk is in the way.
     """
     standing = read_standing(ports)
+    _refuse_needed(names, standing)
+    names = [*names, *orphans(names, standing)]
     # What `sync` found gone from the lock may have left MCP entries behind.
     _known([name for name in names if name not in standing.records.skills], standing)
     is_met = given(ports.environ, standing.lock.skills)
@@ -99,6 +104,15 @@ def remove(names: Sequence[str], ports: Ports) -> Outcome:
         gone = [now.records.skills[name] for name in names if name in now.records.skills]
         write_records(take_back_servers(gone, records, ports), ports)
     return Outcome(skills, True, asked)
+
+
+def _refuse_needed(names: Sequence[str], standing: Standing) -> None:
+    """Refuse to remove what a skill that stays needs."""
+    for other, entry in standing.lock.skills.items():
+        missed = sorted({*names} & {*needed_by(entry)})
+        if missed and other not in names:
+            hint = f"remove both: skillhub remove {other} {' '.join(missed)}"
+            raise Refused(f"{other} needs {', '.join(missed)}", where=other, hint=hint)
 
 
 def take_back_servers(gone: Iterable[Record], left: Records, ports: Ports) -> Records:

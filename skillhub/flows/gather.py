@@ -19,15 +19,17 @@ from skillhub.model.ref import Ref, parse_remote
 from skillhub.world.staged import Staged
 from skillhub.world.store import Store
 
+_AMBIGUOUS = "ambiguous"
 _HELD_MAX = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What was found, by name, and what was left out."""
+    """What was found, by name, what was left out, and what is odd about the places."""
 
     found: dict[str, Candidate] = field(default_factory=dict)
     left: list[Left] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
 def gather(refs: Sequence[Ref], wishes: Wishes, standing: Standing, ports: Ports) -> Gathered:
@@ -41,11 +43,12 @@ def gather(refs: Sequence[Ref], wishes: Wishes, standing: Standing, ports: Ports
     """
     if refs and wishes.frozen:
         raise UsageError("--frozen installs what the lock says; it goes with no reference")
-    if refs:
-        picks = [pick for ref in refs for pick in of_ref(ref, wishes, standing, ports)]
-    else:
-        picks = _of_project(wishes, standing, ports)
     gathered, held = Gathered(), Held(ports.store)
+    picks = [] if refs else _of_project(wishes, standing, ports)
+    for ref in refs:
+        meant, warnings = of_ref(ref, wishes, standing, ports)
+        picks += meant
+        gathered.warnings.extend(warnings)
     for pick, turn in zip(picks, turns([pick.way for pick in picks], ports.report), strict=True):
         try:
             candidate = held.keep(turn())
@@ -64,6 +67,8 @@ def gather(refs: Sequence[Ref], wishes: Wishes, standing: Standing, ports: Ports
 
 
 def _add(candidate: Candidate, pick: Pick, gathered: Gathered) -> None:
+    if any((each.name, each.code) == (candidate.name, _AMBIGUOUS) for each in gathered.left):
+        return
     critical = next((each for each in candidate.findings if each.severity == "critical"), None)
     if pick.optional and critical is not None:
         message = f"{critical.path}:{critical.line}: {critical.message} [{critical.rule}]"
@@ -74,7 +79,10 @@ def _add(candidate: Candidate, pick: Pick, gathered: Gathered) -> None:
         return  # the same bytes twice are one skill
     message = f"{candidate.name} is two different skills: {twin.entry.origin} and {candidate.entry.origin}"
     hint = "name one of them: --skill PLUGIN:NAME, or the folder in the reference"
-    raise UsageError(message, hint=hint)
+    if not pick.optional:
+        raise UsageError(message, hint=hint)
+    del gathered.found[candidate.name]
+    gathered.left.append(Left(candidate.name, _AMBIGUOUS, f"{message}; {hint}"))
 
 
 class Held:

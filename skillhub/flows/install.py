@@ -6,13 +6,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from skillhub.errors import Refused, UsageError
+from skillhub.errors import UsageError
 from skillhub.flows import proposals
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.commit import Change, commit
 from skillhub.flows.gate import Gate, approach, passage
 from skillhub.flows.gather import gather
 from skillhub.flows.linking import Linker, Linking
+from skillhub.flows.needed import with_needed
 from skillhub.flows.needs import Given, facts_of, given, needs_of
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.ports import Ports
@@ -87,18 +88,23 @@ def install(refs: Sequence[Ref], wishes: Wishes, ports: Ports) -> Outcome:
     standing = read_standing(ports)
     proposed = proposals.proposals(standing, ports)
     if proposed and wishes.dry_run:
-        unanswered = [(each, UNANSWERED) for each in proposals.questions(proposed)]
-        raise Refused(f"you do not have the source {', '.join(proposed)}", asked=unanswered)
+        unanswered = tuple((each, UNANSWERED) for each in proposals.questions(proposed))
+        note = f"you do not have the source {', '.join(proposed)}; what it has is not known yet"
+        return Outcome((), False, unanswered, (note,))
     asked = ask(proposals.questions(proposed), ports)
     proposals.adopt(proposed, asked, ports)
     gathered = gather(refs, wishes, standing, ports)
-    candidates = list(gathered.found.values())
+    found, notes = with_needed({} if wishes.frozen else gathered.found, standing, ports)
+    candidates = list({**gathered.found, **found}.values())
     aim = Aim.of(wishes, standing, ports)
     is_met = given(ports.environ, {*standing.lock.skills, *(each.name for each in candidates)})
     plans = [plan(each, wishes, is_met, aim, standing, ports) for each in candidates]
     raised = [question for each in plans for question in questions(each)]
     asked += [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
-    return replace(carry_out(plans, wishes, asked, standing, ports), left=tuple(gathered.left))
+    outcome = carry_out(plans, wishes, asked, standing, ports)
+    return replace(
+        outcome, left=tuple(gathered.left), warnings=(*gathered.warnings, *notes, *outcome.warnings)
+    )
 
 
 def plan(

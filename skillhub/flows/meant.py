@@ -38,8 +38,8 @@ class Pick:
     release: Release | None = None
 
 
-def of_ref(ref: Ref, wishes: Wishes, standing: Standing, ports: Ports) -> list[Pick]:
-    """Return the skills that a reference means.
+def of_ref(ref: Ref, wishes: Wishes, standing: Standing, ports: Ports) -> tuple[list[Pick], tuple[str, ...]]:
+    """Return the skills that a reference means, and what is odd about the place that it names.
 
     Raises:
         UsageError: it holds several skills and none was chosen, or its name is in several sources.
@@ -47,13 +47,14 @@ def of_ref(ref: Ref, wishes: Wishes, standing: Standing, ports: Ports) -> list[P
         SourceError: it has no such skill, or cannot be reached.
     """
     if isinstance(ref, Named):
-        return [_of_name(ref, standing, ports)]
+        return [_of_name(ref, standing, ports)], ()
     if isinstance(ref, Local):
         return _of_folder(ref, wishes, ports)
     place = _opened(ref, ports)
     index = place.index(wishes.skills or None)
     chosen = choose_skills(str(ref), index, wishes.skills, every=wishes.every, pick=ports.pick)
-    return [_of_remote(ref, place, each, wishes, standing, ports) for each in chosen]
+    picks = [_of_remote(ref, place, each, wishes, standing, ports) for each in chosen]
+    return picks, index.warnings
 
 
 def _opened(ref: Remote, ports: Ports) -> Place:
@@ -70,26 +71,26 @@ def _of_remote(
     ref: Remote, place: Place, release: Release, wishes: Wishes, standing: Standing, ports: Ports
 ) -> Pick:
     entry = standing.lock.skills.get(release.name)
+    wanted = Wanted.of(ref, release.path, release.plugin)
     if (
         entry is not None
         and entry.source == of_plugin(ref.source, release.plugin)
         and entry.path == release.path
     ):
         # What a place holds now never changes a locked entry; only `update` does.
-        return of_lock(release.name, entry, standing, ports)
-    wanted = Wanted.of(ref, release.path, release.plugin)
+        return _asked(of_lock(release.name, entry, standing, ports), wanted, standing)
     way = by_place(place, ref.source, release, ports).then(lambda found: replace(found, wanted=wanted))
     return Pick(release.name, way, wishes.every, release)
 
 
-def _of_folder(ref: Local, wishes: Wishes, ports: Ports) -> list[Pick]:
+def _of_folder(ref: Local, wishes: Wishes, ports: Ports) -> tuple[list[Pick], tuple[str, ...]]:
     full = os.path.expanduser(ref.path)
     if not os.path.isdir(full) or os.path.lexists(os.path.join(full, SKILL_MD)):
-        return [_of_path(ref.path, ports)]
+        return [_of_path(ref.path, ports)], ()
     index = ports.reach(ref).index()
     chosen = choose_skills(ref.path, index, wishes.skills, every=wishes.every, pick=ports.pick)
     folders = [os.path.join(ref.path, each.path) if each.path else ref.path for each in chosen]
-    return [replace(_of_path(folder, ports), optional=wishes.every) for folder in folders]
+    return [replace(_of_path(folder, ports), optional=wishes.every) for folder in folders], index.warnings
 
 
 def _of_path(path: str, ports: Ports) -> Pick:
@@ -108,16 +109,25 @@ def of_intent(name: str, wanted: Wanted, ports: Ports) -> Pick:
     """Resolve a line of the intent; the line itself stays as the person wrote it."""
     ref = wanted.remote()
     if ref is not None:
-        place = _opened(ref, ports)
-        word = f"{wanted.plugin}:{name}" if wanted.plugin else name
-        (release,) = choose_skills(str(ref), place.index((word,)), (word,), every=False, pick=ports.pick)
-        return Pick(
-            name, by_place(place, ref.source, release, ports).then(_called(name, ports)), release=release
-        )
+        pick = of_place(name, ref, wanted.plugin, ports)
+        return replace(pick, way=pick.way.then(_called(name, ports)))
     if wanted.path is not None:
         return Pick(name, by_path(wanted.path, ports, ports.project.base).then(_called(name, ports)))
     pick = newest(Named(name, wanted.source, wanted.version), ports)
     return replace(pick, way=pick.way.then(lambda found: replace(found, wanted=None)))
+
+
+def of_place(name: str, ref: Remote, plugin: str | None, ports: Ports) -> Pick:
+    """Return the skill of that name which a place has.
+
+    Raises:
+        NotFound: it has none.
+        UsageError: it has several.
+    """
+    place = _opened(ref, ports)
+    word = f"{plugin}:{name}" if plugin else name
+    (release,) = choose_skills(str(ref), place.index((word,)), (word,), every=False, pick=ports.pick)
+    return Pick(name, by_place(place, ref.source, release, ports), release=release)
 
 
 def _called(name: str, ports: Ports) -> Callable[[Candidate], Candidate]:
@@ -155,11 +165,19 @@ def _of_name(ref: Named, standing: Standing, ports: Ports) -> Pick:
     entry = standing.lock.skills.get(ref.name)
     if entry is not None and ref.source in (None, entry.source) and _within(entry, ref):
         # What a source says now never changes a locked entry; only `update` does.
-        return of_lock(ref.name, entry, standing, ports)
+        wanted = Wanted(source=entry.source, version=ref.range or f"^{entry.version}")
+        return _asked(of_lock(ref.name, entry, standing, ports), wanted, standing)
     if entry is not None and ref.source not in (None, entry.source):
         ports.sources.get(ref.source)  # one that is not there is a slip, and no sign of tampering
         raise elsewhere(ref.name, entry, f"{ref.source}:{ref.name}")
     return newest(ref, ports)
+
+
+def _asked(pick: Pick, wanted: Wanted, standing: Standing) -> Pick:
+    """Return the pick of what is locked; if only others needed it before, it is asked for from now on."""
+    if pick.name in standing.intent.skills:
+        return pick
+    return replace(pick, way=pick.way.then(lambda found: replace(found, wanted=wanted)))
 
 
 def _within(entry: Locked, ref: Named) -> bool:

@@ -56,7 +56,7 @@ def show(ref: Ref, ports: Ports) -> Shown:
             return Shown(skill, Manifest.read(tree), tree, ())
     if not isinstance(ref, Named):
         standing = Standing(Lock(), Intent(), Records())
-        (pick,) = of_ref(ref, Wishes(), standing, ports)
+        (pick,), _ = of_ref(ref, Wishes(), standing, ports)
         return _offered(pick.way.go(), (), ports)
     alias, index = look_up(ref, ports)
     releases = index.releases(ref.name)

@@ -11,6 +11,7 @@ from skillhub.flows.candidate import Candidate
 from skillhub.flows.gather import Held, same_origin
 from skillhub.flows.install import Aim, carry_out, changes_of, plan, questions
 from skillhub.flows.meant import Pick, of_intent
+from skillhub.flows.needed import ranges_on, with_needed
 from skillhub.flows.needs import given
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.ports import Ports
@@ -47,9 +48,11 @@ def update(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
     """
     standing = read_standing(ports)
     newer = _newer(names, standing, ports)
+    found, notes = with_needed({each.name: each for each in newer.candidates}, standing, ports)
+    newer.warnings.extend(notes)
     aim = Aim.of(wishes, standing, ports)
-    is_met = given(ports.environ, standing.lock.skills)
-    plans = [plan(each, wishes, is_met, aim, standing, ports) for each in newer.candidates]
+    is_met = given(ports.environ, {*standing.lock.skills, *found})
+    plans = [plan(each, wishes, is_met, aim, standing, ports) for each in found.values()]
     raised = [question for each in plans for question in questions(each)]
     asked = [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
     outcome = carry_out(plans, wishes, asked, standing, ports)
@@ -108,6 +111,10 @@ def _newer(names: Sequence[str], standing: Standing, ports: Ports, *, keep: bool
 def _latest(name: str, entry: Locked, standing: Standing, ports: Ports, warnings: list[str]) -> Pick | None:
     """Return the newest that is wanted under a name, unless its index says that it is the locked one."""
     wanted = standing.intent.skills.get(name) or wanted_of(entry)
+    if name not in standing.intent.skills and entry.named:
+        # It is here because others need it: no further than they allow.
+        ranges = dict.fromkeys(wanted for _, wanted in ranges_on(name, standing.lock, ports))
+        wanted = replace(wanted, version=",".join(ranges) or None)
     try:
         pick = of_intent(name, wanted, ports)
     except TakenBack as error:

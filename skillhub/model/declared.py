@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from skillhub.errors import FormatError, SecurityError, UndeclaredVariable
+from skillhub.errors import FormatError, SecurityError, UndeclaredVariable, UsageError
 from skillhub.model import yaml
 from skillhub.model.finding import Issue
+from skillhub.model.ref import Named, parse_ref
 from skillhub.model.requirement import (
     TEXT_MAX,
     Kind,
@@ -26,6 +27,7 @@ from skillhub.model.requirement import (
 )
 from skillhub.model.text import quote
 from skillhub.model.tree import SKILL_MD, Tree
+from skillhub.model.version import Range
 from skillhub.model.yaml import Node
 
 # The later file wins where both speak about the same thing.
@@ -61,6 +63,9 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
         UndeclaredVariable: an MCP server refers to a variable that the skill does not declare.
     """
     reading = _Reading()
+    for item, place in reading.items(_words(metadata.get("requires", "")), f"{SKILL_MD}: metadata.requires"):
+        with reading.leniently(place):
+            reading.add(_skill(_text(item), "", required=True))
     for name in OPENCLAW:
         if isinstance(found := metadata.get(name), dict):
             reading.openclaw(found, f"{SKILL_MD}: metadata.{name}")
@@ -143,7 +148,10 @@ class _Reading:
             required = yaml.truth(entry.get("required", ""), default=True)
             server = self.server(entry) if kind == "mcp" else None
             name, description = _text(entry.get("value", "")), _text(entry.get("description", ""))
-            self.add(Requirement(kind, name, description, required, server))
+            if kind == "skill":
+                self.add(_skill(name, description, required=required))
+            else:
+                self.add(Requirement(kind, name, description, required, server))
 
     def server(self, entry: dict[str, Node]) -> McpServer | None:
         command, url = _text(entry.get("command", "")), _text(entry.get("url", ""))
@@ -191,6 +199,24 @@ class _Reading:
         with self.leniently(where):
             return [(item, f"{where}[{number}]") for number, item in enumerate(_list(node))]
         return []
+
+
+def _skill(text: str, description: str, *, required: bool) -> Requirement:
+    """Return the need of another skill: ``name``, ``name@range`` or ``source:name@range``."""
+    try:
+        ref = parse_ref(text)
+        if isinstance(ref, Named) and ref.range is not None:
+            Range(ref.range)
+    except UsageError as error:
+        raise FormatError(error.message) from error
+    if not isinstance(ref, Named):
+        raise FormatError(f"expected the name of a skill, found {quote(text)}")
+    return Requirement("skill", ref.name, description, required, range=ref.range, source=ref.source)
+
+
+def _words(node: Node) -> Node:
+    """Return a list where the frontmatter has words with commas or blanks between them."""
+    return [*node.replace(",", " ").split()] if isinstance(node, str) else node
 
 
 def _mapping(node: Node) -> dict[str, Node]:

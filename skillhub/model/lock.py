@@ -167,7 +167,7 @@ def _json(data: bytes, where: str) -> object:
     except FormatError as error:
         if marker := _CONFLICT.search(data):
             line = data.count(b"\n", 0, marker.start()) + 1
-            hint = "resolve the conflict in git, then run skillhub install"
+            hint = "skillhub lock fix resolves it, skill by skill"
             raise FormatError(
                 "the lock holds a merge conflict", where=f"{where}:{line}", hint=hint
             ) from error

@@ -101,13 +101,21 @@ class McpServer:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One need; ``server`` says how to configure an MCP server, where the skill says so."""
+    """One need.
+
+    Attributes:
+        server: How to configure an MCP server, where the skill says so.
+        range: The versions of another skill that will do; None is any.
+        source: Where the other skill is to come from, if not from where this one came: an alias of the user's.
+    """
 
     kind: Kind
     name: str
     description: str = ""
     required: bool = True
     server: McpServer | None = None
+    range: str | None = None
+    source: str | None = None
 
     def __post_init__(self) -> None:
         if self.kind == "env":

@@ -136,7 +136,11 @@ def test_a_dry_run_takes_no_source_that_a_repository_proposes(world, tmp_path):
     (world.base / "skillhub.toml").write_text(
         f'[sources.acme]\nurl = "https://registry.example/hub"\nroot = "{root}"\n[skills]\nhello = "*"\n'
     )
-    refused(world, Refused, lambda: world.install(dry_run=True))
+    before = unlocked(world.snapshot())
+    outcome = world.install(dry_run=True)
+    assert [question.kind for question, answer in outcome.asked if answer.said == "unanswered"] == ["source"]
+    assert "you do not have the source acme" in outcome.warnings[0]
+    assert unlocked(world.snapshot()) == before
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from skillhub.flows.install import install
 from skillhub.flows.ports import Ports
 from skillhub.flows.relock import from_lock
 from skillhub.flows.sync import sync
+from skillhub.flows.update import update
 from skillhub.flows.verify import verify
 from skillhub.flows.wishes import Wishes
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
@@ -147,6 +148,9 @@ class World:
 
     def install(self, *refs: str, answers: Answers | None = None, **wishes: object):
         return install([parse_ref(ref) for ref in refs], Wishes(**wishes), self.ports(answers))
+
+    def update(self, *names: str, answers: Answers | None = None, **wishes: object):
+        return update(names, Wishes(**wishes), self.ports(answers))
 
     def enable(self, *names: str, answers: Answers | None = None, **wishes: object):
         return enable(names, Wishes(**wishes), self.ports(answers))

@@ -1,0 +1,128 @@
+"""Skills that need skills: resolved as one, explained by the chain, removed with what nobody needs any more."""
+
+import pytest
+
+from skillhub.errors import NotFound, Refused
+from skillhub.flows.needed import NeedConflict
+from tests.support.registry import Simulator
+from tests.support.world import World
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory):
+    simulator = Simulator(tmp_path_factory.mktemp("shelf"))
+
+    def publish(name, version="1.0.0", needs=""):
+        requires = f'  requires: "{needs}"\n' if needs else ""
+        head = f'name: {name}\ndescription: Says hello.\nmetadata:\n  version: "{version}"\n{requires}'
+        simulator.publish(name, version, **{"SKILL.md": f"---\n{head}---\n\n# {name}\n"})
+
+    publish("base")
+    publish("base", "1.2.0")
+    publish("base", "2.0.0")
+    publish("middle", needs="base@^1")
+    publish("top", needs="middle")
+    publish("modern", needs="base@^2")
+    publish("old", needs="base@<1.1")
+    publish("ring-a", needs="ring-b")
+    publish("ring-b", needs="ring-c")
+    publish("ring-c", needs="ring-a")
+    publish("lonely", needs="nobody-has-it")
+    publish("both", needs="middle, old")
+    return simulator
+
+
+@pytest.fixture
+def world(tmp_path, shelf):
+    world = World(tmp_path)
+    world.add_source("acme", shelf)
+    return world
+
+
+def versions(world):
+    return {name: entry.version for name, entry in world.lock().skills.items()}
+
+
+def test_what_a_skill_needs_comes_with_it_and_stands_in_the_lock_alone(world):
+    outcome = world.install("acme:top")
+    assert versions(world) == {"top": "1.0.0", "middle": "1.0.0", "base": "1.2.0"}
+    assert {skill.state for skill in outcome.skills} == {"enabled"}
+    assert list(world.project.intent().skills) == ["top"]
+    assert world.lock().skills["top"].requires == ("skill:middle",)
+    assert not world.install().changed
+
+
+def test_one_version_is_found_that_all_who_need_it_want(world):
+    world.install("acme:both")
+    assert versions(world)["base"] == "1.0.0"
+
+
+def test_what_is_there_and_suits_is_left_alone(world):
+    world.install("acme:base@1.0.0")
+    world.install("acme:middle")
+    assert versions(world)["base"] == "1.0.0"
+
+
+@pytest.mark.parametrize("refs", [("acme:middle", "acme:modern"), ("acme:top", "acme:modern")])
+def test_a_conflict_is_told_with_the_chains_that_led_there(world, refs):
+    with pytest.raises(NeedConflict) as caught:
+        world.install(*refs)
+    assert "middle needs base ^1" in caught.value.message
+    assert "modern needs base ^2" in caught.value.message
+    assert versions(world) == {}
+
+
+def test_a_conflict_with_what_was_asked_for_is_told(world):
+    world.install("acme:base@^2")
+    with pytest.raises(NeedConflict, match=r"middle needs base \^1, but base is to be 2.0.0"):
+        world.install("acme:middle")
+    assert versions(world) == {"base": "2.0.0"}
+
+
+def test_a_ring_is_told_link_by_link(world):
+    with pytest.raises(NeedConflict, match="ring-a -> ring-b -> ring-c -> ring-a"):
+        world.install("acme:ring-a")
+    assert versions(world) == {}
+
+
+def test_what_cannot_be_found_is_told_with_the_chain(world):
+    with pytest.raises(NotFound, match="lonely needs nobody-has-it"):
+        world.install("acme:lonely")
+    assert versions(world) == {}
+
+
+def test_removal_takes_what_nobody_needs_any_more_and_leaves_what_was_asked_for(world):
+    world.install("acme:top")
+    world.install("acme:base@^1")
+    world.remove("top")
+    assert versions(world) == {"base": "1.2.0"}
+
+
+def test_what_another_skill_needs_is_not_removed(world):
+    world.install("acme:top")
+    with pytest.raises(Refused, match="top needs middle"):
+        world.remove("middle")
+    assert len(versions(world)) == 3
+    world.remove("middle", "top")
+    assert versions(world) == {}
+
+
+def test_an_update_of_what_is_needed_goes_no_further_than_is_allowed(world):
+    world.install("acme:old")
+    assert versions(world)["base"] == "1.0.0"
+    assert not world.update().changed
+    world.remove("old")
+    world.install("acme:base@1.0.0", "acme:middle")
+    (world.base / "skillhub.toml").write_text('[skills]\nbase = "*"\nmiddle = "*"\n')
+    with pytest.raises(NeedConflict, match=r"middle needs base \^1, found 2.0.0"):
+        world.update("base")
+
+
+def test_a_dependency_of_a_local_skill_is_looked_for_in_the_sources(world):
+    folder = world.base / "mine"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(
+        "---\nname: mine\ndescription: Mine.\nmetadata:\n  requires: [acme:base@^1]\n---\n\nHi\n"
+    )
+    world.install(str(folder))
+    assert versions(world) == {"mine": None, "base": "1.2.0"}
