@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.support.cli import Shell
+from tests.support.here import Here
 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
     """A project with a locked skill that is enabled, one that waits, and some that nobody locked."""
-    shell = Shell(tmp_path_factory.mktemp("seen"))
-    assert shell.run("install", "github:release-notes", "github:gh-fix-ci", "--yes").status == 6
+    shell = Here(tmp_path_factory.mktemp("seen"))
+    assert Shell(shell.folder).run("install", "github:release-notes", "github:gh-fix-ci", "--yes").status == 6
     for name in ("loose", "systematic-debugging", "root-cause-debugging"):
         shell.skill(f"project/.agents/skills/{name}")
     shell.write("project/.agents/skills/loose/scripts/run.sh", "echo\n")
@@ -96,7 +97,7 @@ def test_what_cannot_be_loaded(seen, words, status, code):
 
 
 def test_search_finds_what_sources_list_and_what_is_here(seen):
-    done = seen.run("search", "debugging", "causes", "--json")
+    done = Shell(seen.folder).run("search", "debugging", "causes", "--json")
     assert done.status == 0, done.err
     assert set(done.json) == {"hits", "count", "truncated"}
     assert done.json["count"] == len(done.json["hits"])
@@ -112,7 +113,7 @@ def test_search_here_asks_no_source(seen):
 
 
 def test_search_limits(seen):
-    done = seen.run("search", "skill", "release", "debugging", "--limit", "1", "--json")
+    done = seen.run("search", "--local", "systematic", "debugging", "--limit", "1", "--json")
     assert (done.json["count"], done.json["truncated"]) == (1, True)
 
 
@@ -127,7 +128,8 @@ def test_attack_edited_copy_of_a_locked_skill_is_refused(seen):
 
 def test_attack_repository_brings_a_skill_with_a_locked_name(seen, tmp_path):
     """On another machine nobody agreed to the locked skill yet, and the clone has a folder of its name."""
-    shell = seen.copy(tmp_path)
+    seen.copy(tmp_path)
+    shell = Here(tmp_path)
     shell.write(
         "project/.agents/skills/release-notes/SKILL.md",
         "---\nname: release-notes\ndescription: x\n---\nEvil.\n",

@@ -1,0 +1,88 @@
+"""What a host's own protocol hands out of skills: ``skills.list`` for several folders, ``context.inspect``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from skillhub.errors import UsageError
+from skillhub.model.profile import Profile
+from skillhub.model.skill import Skill
+from skillhub.model.text import quote
+from skillhub.model.tree import SKILL_MD
+from skillhub.runtime.agent import catalog_of
+from skillhub.runtime.cache import Cache
+from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.loading import Session
+from skillhub.runtime.roots import Surroundings
+
+
+def skills_list(
+    profile: Profile, folders: Iterable[Surroundings], cache: Cache | None = None, reload: bool = False
+) -> dict[str, Any]:
+    """Return the answer to ``skills.list``: for each folder its skills and what could not be read.
+
+    Args:
+        profile: The host.
+        folders: Each with the roots that this host adds to it (``extra``), which are absolute.
+        cache: Where looks into folders are kept.
+        reload: Read everything again, whatever the cache has.
+
+    Raises:
+        UsageError: an added root is not absolute; what it means would depend on who asks.
+    """
+    found = []
+    for each in folders:
+        for root in each.extra:
+            if not os.path.isabs(root):
+                raise UsageError(f"expected an added root to be absolute, found {quote(root)}")
+        catalog = catalog_of(profile, each, cache=cache, reload=reload)
+        errors = [problem.to_json() for problem in catalog.problems]
+        found.append(
+            {"cwd": each.cwd, "skills": [record(skill) for skill in catalog.skills], "errors": errors}
+        )
+    return {"data": found}
+
+
+def context_inspect(
+    catalog: Catalog, session: Session | None = None, include_skills: bool = True
+) -> Mapping[str, Any]:
+    """Return what ``context.inspect`` says of skills: which there are, and which this session has loaded."""
+    if not include_skills:
+        return {}
+    loaded = session.versions if session else {}
+    return {
+        "skills": {
+            "catalog": [record(skill) for skill in catalog.skills],
+            "shadowed": [shadowed.to_json() for shadowed in catalog.shadowed],
+            "errors": [problem.to_json() for problem in catalog.problems],
+            "loaded": [{"path": path, "version": version} for path, version in sorted(loaded.items())],
+        }
+    }
+
+
+def record(skill: Skill) -> dict[str, Any]:
+    """Return one skill as protocols have it; ``id`` is the same as long as the folder is."""
+    folder = skill.path or ""
+    path = os.path.join(folder, SKILL_MD)
+    return {
+        "id": sha256(os.fsencode(path)).hexdigest()[:16],
+        "name": skill.full_name,
+        "description": skill.description,
+        "path": path,
+        "dir": folder,
+        "scope": skill.scope,
+        "enabled": skill.state == "enabled",
+        "reach": skill.reach,
+        "argument_hint": skill.argument_hint,
+        "mtime_ms": _changed(path),
+    }
+
+
+def _changed(path: str) -> int | None:
+    try:
+        return os.stat(path).st_mtime_ns // 1_000_000
+    except OSError:
+        return None

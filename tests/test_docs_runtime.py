@@ -1,0 +1,79 @@
+"""The page for agents: its examples run, and its table says what the library says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from skillhub.errors import UsageError
+from skillhub.model.profile import profile
+from skillhub.runtime.agent import catalog_of
+from skillhub.runtime.protocol import context_inspect, skills_list
+from skillhub.runtime.resolve import mentioned
+from skillhub.runtime.roots import Surroundings
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "runtime.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def names(tmp_path):
+    project = tmp_path / "project"
+    skills = {
+        "meeting-notes": ("Sums up a meeting.", "Who, what, when.\n"),
+        "release-notes": ("Drafts notes for a release.", "Write the notes since $ARGUMENTS.\n"),
+        "tdd": ("Write the test first.", "Red, green, clean.\n"),
+    }
+    (project / ".git").mkdir(parents=True)
+    (tmp_path / "home").mkdir()
+    for name, (description, body) in skills.items():
+        folder = project / ".agents" / "skills" / name
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(f"---\nname: {name}\ndescription: {description}\n---\n{body}")
+    style = project / ".agents/skills/release-notes/references/style.md"
+    style.parent.mkdir()
+    style.write_text("Short.\n")
+    return {"PROJECT": str(project), "HOME": str(tmp_path / "home")}
+
+
+def test_the_examples_run_one_after_the_other(names):
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 6
+    for block in blocks:
+        exec(compile(block, "docs/runtime.md", "exec"), names)
+
+
+def test_the_table_says_what_the_library_says(names):
+    catalog = catalog_of(profile("agents"), Surroundings(cwd=names["PROJECT"], home=names["HOME"]))
+    rows = re.findall(r"^\| `([$\[].*?)` \| `([a-z-]+)` \| `(.*?)` \|$", PAGE, re.MULTILINE)
+    assert len(rows) == 6
+    for typed, outcome, message in rows:
+        found = mentioned(typed, catalog).mentions[0]
+        assert found.outcome == outcome
+        assert found.message == message
+
+
+def test_skills_list_answers_for_several_folders_with_more_roots(names, tmp_path):
+    more = tmp_path / "more" / "extra"
+    more.mkdir(parents=True)
+    (more / "SKILL.md").write_text("---\nname: extra\ndescription: x\n---\n")
+    (tmp_path / "broken" / ".agents/skills/bad").mkdir(parents=True)
+    (tmp_path / "broken" / ".agents/skills/bad" / "SKILL.md").write_text("no frontmatter")
+    around = [
+        Surroundings(cwd=names["PROJECT"], home=names["HOME"], extra=(str(more.parent),)),
+        Surroundings(cwd=str(tmp_path / "broken"), home=names["HOME"]),
+    ]
+    first, second = skills_list(profile("agents"), around, reload=True)["data"]
+    assert {each["name"] for each in first["skills"]} == {"meeting-notes", "release-notes", "tdd", "extra"}
+    assert (second["skills"], len(second["errors"])) == ([], 1)
+    record = first["skills"][0]
+    assert {"id", "name", "description", "path", "dir", "scope", "enabled", "mtime_ms"} <= set(record)
+    with pytest.raises(UsageError):
+        skills_list(profile("agents"), [Surroundings(cwd=names["PROJECT"], home="/", extra=("relative",))])
+
+
+def test_context_inspect_says_nothing_unasked(names):
+    catalog = catalog_of(profile("agents"), Surroundings(cwd=names["PROJECT"], home=names["HOME"]))
+    assert context_inspect(catalog, include_skills=False) == {}
+    assert len(context_inspect(catalog)["skills"]["catalog"]) == 3
