@@ -32,6 +32,7 @@ COMMANDS: dict[str, Command] = {
     "lock": Command("lock", "Import, export, mend and merge locks.", _USE),
     "audit": Command("audit", "Check what is installed, and where it came from.", _USE),
     "doctor": Command("doctor", "Check this machine and this project.", _USE),
+    "catalog": Command("catalog", "Show what an agent's model sees of the skills first.", _SEE),
     "resolve": Command("resolve", "Show which skills a message means.", _SEE),
     "load": Command("load", "Show what an agent gets of a skill.", _SEE),
     "source": Command("source", "Registries that skills come from.", _TRUST),

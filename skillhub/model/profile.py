@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal
@@ -124,9 +123,7 @@ def profile(name: str) -> Profile:
     known = profiles()
     if name in known:
         return known[name]
-    close = get_close_matches(name, known)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(known)}"
-    raise UsageError(f"there is no profile of a host {quote(name)}", hint=hint)
+    raise UsageError(f"there is no host {quote(name)}", hint=f"there are {', '.join(known)}")
 
 
 def _profile(row: dict[str, Any]) -> Profile:

@@ -1,0 +1,85 @@
+"""Skills for agents: find, list, mention, search, load and inject them. No network, no cryptography, nothing run.
+
+What is named here is loaded when it is first used, so that an agent pays for what it needs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+_HOMES = {
+    "Cache": "skillhub.runtime.cache",
+    "Catalog": "skillhub.runtime.catalog",
+    "Completion": "skillhub.runtime.completion",
+    "Hit": "skillhub.runtime.ranking",
+    "Loaded": "skillhub.runtime.loading",
+    "Mention": "skillhub.runtime.resolve",
+    "Problem": "skillhub.runtime.catalog",
+    "Profile": "skillhub.model.profile",
+    "Resolved": "skillhub.runtime.resolve",
+    "Section": "skillhub.runtime.overview",
+    "Skill": "skillhub.model.skill",
+    "Surroundings": "skillhub.runtime.roots",
+    "catalog_of": "skillhub.runtime.agent",
+    "complete": "skillhub.runtime.completion",
+    "inject": "skillhub.runtime.envelope",
+    "load": "skillhub.runtime.loading",
+    "mentioned": "skillhub.runtime.resolve",
+    "permitted": "skillhub.runtime.permission",
+    "pick": "skillhub.runtime.loading",
+    "profile": "skillhub.model.profile",
+    "profiles": "skillhub.model.profile",
+    "search": "skillhub.runtime.ranking",
+    "section": "skillhub.runtime.overview",
+    "set_reach": "skillhub.runtime.state",
+}
+__all__ = [
+    "Cache",
+    "Catalog",
+    "Completion",
+    "Hit",
+    "Loaded",
+    "Mention",
+    "Problem",
+    "Profile",
+    "Resolved",
+    "Section",
+    "Skill",
+    "Surroundings",
+    "catalog_of",
+    "complete",
+    "inject",
+    "load",
+    "mentioned",
+    "permitted",
+    "pick",
+    "profile",
+    "profiles",
+    "search",
+    "section",
+    "set_reach",
+]
+
+if TYPE_CHECKING:
+    from skillhub.model.profile import Profile, profile, profiles
+    from skillhub.model.skill import Skill
+    from skillhub.runtime.agent import catalog_of
+    from skillhub.runtime.cache import Cache
+    from skillhub.runtime.catalog import Catalog, Problem
+    from skillhub.runtime.completion import Completion, complete
+    from skillhub.runtime.envelope import inject
+    from skillhub.runtime.loading import Loaded, load, pick
+    from skillhub.runtime.overview import Section, section
+    from skillhub.runtime.permission import permitted
+    from skillhub.runtime.ranking import Hit, search
+    from skillhub.runtime.resolve import Mention, Resolved, mentioned
+    from skillhub.runtime.roots import Surroundings
+    from skillhub.runtime.state import set_reach
+
+
+def __getattr__(name: str) -> object:
+    # PEP 562: YAML alone takes as long to load as the interpreter takes to start.
+    if name not in _HOMES:
+        raise AttributeError(f"module 'skillhub.runtime' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,78 @@
+"""What ``catalog`` prints: text for a model, JSON for a script, and what a person should know on stderr."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+KEYS = ["host", "text", "skills", "omitted", "shadowed", "problems", "truncated", "used", "budget"]
+
+
+def test_the_contracts_shape(shell):
+    shell.skill("project/.agents/skills/mine")
+    shell.skill("home/.agents/skills/mine")
+    shell.write("project/.agents/skills/bad/SKILL.md", "---\nname: bad\ndescription: [\n---\n")
+    shown = shell.run("catalog", "--json").json
+    assert list(shown)[: len(KEYS)] == KEYS
+    assert (shown["host"], shown["skills"], shown["omitted"], shown["truncated"]) == (
+        "agents",
+        ["mine"],
+        [],
+        False,
+    )
+    assert shown["shadowed"] == [
+        {
+            "name": "mine",
+            "path": str(shell.home / ".agents/skills/mine"),
+            "by": str(shell.project / ".agents/skills/mine"),
+        }
+    ]
+    (problem,) = shown["problems"]
+    assert problem["path"] == str(shell.project / ".agents/skills/bad/SKILL.md")
+    assert problem["line"] in (3, 4)
+    assert (shown["used"], shown["budget"]) == (len(shown["text"]), 16_000)
+
+
+@pytest.mark.parametrize("host", ["codex", "opencode", "codelia"])
+def test_the_text_is_the_hosts_own(shell, host):
+    shell.skill("project/.agents/skills/mine")
+    done = shell.run("catalog", "--host", host)
+    assert done.status == 0
+    assert done.out.rstrip("\n") == shell.run("catalog", "--host", host, "--json").json["text"]
+
+
+def test_nothing_where_there_is_nothing(shell):
+    done = shell.run("catalog", "--host", "claude-code")
+    assert (done.status, done.out) == (0, "")
+    assert "Claude Code finds no skill" in done.err
+
+
+def test_a_host_that_nobody_knows_is_a_usage_error(shell):
+    done = shell.run("catalog", "--host", "nobody", "--json")
+    assert done.status == 2
+    assert "codewhale" in done.json["error"]["hint"]
+
+
+def test_what_does_not_fit_is_told_with_names(shell):
+    for number in range(60):
+        shell.skill(f"project/.agents/skills/skill-{number:02}")
+    done = shell.run("catalog", "--window", "20000")
+    assert "warning: the model is not shown" in done.err
+    assert "left out: skill-59" in done.err
+    shown = json.loads(shell.run("catalog", "--window", "20000", "--json").out)
+    assert shown["used"] <= shown["budget"] == 400
+    assert shown["unit"] == "tokens"
+
+
+def test_what_is_installed_is_listed_and_known(shell):
+    assert shell.run("install", "github:release-notes", "--yes").status == 0
+    shown = shell.run("catalog", "--json").json
+    assert (shown["skills"], shown["problems"]) == (["release-notes"], [])
+    assert str(shell.project / ".agents/skills/release-notes/SKILL.md") in shown["text"]
+
+
+def test_what_is_disabled_is_not_shown_to_a_model(shell):
+    assert shell.run("install", "github:release-notes", "--yes").status == 0
+    assert shell.run("disable", "release-notes").status == 0
+    assert shell.run("catalog", "--json").json["skills"] == []

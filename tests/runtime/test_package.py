@@ -1,0 +1,39 @@
+"""What an agent imports, and what that costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import skillhub.runtime
+
+
+def test_every_public_name_is_there():
+    for name in skillhub.runtime.__all__:
+        assert getattr(skillhub.runtime, name).__name__ == name
+    assert set(skillhub.runtime.__all__) == set(skillhub.runtime._HOMES)
+
+
+def test_no_other_name_is():
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        skillhub.runtime.nothing  # noqa: B018
+
+
+def test_to_import_it_costs_next_to_nothing():
+    code = "import sys; before = set(sys.modules); import skillhub.runtime; print(*set(sys.modules) - before)"
+    out = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    assert not {"re", "json", "yaml", "dataclasses", "inspect", "sqlite3", "pathlib", "skillhub.model"} & set(
+        out
+    )
+
+
+def test_all_of_it_loads_no_network_and_no_cryptography():
+    code = "import sys; from skillhub.runtime import *; print(*sys.modules)"
+    out = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    heavy = {"tuf", "cryptography", "typer", "pydantic", "ssl", "http.client", "socket", "httpx", "rich"}
+    assert not heavy & set(out)
+    assert not [
+        name for name in out if name.startswith(("skillhub.flows", "skillhub.world", "skillhub.trust"))
+    ]
