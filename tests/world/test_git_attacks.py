@@ -375,7 +375,7 @@ def test_a_cache_with_settings_that_run_things(repo, opened, script, tmp_path):
     opened(repo.url, None)
     cache = cache_of(tmp_path)
     (cache / "config").write_text(
-        f'[core]\n\tfsmonitor = {script}\n\tsshCommand = {script}\n[remote "origin"]\n\tuploadpack = {script}\n'
+        f'[core]\n\tfsmonitor = {script}\n\tsshCommand = {script}\n[remote "skillhub"]\n\tuploadpack = {script}\n'
     )
     (cache / "hooks").mkdir()
     shutil.copy(script, cache / "hooks/reference-transaction")
