@@ -26,6 +26,7 @@ Outcome = Literal[
 Caller = Literal["user", "model"]
 # Looking for what is meant reads every name; a message that mentions more than this is no message.
 _SUGGESTED_MAX = 8
+_NAME_MAX = 200  # longer than any full name
 _SHOWN_MAX = 8
 _CANDIDATES_MAX = 50
 _CONNECTORS = ("app://", "mcp://")
@@ -232,7 +233,8 @@ class _Meaning:
 
     def _like(self, name: str) -> _Answer:
         self._suggested += 1
-        found = self._suggestions.like(name) if self._suggested <= _SUGGESTED_MAX else Suggested()
+        is_worth_it = self._suggested <= _SUGGESTED_MAX and len(name) <= _NAME_MAX
+        found = self._suggestions.like(name) if is_worth_it else Suggested()
         names = tuple(clean(skill.full_name) for skill in found.skills)
         if not names:
             message = f"No skill named {quote(name)}. Run skillhub catalog to see which there are."

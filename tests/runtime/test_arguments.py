@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,6 +37,23 @@ def test_places_are_filled(body, arguments, text):
 def test_words_are_split_as_a_shell_does():
     assert split_words("a 'b c' \"d e\" f\\ g #h") == ["a", "b c", "d e", "f g", "#h"]
     assert split_words("it's open") == ["it's", "open"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text("ab '\"\\\t\n#$\u00e9"))
+def test_words_are_those_of_the_standard_library(text):
+    try:
+        expected = shlex.split(text)
+    except ValueError:
+        expected = text.split()
+    assert split_words(text) == expected
+
+
+def test_a_megabyte_in_quotes_is_split_at_once():
+    begun = time.process_time()
+    assert split_words("'" + "a" * 1_000_000 + "' b")[1] == "b"
+    assert len(split_words("'" + "a " * 500_000)) == 500_000
+    assert time.process_time() - begun < 2
 
 
 def test_variables_are_filled_and_unknown_ones_stay():

@@ -247,6 +247,13 @@ def test_a_megabyte_of_mentions_is_answered_in_linear_time():
     assert seconds(20_000) < 10 * quarter + 0.05
 
 
+@pytest.mark.parametrize("unit", ["a", "a-", "a:"])
+def test_a_name_as_long_as_a_book_is_unknown_at_once(unit):
+    begun = time.process_time()
+    assert only("$" + unit * 300_000 + "b")[0].outcome == "unknown"
+    assert time.process_time() - begun < 1
+
+
 @pytest.mark.parametrize(
     ("text", "names"),
     [
