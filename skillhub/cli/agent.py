@@ -46,8 +46,11 @@ def seen_by(common: Common, host: str) -> tuple[Profile, Catalog]:
     found = catalog_of(row, around, known)
     # What is disabled is in no agent's folder; that has to be said of it, and of whoever has its name instead.
     waiting = [skill for skill in known if skill.state == "disabled"]
-    whole = Catalog.of((*found.skills, *waiting), found.problems, row.hides)
-    return row, Catalog(whole.skills, (*found.shadowed, *whole.shadowed), whole.problems)
+    skills = (*found.skills, *waiting)
+    whole = Catalog.of(skills, found.problems, row.hides)
+    kept = set(map(id, whole.skills))
+    ordered = tuple(skill for skill in skills if id(skill) in kept)
+    return row, Catalog(ordered, (*found.shadowed, *whole.shadowed), whole.problems)
 
 
 def _folder(common: Common) -> str:

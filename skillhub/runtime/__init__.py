@@ -9,20 +9,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 _HOMES = {
+    "Agreed": "skillhub.runtime.folder",
     "Cache": "skillhub.runtime.cache",
     "Catalog": "skillhub.runtime.catalog",
+    "Commands": "skillhub.runtime.loading",
     "Completion": "skillhub.runtime.completion",
     "Hit": "skillhub.runtime.ranking",
     "Loaded": "skillhub.runtime.loading",
     "Mention": "skillhub.runtime.resolve",
     "Problem": "skillhub.runtime.catalog",
     "Profile": "skillhub.model.profile",
+    "Request": "skillhub.runtime.loading",
     "Resolved": "skillhub.runtime.resolve",
+    "SearchIndex": "skillhub.runtime.search_index",
     "Section": "skillhub.runtime.overview",
+    "Selected": "skillhub.runtime.resolve",
+    "Session": "skillhub.runtime.loading",
     "Skill": "skillhub.model.skill",
     "Surroundings": "skillhub.runtime.roots",
     "catalog_of": "skillhub.runtime.agent",
     "complete": "skillhub.runtime.completion",
+    "context_inspect": "skillhub.runtime.protocol",
     "inject": "skillhub.runtime.envelope",
     "load": "skillhub.runtime.loading",
     "mentioned": "skillhub.runtime.resolve",
@@ -30,25 +37,34 @@ _HOMES = {
     "pick": "skillhub.runtime.loading",
     "profile": "skillhub.model.profile",
     "profiles": "skillhub.model.profile",
+    "rows_of": "skillhub.runtime.ranking",
     "search": "skillhub.runtime.ranking",
     "section": "skillhub.runtime.overview",
     "set_reach": "skillhub.runtime.state",
+    "skills_list": "skillhub.runtime.protocol",
 }
 __all__ = [
+    "Agreed",
     "Cache",
     "Catalog",
+    "Commands",
     "Completion",
     "Hit",
     "Loaded",
     "Mention",
     "Problem",
     "Profile",
+    "Request",
     "Resolved",
+    "SearchIndex",
     "Section",
+    "Selected",
+    "Session",
     "Skill",
     "Surroundings",
     "catalog_of",
     "complete",
+    "context_inspect",
     "inject",
     "load",
     "mentioned",
@@ -56,9 +72,11 @@ __all__ = [
     "pick",
     "profile",
     "profiles",
+    "rows_of",
     "search",
     "section",
     "set_reach",
+    "skills_list",
 ]
 
 if TYPE_CHECKING:
@@ -69,12 +87,15 @@ if TYPE_CHECKING:
     from skillhub.runtime.catalog import Catalog, Problem
     from skillhub.runtime.completion import Completion, complete
     from skillhub.runtime.envelope import inject
-    from skillhub.runtime.loading import Loaded, load, pick
+    from skillhub.runtime.folder import Agreed
+    from skillhub.runtime.loading import Commands, Loaded, Request, Session, load, pick
     from skillhub.runtime.overview import Section, section
     from skillhub.runtime.permission import permitted
-    from skillhub.runtime.ranking import Hit, search
-    from skillhub.runtime.resolve import Mention, Resolved, mentioned
+    from skillhub.runtime.protocol import context_inspect, skills_list
+    from skillhub.runtime.ranking import Hit, rows_of, search
+    from skillhub.runtime.resolve import Mention, Resolved, Selected, mentioned
     from skillhub.runtime.roots import Surroundings
+    from skillhub.runtime.search_index import SearchIndex
     from skillhub.runtime.state import set_reach
 
 
