@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from skillhub.errors import SourceError
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from skillhub.flows.ports import Place, Registry
     from skillhub.world.fetch import Fetcher, Web
     from skillhub.world.repository import Commit
+    from skillhub.world.settings import Settings
     from skillhub.world.sources import Source
 
 _OFFLINE = "--offline keeps this command from the network"
@@ -33,7 +35,7 @@ class Network:
         self._scratch = scratch
         self._thrown_away: list[TemporaryDirectory[str]] = []
         self._registries: dict[str, Registry] = {}
-        self._places: dict[tuple[str, str | None], Place] = {}
+        self._places: dict[tuple[str, str | None, bool], Place] = {}
         self._kept_web: Web | None = None
 
     def open(self, source: Source) -> Registry:
@@ -46,11 +48,11 @@ class Network:
             self._registries[source.alias] = Client.open(source.url, root, fetcher, self._metadata(source))
         return self._registries[source.alias]
 
-    def reach(self, ref: Remote | Local, pin: str | None = None) -> Place:
-        """Return a place that is no registry; with ``pin``, a full commit, as it was at that commit."""
-        key = str(ref), pin
+    def reach(self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False) -> Place:
+        """Return a place that is no registry, as ``flows.ports.Reach`` has it."""
+        key = str(ref), pin, guarded
         if key not in self._places:
-            self._places[key] = self._reached(ref, pin)
+            self._places[key] = self._reached(ref, pin, guarded)
         return self._places[key]
 
     def fetch_root(self, url: str) -> bytes:
@@ -76,12 +78,16 @@ class Network:
             from skillhub.world.credentials import Known
             from skillhub.world.http import Http
             from skillhub.world.mirrors import mirrored
-            from skillhub.world.settings import Settings
 
-            settings = Settings.read(self._common.home)
-            known = Known(settings.tokens, os.environ, self._common.user_home)
-            self._kept_web = mirrored(Http(credentials=known), settings.mirrors)
+            known = Known(self._settings.tokens, os.environ, self._common.user_home)
+            self._kept_web = mirrored(Http(credentials=known), self._settings.mirrors)
         return self._kept_web
+
+    @cached_property
+    def _settings(self) -> Settings:
+        from skillhub.world.settings import Settings
+
+        return Settings.read(self._common.home)
 
     def _metadata(self, source: Source) -> str:
         """Return where the trusted metadata is kept; the embedded registry's is thrown away after use.
@@ -104,7 +110,7 @@ class Network:
             copy2(kept, copy)
         return copy
 
-    def _reached(self, ref: Remote | Local, pin: str | None) -> Place:
+    def _reached(self, ref: Remote | Local, pin: str | None, guarded: bool) -> Place:
         if isinstance(ref, Local):
             from skillhub.world.folder_snapshot import open_folder
 
@@ -112,10 +118,12 @@ class Network:
         if isinstance(ref, Git | GitHub):
             return self._repository(ref, pin)
         if isinstance(ref, Oci):
+            from skillhub.world.fetch import unnamed
             from skillhub.world.oci import open_oci
 
-            return open_oci(ref, web=self._web(str(ref)), environ=os.environ)
-        return self._site(ref.url)
+            web = self._web(str(ref))
+            return open_oci(ref, web=unnamed(web) if guarded else web, environ={} if guarded else os.environ)
+        return self._site(ref.url, guarded)
 
     def _repository(self, ref: Git | GitHub, pin: str | None) -> Place:
         from skillhub.world.github_host import host_of
@@ -131,15 +139,16 @@ class Network:
         from skillhub.world.github import open_repository
         from skillhub.world.http import Http
 
-        bounds = Bounds(offline=self._common.offline)
+        bounds = Bounds(offline=self._common.offline, mirrors=self._settings.mirrors)
         web = Http() if self._common.offline else self._web(url)
         return open_repository(
             url, rev, web=web, cache=self._common.home.cache, environ=os.environ, bounds=bounds
         )
 
-    def _site(self, url: str) -> Place:
+    def _site(self, url: str, guarded: bool) -> Place:
         from skillhub.world.cache import Cache
         from skillhub.world.download import Downloads
+        from skillhub.world.fetch import unnamed
         from skillhub.world.site import open_site
         from skillhub.world.site_seen import Seen
 
@@ -151,6 +160,8 @@ class Network:
         )
         seen = Seen(state)
         web = None if self._common.offline else self._web(url)
+        if web is not None and guarded:
+            web = unnamed(web)
         return open_site(
             url, downloads=Downloads(web, Cache(os.path.join(home.cache, "http")), seen), seen=seen
         )

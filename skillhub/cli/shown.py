@@ -81,11 +81,14 @@ def sync_skills(common: Common) -> int:
     from skillhub.flows.sync import sync
 
     ports = common.ports()
+    records = ports.project.records().skills
 
     def obtain(name: str, entry: Locked) -> Tree:
         from skillhub.flows.relock import from_lock
 
-        return from_lock(name, entry, ports).tree
+        record = records.get(name)
+        agreed = record is not None and record.tree == entry.tree
+        return from_lock(name, entry, ports, agreed=agreed).tree
 
     outcome = sync(obtain, ports)
     show_outcome(outcome, "synced", common.terminal, as_json=common.json)

@@ -92,7 +92,7 @@ def diff(ref: Named, ports: Ports) -> Diff:
         if not entry.named:
             raise NotFound(f"{entry.source} has no versions to choose from", where=str(ref))
         wanted = replace(wanted_of(entry), version=ref.range)
-    found = of_intent(ref.name, wanted, ports).way.go()
+    found = of_intent(ref.name, wanted, standing, ports).way.go()
     same_origin(found, entry)
     return _compared(ref.name, entry, found.entry, _tree(ref.name, entry, ports), found.tree)
 

@@ -111,14 +111,14 @@ def _of_project(wishes: Wishes, standing: Standing, ports: Ports) -> list[Pick]:
         if wanted is not None and not satisfies(entry, wanted, ports.project.base):
             if wishes.frozen:
                 raise _disagree(name, ports)
-            picks.append(of_intent(name, wanted, ports))
+            picks.append(of_intent(name, wanted, standing, ports))
         else:
             picks.append(of_lock(name, entry, standing, ports))
     for name, wanted in standing.intent.skills.items():
         if name not in standing.lock.skills:
             if wishes.frozen:
                 raise _disagree(name, ports)
-            picks.append(of_intent(name, wanted, ports))
+            picks.append(of_intent(name, wanted, standing, ports))
     return picks
 
 

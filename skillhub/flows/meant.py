@@ -57,9 +57,9 @@ def of_ref(ref: Ref, wishes: Wishes, standing: Standing, ports: Ports) -> tuple[
     return picks, index.warnings
 
 
-def _opened(ref: Remote, ports: Ports) -> Place:
+def _opened(ref: Remote, ports: Ports, *, guarded: bool = False) -> Place:
     try:
-        return ports.reach(ref)
+        return ports.reach(ref, guarded=guarded)
     except NotFound as error:
         folder = str(ref).partition(":")[2]
         if isinstance(ref, GitHub) and os.path.isdir(folder):
@@ -105,11 +105,13 @@ def of_lock(name: str, entry: Locked, standing: Standing, ports: Ports) -> Pick:
     return Pick(name, by_lock(name, entry, ports, agreed=standing.agreed(name) is not None))
 
 
-def of_intent(name: str, wanted: Wanted, ports: Ports) -> Pick:
+def of_intent(name: str, wanted: Wanted, standing: Standing, ports: Ports) -> Pick:
     """Resolve a line of the intent; the line itself stays as the person wrote it."""
     ref = wanted.remote()
     if ref is not None:
-        pick = of_place(name, ref, wanted.plugin, ports)
+        entry = standing.lock.skills.get(name)
+        known = standing.agreed(name) is not None and entry is not None and entry.place == ref.source
+        pick = of_place(name, ref, wanted.plugin, ports, guarded=not known)
         return replace(pick, way=pick.way.then(_called(name, ports)))
     if wanted.path is not None:
         return Pick(name, by_path(wanted.path, ports, ports.project.base).then(_called(name, ports)))
@@ -117,14 +119,14 @@ def of_intent(name: str, wanted: Wanted, ports: Ports) -> Pick:
     return replace(pick, way=pick.way.then(lambda found: replace(found, wanted=None)))
 
 
-def of_place(name: str, ref: Remote, plugin: str | None, ports: Ports) -> Pick:
-    """Return the skill of that name which a place has.
+def of_place(name: str, ref: Remote, plugin: str | None, ports: Ports, *, guarded: bool = False) -> Pick:
+    """Return the skill of that name which a place has; ``guarded`` is as for ``Reach``.
 
     Raises:
         NotFound: it has none.
         UsageError: it has several.
     """
-    place = _opened(ref, ports)
+    place = _opened(ref, ports, guarded=guarded)
     word = f"{plugin}:{name}" if plugin else name
     (release,) = choose_skills(str(ref), place.index((word,)), (word,), every=False, pick=ports.pick)
     return Pick(name, by_place(place, ref.source, release, ports), release=release)

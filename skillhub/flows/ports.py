@@ -62,8 +62,15 @@ class Place(Protocol):
 class Reach(Protocol):
     """Opens a place that is no registry, a folder of several skills among them; each once for a command."""
 
-    def __call__(self, ref: Remote | Local, pin: str | None = None) -> Place:
-        """Return the place; with ``pin``, a full commit, as it was at that commit."""
+    def __call__(self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False) -> Place:
+        """Return the place.
+
+        Args:
+            ref: Which one.
+            pin: A full commit, to have it as it was then.
+            guarded: Whether only a repository names it and this person never agreed to anything from there: then it
+                is reached over https, at public addresses, and is not told who asks.
+        """
         ...
 
 

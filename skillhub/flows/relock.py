@@ -35,7 +35,7 @@ def by_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> 
     """
     if ports.store.has(entry.tree):
         return Way(nothing, lambda _: from_lock(name, entry, ports, agreed=agreed))
-    return _again(name, entry, ports)
+    return _again(name, entry, ports, agreed=agreed)
 
 
 def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> Candidate:
@@ -54,7 +54,7 @@ def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -
     pinned = signers.pinned(name, entry, root, ports.publishers)
     is_proven = bool(pinned) or (root is None and not entry.signed_by)
     if tree is None or not is_proven:
-        return _again(name, entry, ports).go()
+        return _again(name, entry, ports, agreed=agreed).go()
     alias = None if entry.local else entry.source
     publishers = [*pinned, *signers.revoking(seen, said), *signers.trusted(ports.publishers)]
     verdict = judge(tree, publishers, alias, ports.clock(), locked=entry.tree)
@@ -70,23 +70,29 @@ def root_of(entry: Locked, ports: Ports) -> Digest | None:
     return source.root if source else None
 
 
-def _again(name: str, entry: Locked, ports: Ports) -> Way[Any]:
-    way = _at_registry(name, entry, ports) if root_of(entry, ports) else _elsewhere(name, entry, ports)
+def _again(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Way[Any]:
+    if root_of(entry, ports):
+        way = _at_registry(name, entry, ports)
+    else:
+        way = _elsewhere(name, entry, ports, guarded=not agreed)
     return way.then(lambda found: _as_locked(name, entry, found))
 
 
-def _elsewhere(name: str, entry: Locked, ports: Ports) -> Way[Any]:
-    """Return how the skill is had from where the lock says it is, if that is no registry."""
+def _elsewhere(name: str, entry: Locked, ports: Ports, *, guarded: bool) -> Way[Any]:
+    """Return how the skill is had from where the lock says it is, if that is no registry.
+
+    A lock comes with a repository: what it names is reached with care until this person has agreed to it.
+    """
     if entry.local:
         return by_path(entry.path or "", ports, ports.project.base)
     if entry.git is not None:
-        place = ports.reach(repository(entry.git), entry.rev)
+        place = ports.reach(repository(entry.git), entry.rev, guarded=guarded)
         release = Release(
             name=name, url=entry.git, type="tree", rev=entry.rev, path=entry.path, plugin=entry.plugin
         )
     else:
         url = ports.sources.get(entry.source).url if entry.named else None
-        place = ports.reach(Site(url) if url else parse_remote(entry.place))
+        place = ports.reach(Site(url)) if url else ports.reach(parse_remote(entry.place), guarded=guarded)
         release = Release(
             name=name,
             url=entry.url or "",

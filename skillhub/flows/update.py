@@ -116,7 +116,7 @@ def _latest(name: str, entry: Locked, standing: Standing, ports: Ports, warnings
         ranges = dict.fromkeys(wanted for _, wanted in ranges_on(name, standing.lock, ports))
         wanted = replace(wanted, version=",".join(ranges) or None)
     try:
-        pick = of_intent(name, wanted, ports)
+        pick = of_intent(name, wanted, standing, ports)
     except TakenBack as error:
         warnings.append(f"{error.message}; there is no other that the intent allows")
         return None
