@@ -43,9 +43,10 @@ def find_directory(data: bytes) -> Directory:
         raise unsafe("zip-comment", "the archive's comment holds records of an archive")
     if disk not in (0, _MAX16) or first_disk not in (0, _MAX16) or here != count:
         raise unsafe("zip-split", "expected the whole archive in one file, found a part of it")
-    stop = at
-    if data[max(at - _LOCATOR64_FORM.size, 0) : at].startswith(_LOCATOR64):
-        stop, wide = _directory64(data, at - _LOCATOR64_FORM.size)
+    stop, locator = at, at - _LOCATOR64_FORM.size
+    # Below zero, `startswith` would count from the end of the file.
+    if locator >= 0 and data.startswith(_LOCATOR64, locator):
+        stop, wide = _directory64(data, locator)
         narrow = ((count, _MAX16), (size, _MAX32), (start, _MAX32))
         if any(said not in (full, real) for (said, full), real in zip(narrow, wide, strict=True)):
             raise unsafe("zip-zip64", "the two end records disagree")

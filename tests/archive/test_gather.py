@@ -35,6 +35,13 @@ def test_folders_may_come_late_never_or_empty():
     assert list(gather(entries("a/b/c", "SKILL.md", "a/b/", "a/", "empty/")).tree) == ["SKILL.md", "a/b/c"]
 
 
+def test_folders_that_no_entry_announces_count_towards_the_limit():
+    limits = Limits(files=4)
+    eight = "a/b/c/d/e/f/g/h"
+    assert list(gather(entries("SKILL.md", f"{eight}/x"), limits).tree) == ["SKILL.md", f"{eight}/x"]
+    assert reason_of("SKILL.md", f"{eight}/i/x", limits=limits) == "too-many-files"
+
+
 def test_wrapping_folder_is_taken_off_with_a_warning():
     unpacked = gather(
         entries("pkg-1.0/", "pkg-1.0/SKILL.md", "pkg-1.0/a/b", "__MACOSX/._pkg-1.0", ".DS_Store")

@@ -104,6 +104,18 @@ def test_no_end_record_is_a_format_error(data):
         unpack(data, "zip")
 
 
+@pytest.mark.parametrize("gap", [0, 1, 15, 16])
+def test_attack_end_record_with_half_a_locator_before_it(gap):
+    end = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, 0, 0, 0, 0, 0)
+    data = b"PK\x06\x07" + bytes(gap) + end
+    assert reason_of(data) == ("zip-zip64" if gap == 16 else "zip-not-tiled")
+
+
+def test_attack_end_record_that_promises_a_longer_comment():
+    end = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, 0, 0, 0, 0, 9)
+    assert reason_of(end + b"short") == "zip-not-tiled"
+
+
 def test_empty_archive_has_no_skill():
     assert reason_of(END + bytes(18)) == "no-skill-md"
 

@@ -1,5 +1,6 @@
 import contextlib
 import subprocess
+import warnings
 from dataclasses import replace
 from datetime import timedelta
 
@@ -54,6 +55,13 @@ def test_chain_has_one_to_eight_certificates(length):
     with pytest.raises(BadSignature) as caught:
         x509.verify(certificates(*SOUND[:1]) * length, (), NOW)
     assert caught.value.reason == "chain-length"
+
+
+def test_chain_of_eight_certificates_is_not_too_long():
+    between = [replace(MIDDLE, name=f"middle {i}", seed=f"middle {i}", path_length=None) for i in range(6)]
+    made = certificates(*chain(LEAF, *between, ROOT))
+    assert len(made) == 8
+    assert x509.verify(made, [made[-1]], NOW).root == made[-1]
 
 
 def test_pinned_leaf_is_no_root():
@@ -132,9 +140,20 @@ def test_malformed_extension_is_refused():
 
 def test_negative_serial_is_refused_without_a_warning_to_anybody():
     place = SOUND[0].index(b"\x02\x02\x01") + 2
-    with pytest.raises(BadSignature) as caught:
+    # The suite makes errors of warnings; a user's Python does not.
+    with warnings.catch_warnings(), pytest.raises(BadSignature) as caught:
+        warnings.simplefilter("ignore")
         x509.parse(SOUND[0][:place] + b"\x80" + SOUND[0][place + 1 :])
     assert caught.value.reason == "certificate"
+
+
+def test_a_subject_has_256_characters_at_most():
+    fill = 256 - len(x509.parse(SOUND[0]).subject) + len(LEAF.organisation)
+    longest = chain(replace(LEAF, organisation="o" * fill))
+    assert len(x509.parse(longest[0]).subject) == 256
+    with pytest.raises(BadSignature) as caught:
+        x509.parse(chain(replace(LEAF, organisation="o" * (fill + 1)))[0])
+    assert caught.value.reason == "certificate-subject"
 
 
 def test_huge_certificate_is_refused_before_it_is_parsed():
