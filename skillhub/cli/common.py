@@ -106,7 +106,7 @@ class Common:
         from skillhub.cli.network import Network
         from skillhub.flows.ports import Ports
 
-        network = Network(self, scratch=scratch)
+        network = Network(self.home, self.sources, self.user_home, offline=self.offline, scratch=scratch)
         return Ports(
             project=self.open_project(),
             store=self.store,

@@ -12,12 +12,12 @@ from skillhub.model.ref import Git, GitHub, Local, Oci, Remote
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
-    from skillhub.cli.common import Common
     from skillhub.flows.ports import Place, Registry
     from skillhub.world.fetch import Fetcher, Web
+    from skillhub.world.home import Home
     from skillhub.world.repository import Commit
     from skillhub.world.settings import Settings
-    from skillhub.world.sources import Source
+    from skillhub.world.sources import Source, Sources
 
 _OFFLINE = "--offline keeps this command from the network"
 
@@ -26,12 +26,20 @@ class Network:
     """Opens each registry and each place once for a command.
 
     Args:
-        common: The flags.
+        home: Where skillhub keeps its own things.
+        sources: The registries that the user has.
+        user_home: The user's home folder.
+        offline: Reach nothing but what is here already.
         scratch: Learn what sources say for this command alone, and write nothing to remember it.
     """
 
-    def __init__(self, common: Common, *, scratch: bool = False) -> None:
-        self._common = common
+    def __init__(
+        self, home: Home, sources: Sources, user_home: str, *, offline: bool = False, scratch: bool = False
+    ) -> None:
+        self._home = home
+        self._sources = sources
+        self._user_home = user_home
+        self._offline = offline
         self._scratch = scratch
         self._thrown_away: list[TemporaryDirectory[str]] = []
         self._registries: dict[str, Registry] = {}
@@ -43,7 +51,7 @@ class Network:
         if source.alias not in self._registries:
             from skillhub.world.tuf_client import Registry as Client
 
-            root = self._common.sources.root(source)
+            root = self._sources.root(source)
             fetcher = self.fetcher(source.url)
             self._registries[source.alias] = Client.open(source.url, root, fetcher, self._metadata(source))
         return self._registries[source.alias]
@@ -72,14 +80,14 @@ class Network:
         return embedded() if url == EMBEDDED_URL else self._web(url)
 
     def _web(self, url: str) -> Web:
-        if self._common.offline:
+        if self._offline:
             raise SourceError(_OFFLINE, where=url)
         if self._kept_web is None:
             from skillhub.world.credentials import Known
             from skillhub.world.http import Http
             from skillhub.world.mirrors import mirrored
 
-            known = Known(self._settings.tokens, os.environ, self._common.user_home)
+            known = Known(self._settings.tokens, os.environ, self._user_home)
             self._kept_web = mirrored(Http(credentials=known), self._settings.mirrors)
         return self._kept_web
 
@@ -87,14 +95,14 @@ class Network:
     def _settings(self) -> Settings:
         from skillhub.world.settings import Settings
 
-        return Settings.read(self._common.home)
+        return Settings.read(self._home)
 
     def _metadata(self, source: Source) -> str:
         """Return where the trusted metadata is kept; the embedded registry's is thrown away after use.
 
         Its freshness is the package's own: kept, it would refuse an older package as a rollback.
         """
-        kept = self._common.sources.metadata(source.root)
+        kept = self._sources.metadata(source.root)
         return self._copy(kept) if source.embedded or self._scratch else kept
 
     def _copy(self, kept: str) -> str:
@@ -139,11 +147,9 @@ class Network:
         from skillhub.world.github import open_repository
         from skillhub.world.http import Http
 
-        bounds = Bounds(offline=self._common.offline, mirrors=self._settings.mirrors)
-        web = Http() if self._common.offline else self._web(url)
-        return open_repository(
-            url, rev, web=web, cache=self._common.home.cache, environ=os.environ, bounds=bounds
-        )
+        bounds = Bounds(offline=self._offline, mirrors=self._settings.mirrors)
+        web = Http() if self._offline else self._web(url)
+        return open_repository(url, rev, web=web, cache=self._home.cache, environ=os.environ, bounds=bounds)
 
     def _site(self, url: str, guarded: bool) -> Place:
         from skillhub.world.cache import Cache
@@ -152,14 +158,14 @@ class Network:
         from skillhub.world.site import open_site
         from skillhub.world.site_seen import Seen
 
-        home = self._common.home
+        home = self._home
         state = (
             os.path.dirname(self._copy(os.path.join(home.state, "sites.json")))
             if self._scratch
             else home.state
         )
         seen = Seen(state)
-        web = None if self._common.offline else self._web(url)
+        web = None if self._offline else self._web(url)
         if web is not None and guarded:
             web = unnamed(web)
         return open_site(
