@@ -104,6 +104,14 @@ def test_permitted_names_are_permitted(mail):
     assert x509.verify(made, [made[2]], NOW).expired is False
 
 
+def test_constraints_are_for_those_below_and_not_for_who_sets_them():
+    forge = c.DirectoryName(c.Name([c.NameAttribute(NameOID.ORGANIZATION_NAME, LEAF.organisation)]))
+    constraints = c.NameConstraints([forge], None)
+    elsewhere = replace(ROOT, organisation="Elsewhere", extra=((constraints, True),))
+    made = certificates(*chain(LEAF, MIDDLE, elsewhere))
+    assert x509.verify(made, [made[2]], NOW).root == made[2]
+
+
 def test_path_length_counts_what_stands_between():
     made = certificates(*chain(LEAF, MIDDLE, replace(ROOT, path_length=1)))
     assert x509.verify(made, [made[2]], NOW).root == made[2]

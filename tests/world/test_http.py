@@ -203,6 +203,17 @@ def test_connection_that_a_person_opened_serves_no_document(web, http):
     assert web.seen["/a"] == 1
 
 
+def test_private_site_may_name_its_neighbour_once_it_was_reached(web, http):
+    """0.0.0.0 is this machine too, and no name of the loopback."""
+    site = web.at("/index.json", answer(b"x")).replace("127.0.0.1", "0.0.0.0")
+    with Web() as other:
+        url = other.at("/x", answer(b"x"))
+        with pytest.raises(UnsafeTransfer):
+            http.get(url, cap=1, named_by=site)
+        assert http.get(site, cap=1).data == b"x"
+        assert http.get(url, cap=1, named_by=site).data == b"x"
+
+
 def test_site_on_loopback_may_name_its_neighbour(web, http):
     with Web() as other:
         url = other.at("/x", answer(b"x"))
