@@ -111,6 +111,12 @@ def test_attack_end_record_with_half_a_locator_before_it(gap):
     assert reason_of(data) == ("zip-zip64" if gap == 16 else "zip-not-tiled")
 
 
+def test_attack_locator_where_counting_from_the_end_would_find_it():
+    count, size = struct.unpack("<HH", b"PK\x06\x07")
+    end = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, count, count, size, 0, 0)
+    assert reason_of(bytes(8) + end) == "zip-not-tiled"
+
+
 def test_attack_end_record_that_promises_a_longer_comment():
     end = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, 0, 0, 0, 0, 9)
     assert reason_of(end + b"short") == "zip-not-tiled"
