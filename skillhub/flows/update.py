@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from skillhub.errors import NotFound
@@ -15,7 +15,7 @@ from skillhub.flows.needed import ranges_on, with_needed
 from skillhub.flows.needs import given
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.ports import Ports
-from skillhub.flows.resolve import TakenBack
+from skillhub.flows.resolve import TakenBack, choose_release
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.view import view
 from skillhub.flows.wishes import Wishes
@@ -23,7 +23,7 @@ from skillhub.model.changes import Changes
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked
 from skillhub.model.question import UNANSWERED
-from skillhub.model.ref import parse_remote
+from skillhub.model.ref import Named, parse_remote
 from skillhub.model.release import Release
 from skillhub.model.version import Range, is_version, precedence
 
@@ -126,20 +126,29 @@ def _latest(name: str, entry: Locked, standing: Standing, ports: Ports, warnings
     if not entry.named:
         is_same = offered.rev == entry.rev if entry.git else offered.digest in (entry.digest or "",)
         return None if is_same else pick
+    releases = ports.open(ports.sources.get(entry.source)).release_index([name]).skills.get(name, ())
+    warnings.extend(_beyond(offered, wanted, releases))
     if offered.digest == entry.digest:
         return None
-    return pick if _is_wanted(entry, offered, wanted, name, ports, warnings) else None
+    return pick if _is_wanted(entry, offered, wanted, releases, warnings) else None
+
+
+def _beyond(offered: Release, wanted: Wanted, releases: Sequence[Release]) -> Iterator[str]:
+    """Yield what is newer than what is allowed, for nobody would learn of it otherwise."""
+    newest = choose_release(Named(offered.name), tuple(releases))
+    is_newer = precedence(newest.version or "0.0.0") > precedence(offered.version or "0.0.0")
+    if wanted.version is not None and is_newer:
+        yield f"{offered.name} {newest.version} is there, and {wanted.version} is what is wanted"
 
 
 def _is_wanted(
-    entry: Locked, offered: Release, wanted: Wanted, name: str, ports: Ports, warnings: list[str]
+    entry: Locked, offered: Release, wanted: Wanted, releases: Sequence[Release], warnings: list[str]
 ) -> bool:
     """Say whether to leave a locked release for the one offered: up always, down only where it may not stay."""
     old, new = entry.version or "", offered.version or ""
-    releases = ports.open(ports.sources.get(entry.source)).release_index([name]).skills.get(name, ())
     locked = next((each for each in releases if each.digest == entry.digest), None)
     if locked is not None and locked.yanked is not None:
-        warnings.append(f"{name} {old} was yanked: {locked.yanked or 'no reason given'}")
+        warnings.append(f"{offered.name} {old} was yanked: {locked.yanked or 'no reason given'}")
     if not (is_version(old) and is_version(new)) or precedence(new) > precedence(old):
         return True
     is_gone = locked is not None and locked.withdrawn is not None
