@@ -22,7 +22,7 @@ def difference(base: Mapping[str, File], now: Mapping[str, File]) -> tuple[str, 
         old, new = base.get(path), now.get(path)
         if old == new:
             continue
-        before, after = _text(path, old), _text(path, new)
+        before, after = text_of(path, old), text_of(path, new)
         if before is not None and after is not None:
             patch += _hunks(path, before, after, old, new)
         elif new:
@@ -30,7 +30,7 @@ def difference(base: Mapping[str, File], now: Mapping[str, File]) -> tuple[str, 
     return "".join(patch), whole
 
 
-def _text(path: str, file: File | None) -> str | None:
+def text_of(path: str, file: File | None) -> str | None:
     """Return the text of a file that a patch can hold and name, else None."""
     if not _NAMEABLE.fullmatch(path) or (file and (len(file.data) > _LARGEST or b"\0" in file.data)):
         return None
@@ -53,13 +53,14 @@ def _hunks(path: str, before: str, after: str, old: File | None, new: File | Non
         head.append(f"new mode {'100755' if new.executable else '100644'}\n")
     tab = "\t" if " " in path else ""  # else `patch` takes the name to end at the blank
     names = (f"a/{path}{tab}" if old else "/dev/null", f"b/{path}{tab}" if new else "/dev/null")
-    lines = unified_diff(_lines(before), _lines(after), *names)
+    lines = unified_diff(lines_of(before), lines_of(after), *names)
     return head + [
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     ]
 
 
-def _lines(text: str) -> list[str]:
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text, each with its end; only the last may have none."""
     # Not splitlines: a form feed or a Unicode line separator is no line end to `patch` and `git apply`.
     parts = text.split("\n")
     return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
