@@ -54,7 +54,8 @@ def patched(data, signature, offset, form, value, which=0):
     for _ in range(which + 1):
         at = data.index(signature, at + 1)
     size = struct.calcsize(form)
-    return data[: at + offset] + struct.pack(form, value) + data[at + offset + size :]
+    values = value if isinstance(value, tuple) else (value,)
+    return data[: at + offset] + struct.pack(form, *values) + data[at + offset + size :]
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
@@ -120,6 +121,28 @@ def test_attack_locator_where_counting_from_the_end_would_find_it():
 def test_attack_end_record_that_promises_a_longer_comment():
     end = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, 0, 0, 0, 0, 9)
     assert reason_of(end + b"short") == "zip-not-tiled"
+
+
+def test_attack_entry_between_two_others_that_the_directory_does_not_name():
+    data = zipped({"SKILL.md": SKILL, "hidden.txt": b"x", "z.txt": b"y"}, method=zipfile.ZIP_STORED)
+    at = data.index(CENTRAL, data.index(CENTRAL) + 1)
+    length = 46 + len("hidden.txt")
+    size = struct.unpack_from("<I", data, data.index(END) + 12)[0]
+    data = patched(data[:at] + data[at + length :], END, 8, "<HHI", (2, 2, size - length))
+    assert reason_of(data) == "zip-hidden-entry"
+
+
+def test_an_entry_has_32_extra_fields_at_most():
+    def bearing(count):
+        info = zipfile.ZipInfo("SKILL.md")
+        info.extra = b"".join(struct.pack("<2H", 0xA000 + number, 0) for number in range(count))
+        sink = io.BytesIO()
+        with zipfile.ZipFile(sink, "w") as archive:
+            archive.writestr(info, SKILL)
+        return sink.getvalue()
+
+    assert list(unpack(bearing(32), "zip").tree) == ["SKILL.md"]
+    assert reason_of(bearing(33)) == "zip-extra"
 
 
 def test_empty_archive_has_no_skill():

@@ -99,7 +99,7 @@ def test_only_what_is_ignored_by_name_is_dropped():
     for path in ("cached", "scripts/cache", "Cache", ".gitignore"):
         with pytest.raises(BadSignature) as caught:
             oms.read(signed(bundle(made), Tree({**TREE, path: File(b"")})))
-        assert caught.value.reason == "extra-file"
+        assert (caught.value.reason, caught.value.where) == ("extra-file", f"'{path}'")
 
 
 def test_statement_without_ignored_paths_ignores_nothing():
