@@ -6,8 +6,6 @@ because an agent must not load a network or a cryptography library to read a ski
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -15,6 +13,7 @@ _HOMES = {
     "Tree": "skillhub.model.tree",
     "SkillhubError": "skillhub.errors",
 }
+TYPE_CHECKING = False  # as type checkers know it; `typing` itself would take a third of `skillhub --version`
 __all__ = ["Digest", "SkillhubError", "Tree", "__version__"]
 
 if TYPE_CHECKING:

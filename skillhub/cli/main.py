@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from skillhub.cli import streams
-from skillhub.cli.table import COMMANDS, top_help
-from skillhub.errors import StateError, UsageError
-from skillhub.model.text import quote
 
+TYPE_CHECKING = False  # as type checkers know it; `typing` itself would take a third of `skillhub --version`
 if TYPE_CHECKING:
     import typer
 
 BUG = 70
+_STATE = 7  # `StateError.exit_code`
 _COMPLETE = "_SKILLHUB_COMPLETE"
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 _REPORT = "this is a bug in skillhub; please report it at https://github.com/skillhub/skillhub/issues"
@@ -34,7 +32,7 @@ def main(argv: list[str] | None = None) -> int:
         return 141
     except OSError as error:
         streams.drop_output()
-        return _stopped(f"cannot write the output: {error.strerror}", StateError.exit_code)
+        return _stopped(f"cannot write the output: {error.strerror}", _STATE)
 
 
 def _rendered(args: list[str]) -> int:
@@ -58,11 +56,16 @@ def _answer(args: list[str]) -> int:
         sys.stdout.write(f"skillhub {__version__}\n")
         return 0
     if args in (["--help"], ["-h"], ["help"], []) and _COMPLETE not in os.environ:
+        from skillhub.cli.table import top_help
+
         sys.stdout.write(top_help())
         return 0 if args else 2
     if args[:1] == ["--show-completion"] and args[1:]:
         # Typer would guess the shell from the process that started this one; here it was named.
         if args[1] not in _SHELLS:
+            from skillhub.errors import UsageError
+            from skillhub.model.text import quote
+
             raise UsageError(f"there is no completion for {quote(args[1])}", hint=f"for {', '.join(_SHELLS)}")
         os.environ[_COMPLETE] = f"source_{args[1]}"
         args = []
@@ -97,6 +100,8 @@ def build(args: list[str]) -> typer.Typer:
     from importlib import import_module
 
     import typer
+
+    from skillhub.cli.table import COMMANDS
 
     one = args[:1] if args and args[0] in COMMANDS and _COMPLETE not in os.environ else []
     # Rich stays out: its markup would read text from outside as its own, and it costs 50 ms.
