@@ -229,3 +229,9 @@ class OutsideSkill(SecurityError):
     """A path that leads out of the skill that it is asked of, or over a link inside of it."""
 
     code = "outside-skill"
+
+
+class Forbidden(Refused):
+    """A policy of the machine, the user or the project forbids it; ``where`` is the line that does."""
+
+    code = "policy"

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from skillhub.errors import FormatError, UsageError
 from skillhub.model.digest import Digest
+from skillhub.model.policy import Policy
+from skillhub.model.policy_file import policy_of
 from skillhub.model.ref import Git, GitHub, Remote, is_alias, is_range, parse_remote
 from skillhub.model.text import clean, is_name, quote
+from skillhub.model.toml import strict_toml
 
 LinkKind = Literal["copy", "symlink"]
-_SECTIONS = ("install", "skills", "sources")
-# Some 3,000 skills. The parser's time grows with the square of a dotted key's depth: 100 kB of `a.a.a…` take
-# a minute, so a line may not have more dots than any honest one.
-_CAP = 256 * 1024
-_DOTS_MAX = 100
+_SECTIONS = ("install", "policy", "skills", "sources")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +75,7 @@ class Intent:
     sources: Mapping[str, ProposedSource] = field(default_factory=dict)
     agents: tuple[str, ...] = ()
     link: LinkKind | None = None
+    policy: Policy | None = None
 
     @classmethod
     def parse(cls, data: bytes, where: str = "skillhub.toml") -> Intent:
@@ -86,7 +85,7 @@ class Intent:
             FormatError: not TOML, or a key that is unknown or of the wrong kind; nothing is skipped,
                 for what a team wrote and skillhub does not heed would be a false promise.
         """
-        document = _toml(data, where)
+        document = strict_toml(data, where)
         for key in sorted(document.keys() - set(_SECTIONS)):
             hint = f"this version knows {', '.join(f'[{each}]' for each in _SECTIONS)}"
             raise FormatError(f"unknown section {quote(key)}", where=f"{where}: {clean(key[:64])}", hint=hint)
@@ -96,21 +95,8 @@ class Intent:
             _blocks(document.get("sources", {}), is_alias, _source, f"{where}: sources"),
             agents,
             link,
+            policy_of(document["policy"], "project", where, data) if "policy" in document else None,
         )
-
-
-def _toml(data: bytes, where: str) -> dict[str, Any]:
-    if len(data) > _CAP:
-        raise FormatError(f"expected at most {_CAP} bytes, found {len(data)}", where=where)
-    for number, line in enumerate(data.split(b"\n"), 1):
-        if line.count(b".") > _DOTS_MAX:
-            message = f"expected at most {_DOTS_MAX} dots in a line"
-            raise FormatError(message, where=f"{where}:{number}")
-    try:
-        return tomllib.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        # Not UTF-8, not TOML, an integer longer than Python converts, or lists too deep.
-        raise FormatError(f"not TOML: {clean(str(error))[:200]}", where=where) from error
 
 
 def _install(value: object, where: str) -> tuple[tuple[str, ...], LinkKind | None]:

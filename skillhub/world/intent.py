@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, MutableMapping
+from dataclasses import replace
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
@@ -35,7 +36,7 @@ def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str]) -> bytes
         raise FormatError(f"not TOML: {clean(str(error))[:200]}", where=_WHERE) from error
     except IndexError:  # tomlkit (seen in 0.15.2), when both parts of a table that is in two are emptied
         after = None
-    if after != Intent(wanted, before.sources, before.agents, before.link):
+    if after != replace(before, skills=wanted):
         hint = "write its skills as lines of one [skills] table"
         raise FormatError("the file cannot be edited without harm", where=_WHERE, hint=hint)
     return edited

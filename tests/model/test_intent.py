@@ -46,7 +46,8 @@ def test_empty_is_empty():
 
 
 REFUSED = [
-    ("[policy]\nsigned = 'required'", ": policy", "unknown section"),
+    ("[hooks]\nrun = 'x'", ": hooks", "unknown section"),
+    ("[policy]\nsign = 'required'", ": policy", "nothing that a policy says"),
     ("skill.a = '1'", ": skill", "unknown section"),
     ("[skills]\nA-b = '1'", ": skills.A-b", "is no name"),
     ("[skills]\n'../x' = '1'", ": skills.../x", "is no name"),

@@ -1,0 +1,249 @@
+"""What may be installed here: the policies of machine, user and project, of which every one has to permit a skill.
+
+So none of them can loosen another. Each rule is one line of one file, and a refusal names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from typing import Any, Literal, TypeVar
+
+from skillhub.model.digest import Digest
+from skillhub.model.finding import SEVERITIES, Finding, Severity, at_least
+from skillhub.model.question import Kind
+from skillhub.model.signer import Signer
+from skillhub.model.text import quote
+from skillhub.model.url_prefix import is_under
+
+Level = Literal["machine", "user", "project"]
+Signed = Literal["ask", "required"]
+_T = TypeVar("_T")
+_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """One file; what it does not speak of is None, and is permitted.
+
+    Attributes:
+        sources: Roots of registries, and URLs that everything has to come from or from below.
+        publishers: Names and fingerprints of those who may sign.
+        fail_on: Findings as grave as this refuse a skill, unless this file has their rule in ``allow_findings``.
+        min_age_days: How long a skill has to have been out.
+        capabilities: Patterns; what a skill can do has to fit one of them.
+        deny_capabilities: Patterns; what a skill can do may fit none of them.
+        agents: Ids of the agents that may have skills.
+        allow_findings: Rules of the scan that need nobody's yes any more.
+        agree: Questions that need nobody's yes any more.
+        lines: Key to the line that it stands on.
+    """
+
+    level: Level
+    path: str
+    sources: tuple[str, ...] | None = None
+    publishers: tuple[str, ...] | None = None
+    signed: Signed | None = None
+    fail_on: Severity | None = None
+    min_age_days: int | None = None
+    capabilities: tuple[str, ...] | None = None
+    deny_capabilities: tuple[str, ...] | None = None
+    agents: tuple[str, ...] | None = None
+    allow_findings: tuple[str, ...] | None = None
+    agree: tuple[Kind, ...] | None = None
+    lines: Mapping[str, int] = field(default_factory=dict, compare=False)
+
+    def where(self, key: str) -> str:
+        """Return the file and the line of a key, as far as that is known."""
+        return f"{self.path}:{self.lines[key]}" if key in self.lines else self.path
+
+    def rules(self) -> Iterator[tuple[str, Any]]:
+        """Yield each key that is there, as it is written, with its value."""
+        for key in KEYS:
+            value = getattr(self, key.replace("-", "_"))
+            if value is not None:
+                yield key, value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What policies judge.
+
+    Attributes:
+        root: Of the registry that it is from, if from one.
+        urls: Every place that it comes from; a repository may send one on to another.
+        vouched: Whether somebody whom the user trusts says that the signer has this name.
+        can: Its capabilities.
+        age: How long it has been out; None if nobody knows.
+    """
+
+    name: str
+    root: Digest | None = None
+    urls: tuple[str, ...] = ()
+    signer: Signer | None = None
+    vouched: bool = False
+    can: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    age: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Why a line of a policy forbids something, and where it stands."""
+
+    key: str
+    message: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """All that are in force, the machine's first."""
+
+    each: tuple[Policy, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self.each)
+
+    def tightened(self, policy: Policy | None) -> Policies:
+        """Return these and one more."""
+        return self if policy is None else Policies((*self.each, policy))
+
+    def objections(self, subject: Subject, keys: Collection[str]) -> Iterator[Objection]:
+        """Yield what speaks against a skill or a source by the lines of these keys."""
+        for policy in self.each:
+            for key, value in policy.rules():
+                if key in keys and (found := _OBJECTIONS[key](policy, subject)) is not None:
+                    yield _objection(policy, key, value, found)
+
+    def against_agent(self, id_: str) -> Objection | None:
+        """Return why an agent may have no skill, or None."""
+        for policy in self.each:
+            if policy.agents is not None and id_ not in policy.agents:
+                return _objection(policy, "agents", policy.agents, f"{id_} is no agent that may have skills")
+        return None
+
+    def agrees(self, kind: Kind) -> bool:
+        """Say whether a question of this kind is answered yes beforehand."""
+        return any(kind in (policy.agree or ()) for policy in self.each)
+
+    def allows_finding(self, rule: str) -> bool:
+        """Say whether what this rule of the scan sees needs nobody's yes any more."""
+        return any(rule in (policy.allow_findings or ()) for policy in self.each)
+
+    @property
+    def min_age(self) -> timedelta | None:
+        """The longest that any of them wants a skill to have been out; None if none says."""
+        days = [policy.min_age_days for policy in self.each if policy.min_age_days is not None]
+        return timedelta(days=max(days)) if days else None
+
+    def settled(self, now: datetime) -> str | None:
+        """Return the time, as ``published`` spells it, by which a release has to be out; None if any will do."""
+        return None if self.min_age is None else f"{now - self.min_age:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def spell(key: str, value: object) -> str:
+    """Return a line of a policy, cut short if it is very long."""
+    text = _toml(value)
+    return f"{key} = {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}"
+
+
+def fits(can: str, pattern: str) -> bool:
+    """Say whether a capability is what a pattern means; one without a colon means all of that kind."""
+    can, pattern = can.lower(), pattern.lower().replace("[", "[[]")
+    return fnmatchcase(can, pattern) or (":" not in pattern and fnmatchcase(can.partition(":")[0], pattern))
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return str(value) if isinstance(value, int) else f'"{value}"'
+
+
+def _objection(policy: Policy, key: str, value: object, found: str) -> Objection:
+    message = f"{found}; the {policy.level}'s policy has {spell(key, value)}"
+    return Objection(key, message, policy.where(key))
+
+
+def _by_source(policy: Policy, subject: Subject) -> str | None:
+    allowed = policy.sources or ()
+    if subject.root is not None and subject.root in allowed:
+        return None
+    for url in subject.urls:
+        if not any(is_under(url, each) for each in allowed):
+            root = f" (root {subject.root})" if subject.root else ""
+            return f"{subject.name} comes from {quote(url)}{root}"
+    return None if subject.urls else f"nobody knows where {subject.name} comes from"
+
+
+def _by_publisher(policy: Policy, subject: Subject) -> str | None:
+    signer, allowed = subject.signer, policy.publishers or ()
+    if signer is None:
+        return f"{subject.name} is signed by nobody"
+    if signer.fingerprint in allowed or (subject.vouched and signer.identity in allowed):
+        return None
+    return f"{subject.name} is signed by {quote(signer.identity)} ({signer.fingerprint})"
+
+
+def _by_signature(policy: Policy, subject: Subject) -> str | None:
+    if policy.signed == "required" and subject.signer is None:
+        return f"{subject.name} is signed by nobody who is known"
+    return None
+
+
+def _by_denial(policy: Policy, subject: Subject) -> str | None:
+    for can in subject.can:
+        # More hosts than anybody reads are one `network:*`, and a long text is cut: either may hold what is denied.
+        kind = can.partition(":")[0] if can == "network:*" or "…" in can else None
+        for pattern in policy.deny_capabilities or ():
+            if fits(can, pattern) or (kind is not None and fits(kind, pattern.partition(":")[0])):
+                return f"{subject.name} can {quote(can)}"
+    return None
+
+
+def _by_capability(policy: Policy, subject: Subject) -> str | None:
+    allowed = policy.capabilities or ()
+    for can in subject.can:
+        if not any(fits(can, pattern) for pattern in allowed):
+            return f"{subject.name} can {quote(can)}"
+    return None
+
+
+def _by_finding(policy: Policy, subject: Subject) -> str | None:
+    threshold = policy.fail_on or "critical"
+    grave = [each for each in subject.findings if at_least(each.severity, threshold)]
+    grave = [each for each in grave if each.rule not in (policy.allow_findings or ())]
+    if not grave:
+        return None
+    worst = max(grave, key=lambda each: SEVERITIES.index(each.severity))
+    more = f" and {len(grave) - 1} more" if len(grave) > 1 else ""
+    place = f"{quote(worst.path)}, line {worst.line}"
+    return f"the scan saw {worst.rule} ({worst.severity}) in {subject.name}: {place}: {worst.message}{more}"
+
+
+def _by_age(policy: Policy, subject: Subject) -> str | None:
+    if subject.age is None:
+        return f"nobody knows how long {subject.name} has been out"
+    if subject.age >= timedelta(days=policy.min_age_days or 0):
+        return None
+    days = max(0, subject.age.days)
+    return f"{subject.name} has been out for {days} day{'' if days == 1 else 's'}"
+
+
+_OBJECTIONS: Mapping[str, Callable[[Policy, Subject], str | None]] = {
+    "sources": _by_source,
+    "signed": _by_signature,
+    "publishers": _by_publisher,
+    "deny-capabilities": _by_denial,
+    "capabilities": _by_capability,
+    "fail-on": _by_finding,
+    "min-age-days": _by_age,
+}
+ORIGIN = frozenset({"sources"})
+# What a lock's entry says enough for; the other two take the bytes, and the word of whoever offered them.
+LASTING = frozenset({"sources", "signed", "publishers", "deny-capabilities", "capabilities"})
+EVERYTHING = frozenset(_OBJECTIONS)
+KEYS = (*_OBJECTIONS, "agents", "allow-findings", "agree")

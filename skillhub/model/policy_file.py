@@ -1,0 +1,135 @@
+"""The lines of a policy as a person writes them: ``policy.toml``, and ``[policy]`` in ``skillhub.toml``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from skillhub.errors import FormatError, UsageError
+from skillhub.model.decode import Read, array, record, text_that, wrong
+from skillhub.model.digest import Digest
+from skillhub.model.finding import SEVERITIES
+from skillhub.model.hosts import host
+from skillhub.model.policy import KEYS, Level, Policy
+from skillhub.model.text import clean, quote
+from skillhub.model.toml import strict_toml
+from skillhub.model.url_prefix import is_prefix
+
+SECTION = "policy"
+# What a file may agree to beforehand: what `--yes` may, and skills that nobody signed; never a secret, a shell, or a
+# key to trust from now on.
+AGREEABLE = ("install", "source", "finding", "capability", "need", "mcp", "unsigned")
+_NEVER_OF_A_PROJECT = ("allow-findings", "agree")
+_AGE_MAX = 3650
+_HEADER = re.compile(r"\s*\[\s*([\w.\" '-]+?)\s*\]")
+_KEY = re.compile(r"\s*([\w.\" '-]+?)\s*=")
+_RULE = re.compile(r"[A-Za-z]{2,8}[0-9]{1,5}", re.ASCII)
+
+
+def parse_policy(data: bytes, level: Level, path: str) -> Policy:
+    """Return the policy that a ``policy.toml`` spells; ``[policy]`` above its lines may be left out.
+
+    Raises:
+        FormatError: not TOML, or a key that is unknown or of the wrong kind.
+    """
+    document = strict_toml(data, path)
+    if document.keys() == {SECTION}:
+        return policy_of(document[SECTION], level, path, data)
+    return _policy(document, level, path, _lines(data))
+
+
+def policy_of(table: object, level: Level, path: str, data: bytes) -> Policy:
+    """Return the policy that a table spells, which is ``[policy]`` in ``data``.
+
+    Raises:
+        FormatError: a key that is unknown or of the wrong kind, or that a project may not have.
+    """
+    lines = _lines(data)
+    within = {key: lines.get(f"{SECTION}.{key}", lines.get(SECTION, 0)) for key in KEYS}
+    return _policy(table, level, path, {key: line for key, line in within.items() if line})
+
+
+def _policy(table: object, level: Level, path: str, lines: Mapping[str, int]) -> Policy:
+    where = f"{path}: {SECTION}"
+    if not isinstance(table, dict):
+        raise FormatError(f"expected a table, found {quote(table)}", where=where)
+    for key in sorted(table.keys() - set(KEYS)):
+        hint = f"known: {', '.join(KEYS)}; mind the spelling"
+        raise FormatError(f"{quote(key)} is nothing that a policy says", where=where, hint=hint)
+    for key in _NEVER_OF_A_PROJECT if level == "project" else ():
+        if key in table:
+            hint = "a repository may forbid more, and may agree to nothing in anybody's place"
+            raise FormatError(
+                f"only the machine's and the user's policy may have {key}", where=where, hint=hint
+            )
+    try:
+        values = _READ(table)
+    except FormatError as error:
+        error.where = f"{where}{error.where or ''}"
+        raise
+    fields = {key.replace("-", "_"): value for key, value in values.items()}
+    return Policy(level=level, path=path, lines=lines, **fields)
+
+
+def _lines(data: bytes) -> dict[str, int]:
+    """Return on which line each dotted key begins; for a person to find it, and for nothing else."""
+    found: dict[str, int] = {}
+    header = ""
+    for number, line in enumerate(data.decode("utf-8").split("\n"), 1):
+        match = _HEADER.match(line)
+        if match:
+            header = f"{_plain(match[1])}."
+            found.setdefault(header[:-1], number)
+        elif match := _KEY.match(line):
+            found.setdefault(header + _plain(match[1]), number)
+    return found
+
+
+def _plain(key: str) -> str:
+    return re.sub(r"[\"' ]", "", key)
+
+
+def _source(value: object) -> str:
+    if isinstance(value, str) and value.startswith("sha256:"):
+        return Digest.parse(value)
+    if not isinstance(value, str) or clean(value) != value or not is_prefix(value):
+        wrong("the fingerprint of a root, or a URL such as https://skills.example/", value)
+    return value
+
+
+def _publisher(value: object) -> str:
+    name = _text(value)
+    return Digest.parse(name) if name.startswith("sha256:") else name
+
+
+def _agent(value: object) -> str:
+    try:
+        return host(_text(value)).id
+    except UsageError as error:
+        raise FormatError(error.message, hint=error.hint) from error
+
+
+def _days(value: object) -> int:
+    # Not isinstance: true is an int to Python.
+    return value if type(value) is int and 0 <= value <= _AGE_MAX else wrong(f"0 to {_AGE_MAX} days", value)
+
+
+def _one_of(*known: str) -> Read:
+    return text_that(known.__contains__, " or ".join(known))
+
+
+_text = text_that(lambda text: text and clean(text) == text, "text without hidden characters")
+_READERS: dict[str, Read] = {
+    "sources": array(_source),
+    "publishers": array(_publisher),
+    "signed": _one_of("ask", "required"),
+    "fail-on": _one_of(*SEVERITIES),
+    "min-age-days": _days,
+    "capabilities": array(_text),
+    "deny-capabilities": array(_text),
+    "agents": array(_agent),
+    "allow-findings": array(text_that(_RULE.fullmatch, "the id of a rule, such as SH001")),
+    "agree": array(_one_of(*AGREEABLE)),
+}
+_READ: Any = record({}, _READERS)
