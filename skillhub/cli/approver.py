@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import getpass
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from skillhub.cli.terminal import Terminal
-from skillhub.model.question import NEEDS, NO, NOT_BY_YES, UNANSWERED, YES, Answer, Question
-from skillhub.model.text import clean
+from skillhub.model.question import NO, NOT_BY_YES, UNANSWERED, YES, Answer, Question, Way, unanswerable
+from skillhub.model.text import clean, quote
+
+_T = TypeVar("_T")
+_TRIES = 3
+_HEAD = ("NAME", "VERSION", "SOURCE", "SIGNED BY", "CAN", "NEEDS")
+_YES = dict.fromkeys(("y", "yes"), "yes")
+_ALL = dict.fromkeys(("a", "all"), "all")
+_NO = dict.fromkeys(("", "n", "no"), "no")
+_WAYS: Mapping[Way, str] = {
+    "save": "[s]ave as a patch",
+    "merge": "[m]erge",
+    "take": "[t]ake, and lose the edits",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +51,11 @@ class Person:
     flags: Flags
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
-        """Show every question with its facts, and ask one by one; ``a`` is a yes to all of that kind.
+        """Show all skills in one table, then each question with its facts; ``a`` is a yes to all of that kind.
 
         A no that refuses the whole command is the last: what else was to be asked stays unanswered.
         """
+        self._summarize([each.row for each in questions if each.row and not self.flags.agree_to(each)])
         to_all: set[str] = set()
         answers: list[Answer] = []
         for question in questions:
@@ -54,9 +68,15 @@ class Person:
                 answers.append(YES)
                 continue
             answers.append(self._ask(question, to_all))
-            if answers[-1] == NO and question.kind not in NEEDS:
+            if answers[-1].said == "no" and unanswerable([(question, answers[-1])]):
                 break
         return answers + [UNANSWERED] * (len(questions) - len(answers))
+
+    def _summarize(self, rows: Sequence[tuple[str, ...]]) -> None:
+        if len(rows) > 1:
+            self.terminal.prose("", sys.stderr)
+            self.terminal.prose(f"{len(rows)} skills ask to be let in:", sys.stderr, tone="bold")
+            self.terminal.table(_HEAD, rows, sys.stderr)
 
     def _show(self, question: Question) -> None:
         self.terminal.prose("", sys.stderr)
@@ -69,9 +89,32 @@ class Person:
             prompt = f"  value of {clean(question.subject)} (not shown, empty for none): "
             value = getpass.getpass(prompt, sys.stderr)
             return Answer("yes", value) if value else UNANSWERED
-        sys.stderr.write("  [y]es, [a]ll of this kind, [N]o: ")
-        sys.stderr.flush()
-        said = sys.stdin.readline().strip().lower()
-        if said in ("a", "all"):
+        if question.ways:
+            return self._ask_way(question.ways)
+        said = self._word("[y]es, [a]ll of this kind, [N]o", {**_YES, **_ALL, **_NO}, "no")
+        if said == "all":
             to_all.add(question.kind)
-        return YES if said in ("y", "yes", "a", "all") else NO
+        return NO if said == "no" else YES
+
+    def _ask_way(self, ways: Sequence[Way]) -> Answer:
+        chosen = {way: Answer("yes", way=way) for way in ways if way != "keep"}
+        words = {word: answer for way, answer in chosen.items() for word in (way, way[0])}
+        words |= dict.fromkeys(_YES, YES) | dict.fromkeys((*_NO, "k", "keep"), NO)
+        last = "[K]eep, and leave this skill as it is" if "keep" in ways else "[N]o"
+        return self._word(", ".join([*(_WAYS[way] for way in chosen), last]), words, NO)
+
+    def _word(self, prompt: str, words: Mapping[str, _T], default: _T) -> _T:
+        """Return what the typed word means; what means nothing is asked for again, but not forever."""
+        for _ in range(_TRIES):
+            sys.stderr.write(f"  {prompt}: ")
+            sys.stderr.flush()
+            line = sys.stdin.readline()
+            said = line.strip().lower()
+            if said in words:
+                return words[said]
+            if not line:
+                break
+            self.terminal.prose(
+                f"expected one of the letters in brackets, found {quote(said)}", sys.stderr, 2
+            )
+        return default

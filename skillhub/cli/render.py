@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skillhub.cli.failure import question_json
 from skillhub.cli.terminal import Terminal
 from skillhub.errors import Refused
+from skillhub.model.question import way_of
 from skillhub.model.skill import Skill
 
 if TYPE_CHECKING:
@@ -55,8 +56,13 @@ def show_outcome(outcome: Outcome, done: str, terminal: Terminal, *, as_json: bo
         terminal.out(f"{done} {skill.name}{version}{state}", "green" if skill.links else "yellow")
         for link in skill.links:
             terminal.out(f"  {link}")
-    if any(question.kind == "local-edit" and answer.said == "yes" for question, answer in outcome.asked):
+    if any(way_of(question, answer) == "save" for question, answer in outcome.asked):
         terminal.say("what was edited by hand is kept in skillhub-edits/")
+    for question, answer in outcome.asked:
+        if way_of(question, answer) == "merge":
+            terminal.say(
+                f"the edits of {question.skill} are in what is new; to agree to them: skillhub patch {question.skill}"
+            )
     if not outcome.changed and not done.startswith("would ") and not waiting(outcome):
         terminal.say("nothing had to be done", "dim")
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from skillhub.cli.common import Common
+from skillhub.errors import Refused
 from skillhub.model.skill import Skill
 
 if TYPE_CHECKING:
@@ -96,4 +97,4 @@ def sync_skills(common: Common) -> int:
     unasked = [skill.name for skill in outcome.skills if skill.name not in agreed]
     if unasked and not common.json:
         common.terminal.say(f"nobody agreed to {', '.join(unasked)} on this machine: skillhub install asks")
-    return 0
+    return Refused.exit_code if outcome.left else 0

@@ -87,7 +87,7 @@ def adopt(names: Sequence[str], into: str, wishes: Wishes, ports: Ports) -> Outc
     outcome = carry_out(plans, wishes, asked, standing, ports)
     if not wishes.dry_run:
         _take_away(adopted, {skill.name for skill in outcome.skills if skill.state == "disabled"})
-    return replace(outcome, warnings=(*warnings, *outcome.warnings), left=tuple(left))
+    return replace(outcome, warnings=(*warnings, *outcome.warnings), left=(*left, *outcome.left))
 
 
 def _finds(names: Sequence[str], standing: Standing, ports: Ports) -> Iterator[Find | Left]:

@@ -61,6 +61,10 @@ def commit(changes: Sequence[Change], wishes: Wishes, before: Standing, ports: P
         text = (
             lock.dump() if lock != now.lock else None
         )  # what cannot be written is refused before anything is
+        linker = Linker(ports.project, ports.store)
+        for change in changes:
+            if change.linking is not None:
+                linker.save(change.linking, now.records.skills.get(change.name), change.candidate.tree)
         links.sweep(ports.project, [link for change in changes for link in change.record.links])
         for done, change in enumerate(changes):
             ports.report("storing", done, len(changes))
@@ -74,7 +78,6 @@ def commit(changes: Sequence[Change], wishes: Wishes, before: Standing, ports: P
         changed |= _write_documents(text, changes, wishes, ports)
         records = _records(changes, wishes, now)
         write_records(_leaving(records, now.records), ports)
-        linker = Linker(ports.project, ports.store)
         for done, change in enumerate(changes):
             ports.report("enabling", done, len(changes))
             changed |= _link(change, now.records.skills.get(change.name), linker, ports)
@@ -163,8 +166,6 @@ def _link(change: Change, before: Record | None, linker: Linker, ports: Ports) -
         linker.make(change.linking, change.candidate.tree, before)
         changed = not change.linking.done
         kept = frozenset(change.linking.links)
-    elif change.linking is not None:
-        linker.save_edits(change.linking, before)
     for link in before.links if before else ():
         if link not in kept:
             links.unmake(links.place(ports.project, link))

@@ -174,14 +174,16 @@ def _clear(names: Sequence[str], standing: Standing, ports: Ports) -> tuple[list
     for name in names:
         record = standing.records.skills.get(name)
         if record is not None:
-            cleared.append(linker.plan_removal(name, record))
-    return cleared, tuple(ask([question for each in cleared for question in each.questions()], ports))
+            # To keep a copy would be to keep the skill: that is a no to the command.
+            cleared.append(replace(linker.plan_removal(name, record), ways=("save", "take")))
+    asked = ask([question for each in cleared for question in each.questions()], ports)
+    return [linking for each in cleared if (linking := each.answered(asked))], tuple(asked)
 
 
 def _take_away(cleared: Sequence[Linking], standing: Standing, ports: Ports) -> None:
     linker = Linker(ports.project, ports.store)
     for linking in cleared:
-        linker.save_edits(linking, standing.records.skills.get(linking.name))
+        linker.save(linking, standing.records.skills.get(linking.name))
         for path in linking.paths:
             links.unmake(path)
 

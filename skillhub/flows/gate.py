@@ -73,7 +73,8 @@ class Passage:
             server = _server(survey.need)
             entries = {agent: mcp.entry(agent, server) for agent in agents}
             written[survey.need.name] = {**written.get(survey.need.name, {}), **entries}
-        return replace(record, met=self.met, waived=self.waived, mcp=written)
+        met, waived = dict.fromkeys((*record.met, *self.met)), dict.fromkeys((*record.waived, *self.waived))
+        return replace(record, met=tuple(met), waived=tuple(waived), mcp=written)
 
     def write(self, lock: str) -> None:
         """Write the entries into the agents' files, keeping everything else in them.
@@ -101,19 +102,40 @@ def approach(
     """
     env = [need for need in manifest.requires if need.kind == "env" and need.required]
     missing = tuple(need for need in env if not wishes.env.get(need.name) and not is_met("env", need.name))
-    questions = [_ask_variable(name, need) for need in missing]
+    surveys = [_survey(need, agents, ports) for need in manifest.requires if need.kind == "mcp"]
+    return _gate(name, missing, surveys, wishes.mcp, ports)
+
+
+def widen(
+    name: str, manifest: Manifest, record: Record, wishes: Wishes, agents: Sequence[Host], ports: Ports
+) -> Gate:
+    """Look at the servers that an enabled skill needs, for the agents that we wrote no entry for.
+
+    What a person sees to themselves is theirs to do for another agent too, unless they name it now.
+
+    Raises:
+        FormatError, StateError: as for ``approach``.
+    """
     surveys = []
-    warnings = []
     for need in manifest.requires:
-        if need.kind != "mcp":
-            continue
-        survey = _survey(need, agents, ports)
-        surveys.append(survey)
-        questions += _ask_server(name, survey, wishes.mcp)
-        if need.server and need.server.command and not survey.settled:
-            program = need.server.command[0]
+        if need.kind == "mcp" and (wishes.agents or need.spell() not in record.waived):
+            others = [each for each in agents if each.id not in record.mcp.get(need.name, {})]
+            surveys.append(_survey(need, others, ports))
+    return _gate(name, (), surveys, wishes.mcp, ports)
+
+
+def _gate(
+    name: str, missing: tuple[Requirement, ...], surveys: Sequence[Survey], choice: McpChoice, ports: Ports
+) -> Gate:
+    questions = [_ask_variable(name, need) for need in missing]
+    warnings = []
+    for survey in surveys:
+        questions += _ask_server(name, survey, choice)
+        server = survey.need.server
+        if server and server.command and survey.states and not survey.settled:
+            program = server.command[0]
             if shutil.which(program, path=ports.environ.get("PATH")) is None:
-                warnings.append(f"the MCP server {need.name} runs {program}, which is not on PATH")
+                warnings.append(f"the MCP server {survey.need.name} runs {program}, which is not on PATH")
     return Gate(name, missing, tuple(surveys), tuple(questions), tuple(warnings))
 
 

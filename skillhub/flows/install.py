@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from skillhub.errors import UsageError
+from skillhub.errors import Refused, UsageError
 from skillhub.flows import proposals
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.commit import Change, commit
-from skillhub.flows.gate import Gate, approach, passage
+from skillhub.flows.gate import Gate, approach, passage, widen
 from skillhub.flows.gather import gather
-from skillhub.flows.linking import Linker, Linking
-from skillhub.flows.needed import with_needed
+from skillhub.flows.linking import Linker, Linking, left_alone
+from skillhub.flows.needed import needed_by, with_needed
 from skillhub.flows.needs import Given, facts_of, given, needs_of
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.ports import Ports
@@ -55,7 +55,7 @@ class Proposal:
     """One candidate, and all that enabling it would mean.
 
     Attributes:
-        gate: Its needs; None where they are not looked at again.
+        gate: Its needs, or where it is enabled those that an added agent brings; None where it is to stay disabled.
         linking: The places to make, or to clear if it is ``held``.
         held: Why it is to stay disabled, as a ``Record`` has it; empty if it is to be enabled.
         changes: What differs from the version before, if there was one.
@@ -102,9 +102,8 @@ def install(refs: Sequence[Ref], wishes: Wishes, ports: Ports) -> Outcome:
     raised = [question for each in plans for question in questions(each)]
     asked += [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
     outcome = carry_out(plans, wishes, asked, standing, ports)
-    return replace(
-        outcome, left=tuple(gathered.left), warnings=(*gathered.warnings, *notes, *outcome.warnings)
-    )
+    left = (*gathered.left, *outcome.left)
+    return replace(outcome, left=left, warnings=(*gathered.warnings, *notes, *outcome.warnings))
 
 
 def plan(
@@ -154,14 +153,16 @@ def _enabling(
     if held == "user" or not (wishes.enable or is_enabled):
         cleared = aim.linker.plan_removal(candidate.name, record) if record else None
         return Proposal(candidate, record, None, cleared, held)
-    gate = None
-    if not is_enabled:
+    if record is not None and is_enabled:
+        gate = widen(candidate.name, candidate.manifest, record, wishes, aim.agents, ports)
+    else:
         gate = approach(candidate.name, candidate.manifest, wishes, is_met, aim.agents, ports)
     kind = wishes.link or (record.link if record else None) or standing.intent.link or "copy"
     wanted = dict.fromkeys([f"{folder}/{candidate.name}" for folder in aim.folders])
     # An agent chosen now is added to those that have it already.
     wanted |= dict.fromkeys(record.links if record else ())
     linking = aim.linker.plan(candidate.name, wanted, kind, candidate.tree.listing, record)
+    linking = aim.linker.merging(linking, candidate.tree, record)
     return Proposal(candidate, record, gate, linking, "")
 
 
@@ -179,11 +180,12 @@ def carry_out(
     plans: Sequence[Proposal], wishes: Wishes, asked: Sequence[Asked], standing: Standing, ports: Ports
 ) -> Outcome:
     """Turn the agreed plans into changes, commit them, and show what came of it."""
-    locked = {**standing.lock.skills, **{each.candidate.name: each.candidate.entry for each in plans}}
-    is_met = given(ports.environ, locked)
     answers: defaultdict[str, list[Asked]] = defaultdict(list)
     for question, answer in asked:
         answers[question.skill].append((question, answer))
+    plans, kept = _settled(plans, answers, standing)
+    locked = {**standing.lock.skills, **{each.candidate.name: each.candidate.entry for each in plans}}
+    is_met = given(ports.environ, locked)
     changes = [decide(each, wishes, answers[each.candidate.name], is_met) for each in plans]
     warnings = [f"{each.candidate.name}: {note}" for each in plans for note in each.candidate.warnings]
     warnings += [note for each in plans if each.gate for note in each.gate.warnings]
@@ -195,7 +197,32 @@ def carry_out(
     )
     given_now = frozenset((each.name, need) for each in changes for need in each.given)
     differing = {each.candidate.name: each.changes for each in plans if each.changes}
-    return Outcome(skills, changed, tuple(asked), tuple(warnings), given_now, changes=differing)
+    left = tuple(map(left_alone, kept))
+    return Outcome(skills, changed, tuple(asked), tuple(warnings), given_now, left, differing)
+
+
+def _settled(
+    plans: Sequence[Proposal], answers: Mapping[str, Sequence[Asked]], standing: Standing
+) -> tuple[list[Proposal], list[str]]:
+    """Return the plans with what a person chose for edits of theirs, and the skills that are to stay as they are.
+
+    Raises:
+        Refused: one that stays is needed, in another version than it has, by one that does not.
+    """
+    settled: list[Proposal] = []
+    kept, left = [], []
+    for each in plans:
+        name = each.candidate.name
+        linking = each.linking.answered(answers[name]) if each.linking else None
+        if linking is None and each.linking is not None:
+            kept += [] if standing.lock.skills.get(name) == each.candidate.entry else [name]
+            left.append(name)
+        else:
+            settled.append(replace(each, linking=linking))
+    for each in settled:
+        if torn := sorted({*kept} & {*needed_by(each.candidate.entry)}):
+            raise Refused(f"{each.candidate.name} needs {torn[0]}, which is to stay as it is", where=torn[0])
+    return settled, left
 
 
 def decide(proposal: Proposal, wishes: Wishes, asked: Sequence[Asked], is_met: Given) -> Change:
@@ -207,14 +234,14 @@ def decide(proposal: Proposal, wishes: Wishes, asked: Sequence[Asked], is_met: G
     base = Record(tree=candidate.tree.digest, enabled=False, held=proposal.held, facts=facts)
     if before is not None:
         base = replace(base, mcp=before.mcp, link=before.link)
-    if linking is None or proposal.held:
+    if linking is None or gate is None:
         return Change(candidate, base, linking, None)
-    if gate is None:
-        kept = replace(base, enabled=True, met=before.met, waived=before.waived) if before else base
-        return Change(candidate, replace(kept, links=linking.links, link=linking.kind), linking, None)
+    is_enabled = is_known and before is not None and before.enabled
+    if before is not None and is_enabled:
+        base = replace(base, met=before.met, waived=before.waived)
     passed = passage(gate, candidate.manifest, wishes, asked)
     record = passed.onto(replace(base, enabled=True, links=linking.links, link=linking.kind))
-    if any(need.open for need in needs_of(facts, record, is_met)):
+    if not is_enabled and any(need.open for need in needs_of(facts, record, is_met)):
         waiting = replace(base, held="needs")
         return Change(candidate, waiting, linking, None, (*passed.met, *passed.waived))
     return Change(candidate, record, linking, passed)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from skillhub.errors import StateError
-from skillhub.model.patch import difference
-from skillhub.model.question import Question
+from skillhub.flows import edits
+from skillhub.flows.outcome import Left
+from skillhub.model.digest import Digest
+from skillhub.model.question import Asked, Question, Way, way_of
 from skillhub.model.record import LinkKind, Record
-from skillhub.model.tree import File, Listing, Tree
+from skillhub.model.tree import Listing, Tree
 from skillhub.world import files, links
-from skillhub.world.folders import list_folder, walk, write_tree
+from skillhub.world.folders import is_link, list_folder
 from skillhub.world.project import Project
 from skillhub.world.store import Store
 
-EDITS = "skillhub-edits"
-_EDITS_MAX = 256 << 20  # bytes; a copy may have become somebody's build folder
-Do = Literal["keep", "make", "save"]  # save: keep the edits as a patch, then make
+# Edits are saved as a patch, merged, or thrown away; in all three cases the place is then made.
+Do = Literal["keep", "make", "save", "merge", "take"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +34,20 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Linking:
-    """All links of one skill."""
+    """All links of one skill.
+
+    Attributes:
+        ways: What may become of edits, as a person may choose; the first is what ``--yes`` chooses.
+    """
 
     name: str
     kind: LinkKind
     steps: tuple[Step, ...]
+    ways: tuple[Way, ...] = ("save", "take", "keep")
 
     @property
     def edited(self) -> tuple[str, ...]:
-        """The places where a person changed something."""
+        """The places where a person changed something that is to be saved, unless they choose otherwise."""
         return tuple(step.path for step in self.steps if step.do == "save")
 
     @property
@@ -64,7 +70,24 @@ class Linking:
         if not self.edited:
             return []
         message = f"{self.name} was edited by hand; save the edits as a patch and put back what is locked?"
-        return [Question("local-edit", self.name, message, self.edited)]
+        return [Question("local-edit", self.name, message, self.edited, ways=self.ways)]
+
+    def answered(self, asked: Sequence[Asked]) -> Linking | None:
+        """Return what is to be done now that a person has chosen; None if their skill is to stay as it is."""
+        way: Way = "save"
+        for question, answer in asked:
+            if (question.kind, question.skill) == ("local-edit", self.name):
+                way = way_of(question, answer) or way
+        if way == "keep":
+            return None
+        return replace(
+            self, steps=tuple(replace(step, do=way) if step.do == "save" else step for step in self.steps)
+        )
+
+
+def left_alone(name: str) -> Left:
+    """Return what is told of a skill whose edits a person wants to keep."""
+    return Left(name, "edited", "it was edited by hand, and is left as it is")
 
 
 class Linker:
@@ -99,8 +122,26 @@ class Linker:
                 if record is None or link not in record.links:
                     raise links.foreign(path)
                 do = "make" if self._is_stored(path) else "save"
+            elif do == "keep" and kind == "symlink":
+                do = self._of_link(path, record)
             steps.append(Step(link, path, do))
         return Linking(name, kind, tuple(steps))
+
+    def _of_link(self, path: str, record: Record | None) -> Do:
+        """Return what to do where a link is to be, and is, or a copy in place of one."""
+        if is_link(path):
+            return "keep" if self._is_stored(path) else "save"  # edited through the link, in the store
+        return "keep" if record is not None and record.link == "symlink" else "make"
+
+    def merging(self, linking: Linking, tree: Tree, record: Record | None) -> Linking:
+        """Return the linking with a merge among its ways, if all that was edited goes together with a new tree."""
+        if record is None or not linking.edited or record.tree == tree.digest:
+            return linking
+        base = self._store.read(record.tree)
+        if any(edits.merged(base, path, tree) is None for path in linking.edited):
+            return linking
+        first, *rest = linking.ways
+        return replace(linking, ways=(first, "merge", *rest))
 
     def plan_removal(self, name: str, record: Record) -> Linking:
         """Look at the places that a record names and that are to be cleared; edits in them are to be saved.
@@ -120,8 +161,12 @@ class Linker:
 
         Not only the recorded tree counts: a command that was cut off leaves some places at the tree before.
         """
-        if os.path.islink(path):
-            return os.path.dirname(os.path.dirname(os.readlink(path))) == self._store.root
+        if is_link(path):
+            # What is dangling has nothing to lose; what is not whole any more was edited through the link.
+            return edits.is_under(path, self._store.root) and (
+                not os.path.lexists(real := os.path.realpath(path))
+                or not self._store.check(Digest(f"sha256:{os.path.basename(real)}"))
+            )
         if not os.path.isdir(path):
             return False
         try:
@@ -139,57 +184,30 @@ class Linker:
         for step in linking.steps:
             if step.do == "make" and os.path.lexists(step.path) and not self._is_stored(step.path):
                 raise links.foreign(step.path)
-        self.save_edits(linking, record)
+        base = self._store.read(record.tree) if record else None
         for step in linking.steps:
             if step.do != "keep":
-                links.make(step.path, tree, self._store.path(tree.digest), linking.kind)
+                whole = tree if step.do != "merge" else edits.merged(base, step.path, tree)
+                if whole is None:
+                    hint = "run the command again; it asks anew"
+                    raise StateError("it was edited once more meanwhile", where=step.path, hint=hint)
+                links.make(step.path, whole, self._store.path(whole.digest), linking.kind)
 
-    def save_edits(self, linking: Linking, record: Record | None) -> None:
-        """Write what a person edited in these places to ``skillhub-edits/``, once for equal edits.
+    def save(self, linking: Linking, record: Record | None, tree: Tree | None = None) -> None:
+        """Write what a person edited in these places to ``skillhub-edits/``; before anything else is changed.
 
         Args:
             linking: The places.
             record: Names the tree that was put there, which the edits are compared with.
+            tree: The tree that is to be there; where the store's own was edited, that one may be it.
+
+        Raises:
+            StateError: the disk refuses, or it is too much to save.
         """
-        base = self._store.read(record.tree) if record and linking.edited else None
-        saved: list[tuple[str, dict[str, File]]] = []
-        for path in linking.edited:
-            try:
-                edits = difference(base or Tree({}), _edited(path))
-                if edits not in saved and any(edits):
-                    saved.append(edits)
-                    self._save(linking.name, *edits)
-            except OSError as error:
-                raise files.disk_error(error, path) from error
-
-    def _save(self, name: str, patch: str, whole: dict[str, File]) -> None:
-        """Write edits to ``skillhub-edits/``: a patch, and beside it what no patch can hold."""
-        folder = files.inside(self._project.root, EDITS)
-        os.makedirs(folder, exist_ok=True)
-        number = 1
-        while any(os.path.lexists(os.path.join(folder, f"{name}-{number}{end}")) for end in ("", ".patch")):
-            number += 1
-        if whole:
-            write_tree(os.path.join(folder, f"{name}-{number}"), whole.items(), read_only=False)
-        files.write_atomic(os.path.join(folder, f"{name}-{number}.patch"), patch.encode("utf-8"))
-
-
-def _edited(path: str) -> dict[str, File]:
-    """Return the files that a person has in place of a skill; of a link there is nothing to lose but the link."""
-    if os.path.islink(path) or not os.path.lexists(path):
-        return {}
-    if not os.path.isdir(path):
-        with open(path, "rb") as file:
-            return {os.path.basename(path): File(file.read())}
-    edited, size = {}, 0
-    for found in walk(path):
-        full = f"{path}/{found.path}"
-        if found.file is not None:
-            edited[found.path] = found.file
-            size += len(found.file.data)
-        elif os.path.islink(full):
-            edited[f"{found.path}.link"] = File(os.fsencode(os.readlink(full)) + b"\n")
-        if size > _EDITS_MAX:
-            hint = "move away what does not belong to the skill, then run the command again"
-            raise StateError(f"more than {_EDITS_MAX >> 20} MiB of edits to save", where=path, hint=hint)
-    return edited
+        if not linking.edited:
+            return
+        base = self._store.read(record.tree) if record else None
+        if base is None and record is not None and tree is not None and tree.digest == record.tree:
+            base = tree
+        now = (edits.read_edited(path, self._store.root) for path in linking.edited)
+        edits.save(linking.name, now, base or {}, self._project)

@@ -67,7 +67,16 @@ def _install(candidate: Candidate, record: Record | None, changes: Changes | Non
     verb = "Change" if record else "Install"
     if changes is not None and changes.before.version != entry.version:
         verb, version = "Downgrade" if changes.is_downgrade else "Update", f" to {entry.version}"
-    return Question("install", candidate.name, f"{verb} {candidate.name}{version}?", tuple(details))
+    row = (
+        candidate.name,
+        entry.version or entry.short,
+        entry.source,
+        candidate.signer.identity if candidate.signer else "nobody",
+        ", ".join(candidate.can) or "-",
+        ", ".join(spelled(candidate.manifest)) or "-",
+    )
+    message = f"{verb} {candidate.name}{version}?"
+    return Question("install", candidate.name, message, tuple(details), row=row)
 
 
 def _unsigned(candidate: Candidate) -> Question:
@@ -115,9 +124,11 @@ def _findings(candidate: Candidate) -> list[Question]:
 
 def propose_source(alias: str, source: LockedSource) -> Question:
     """Return the question about a source that a repository brings and this user does not have."""
+    by_itself = "nobody but whoever serves it vouches for its skills"
+    vouching = by_itself if source.kind == "well-known" else f"root {source.root}"
     return Question(
         "source" if source.root else "root",  # the latter is more than `--yes` may agree to
         alias,
         f"This project uses the source {alias}, which you do not have; trust it?",
-        (f"url {source.url}", f"root {source.root}"),
+        (f"url {source.url}", vouching),
     )

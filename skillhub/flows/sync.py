@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from skillhub.flows.linking import Linker, Linking
+from skillhub.flows.linking import Linker, Linking, left_alone
 from skillhub.flows.needs import given
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.ports import Ports
@@ -41,19 +41,25 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
         standing = read_standing(ports)
         _refuse_recalled(standing, ports)
         _sweep(standing, ports)
-        changed, trees = _restore(standing, obtain, ports)
-        plans = {name: _plan(name, standing, ports) for name in standing.records.skills}
-        asked = ask([question for linking in plans.values() for question in linking.questions()], ports)
+        trees = _fetch(standing, obtain, ports)
+        planned = [_plan(name, trees.get(name), standing, ports) for name in standing.records.skills]
+        asked = ask([question for linking in planned for question in linking.questions()], ports)
+        plans = {each.name: each.answered(asked) for each in planned}
+        kept = {name for name, linking in plans.items() if linking is None}
+        for each in filter(None, plans.values()):
+            record = standing.records.skills[each.name]
+            Linker(ports.project, ports.store).save(each, record, trees.get(each.name))
+        changed = _restore(kept, standing, trees, ports)
         for linking in plans.values():
-            changed |= _put_back(linking, standing, trees, ports)
-        changed |= _write_records(standing, ports)
+            changed |= linking is not None and _put_back(linking, standing, trees, ports)
+        changed |= _write_records(kept, standing, ports)
     is_met = given(ports.environ, standing.lock.skills)
     records = ports.project.records().skills
     skills = tuple(
         view(name, entry, records.get(name), is_met, ports.project, ports.store)
         for name, entry in standing.lock.skills.items()
     )
-    return Outcome(skills, changed, tuple(asked))
+    return Outcome(skills, changed, tuple(asked), left=tuple(map(left_alone, sorted(kept))))
 
 
 def _refuse_recalled(standing: Standing, ports: Ports) -> None:
@@ -67,23 +73,29 @@ def _sweep(standing: Standing, ports: Ports) -> None:
     links.sweep(ports.project, [link for record in standing.records.skills.values() for link in record.links])
 
 
-def _restore(standing: Standing, obtain: Obtain, ports: Ports) -> tuple[bool, Mapping[str, Tree]]:
-    """Fetch and store every locked tree that is not whole in the store; nothing is stored before all are had."""
-    fetched = {
+def _fetch(standing: Standing, obtain: Obtain, ports: Ports) -> Mapping[str, Tree]:
+    """Get every locked tree that is not whole in the store; nothing is stored before all are had."""
+    return {
         name: obtain(name, entry)
         for name, entry in standing.lock.skills.items()
         if ports.store.check(entry.tree)
     }
-    for tree in fetched.values():
-        ports.store.put(tree)
-    return bool(fetched), fetched
 
 
-def _plan(name: str, standing: Standing, ports: Ports) -> Linking:
+def _restore(kept: Collection[str], standing: Standing, trees: Mapping[str, Tree], ports: Ports) -> bool:
+    """Store what was fetched, but what somebody edits through links into the store and keeps."""
+    for name, tree in trees.items():
+        record = standing.records.skills.get(name)
+        if name not in kept or record is None or record.link != "symlink":
+            ports.store.put(tree)
+    return bool(trees)
+
+
+def _plan(name: str, fetched: Tree | None, standing: Standing, ports: Ports) -> Linking:
     linker = Linker(ports.project, ports.store)
     record = standing.records.skills[name]
     agreed = standing.agreed(name)
-    listing = ports.store.listing(record.tree)
+    listing = fetched.listing if fetched is not None and agreed else ports.store.listing(record.tree)
     if agreed is None or not agreed.enabled or listing is None:
         return linker.plan_removal(name, record)
     return linker.plan(name, record.links, record.link, listing, record)
@@ -102,24 +114,23 @@ def _put_back(linking: Linking, standing: Standing, trees: Mapping[str, Tree], p
             return False
         linker.make(linking, tree, record)
         return True
-    linker.save_edits(linking, record)
     for path in linking.paths:
         links.unmake(path)
     return bool(linking.steps)
 
 
-def _write_records(standing: Standing, ports: Ports) -> bool:
+def _write_records(kept: Collection[str], standing: Standing, ports: Ports) -> bool:
     """Forget what left the lock; of what is not to be enabled, remember that its links are gone."""
-    kept: dict[str, Record] = {}
+    skills: dict[str, Record] = {}
     for name, record in standing.records.skills.items():
         agreed = standing.agreed(name)
-        if agreed is not None and agreed.enabled:
-            kept[name] = record
+        if name in kept or (agreed is not None and agreed.enabled):
+            skills[name] = record
         # MCP entries outlive the lock's word until `remove` takes them back.
         elif name in standing.lock.skills or record.mcp:
-            kept[name] = replace(record, enabled=False, links=())
-    records = replace(standing.records, skills=kept)
-    exclude(ports.project.base, [link for record in kept.values() for link in record.links])
+            skills[name] = replace(record, enabled=False, links=())
+    records = replace(standing.records, skills=skills)
+    exclude(ports.project.base, [link for record in skills.values() for link in record.links])
     if records == standing.records:
         return False
     ports.project.write_records(records)

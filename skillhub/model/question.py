@@ -23,6 +23,10 @@ Kind = Literal[
     "local-edit",  # a copy in an agent's folder was edited by hand
 ]
 
+# What becomes of edits made by hand: a patch keeps them and they give way, they go into what is new, they are thrown
+# away, or the skill stays as it is.
+Way = Literal["save", "merge", "take", "keep"]
+
 # What `--yes` leaves unanswered: each needs a decision of its own, made before or beside the command.
 NOT_BY_YES: frozenset[Kind] = frozenset(
     {"publisher", "unsigned", "critical-finding", "root", "env", "mcp-shell", "mcp-conflict"}
@@ -40,6 +44,8 @@ class Question:
         message: One sentence.
         details: Lines of fact beneath it; they may hold text from outside and are cleaned when shown.
         subject: What tells two questions of a kind about one skill apart: a variable, a server, a rule.
+        ways: Of ``local-edit``, the answers there are; a yes is the first, a no is ``keep`` where that is one.
+        row: Of ``install``, the skill in short: name, version, source, signer, capabilities, needs.
     """
 
     kind: Kind
@@ -47,14 +53,22 @@ class Question:
     message: str
     details: tuple[str, ...] = ()
     subject: str = ""
+    ways: tuple[Way, ...] = ()
+    row: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What somebody said to a Question; ``value`` is a secret and is in no repr and no JSON."""
+    """What somebody said to a Question.
+
+    Attributes:
+        value: A secret, in no repr and no JSON.
+        way: Which of the question's ``ways``; None leaves it to ``said``.
+    """
 
     said: Literal["yes", "no", "unanswered"]
     value: str | None = field(default=None, repr=False)
+    way: Way | None = None
 
 
 YES, NO, UNANSWERED = Answer("yes"), Answer("no"), Answer("unanswered")
@@ -72,5 +86,17 @@ Asked = tuple[Question, Answer]
 
 
 def unanswerable(asked: Sequence[Asked]) -> list[Asked]:
-    """Return those answers that are not a yes and that refuse the command (a need is not among them)."""
-    return [(q, a) for q, a in asked if a.said != "yes" and q.kind not in NEEDS]
+    """Return those answers that are not a yes and that refuse the command.
+
+    A need is not among them, nor are edits that a person wants to keep: their skill alone is left out.
+    """
+    return [(q, a) for q, a in asked if a.said != "yes" and q.kind not in NEEDS and way_of(q, a) != "keep"]
+
+
+def way_of(question: Question, answer: Answer) -> Way | None:
+    """Return what an answer makes of edits; None if it is no answer to that."""
+    if answer.way is not None or not question.ways or answer.said == "unanswered":
+        return answer.way
+    if answer.said == "yes":
+        return question.ways[0]
+    return "keep" if "keep" in question.ways else None

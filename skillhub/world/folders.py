@@ -19,6 +19,7 @@ if sys.platform != "win32":
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _HAS_EXECUTE_BIT = os.name == "posix"
+_HAS_JUNCTIONS = os.name == "nt"
 # ioctl_ficlone(2) of Linux; file systems without it say so at the first file.
 _FICLONE = 0x40049409 if sys.platform == "linux" else 0
 
@@ -133,7 +134,7 @@ def _paths(folder: str, skip: str | None = None) -> Iterator[tuple[str, bool]]:
             for row in rows:
                 if row.name == skip:
                     continue
-                if row.is_dir(follow_symlinks=False):
+                if row.is_dir(follow_symlinks=False) and not (_HAS_JUNCTIONS and is_link(row.path)):
                     waiting.append(f"{prefix}{row.name}/")
                 else:
                     yield prefix + row.name, row.is_file(follow_symlinks=False)
@@ -201,6 +202,15 @@ def _difference(found: tuple[bytes, bool] | None, expected: ListedFile | None) -
     return None
 
 
+def is_link(path: str) -> bool:
+    """Say whether ``path`` is a link of any sort: a symbolic one, or a junction of Windows."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISLNK(status.st_mode) or bool(getattr(status, "st_reparse_tag", 0))
+
+
 def remove_tree(folder: str) -> None:
     """Remove ``folder`` and all below it, read-only or not; links are removed, not followed; absent is fine.
 
@@ -208,7 +218,7 @@ def remove_tree(folder: str) -> None:
         OSError: something cannot be removed.
     """
     try:
-        if os.path.islink(folder) or not os.path.isdir(folder):
+        if is_link(folder) or not os.path.isdir(folder):
             os.unlink(folder)
             return
     except FileNotFoundError:
@@ -221,7 +231,8 @@ def remove_tree(folder: str) -> None:
             os.chmod(emptied[-1], 0o755)
         with os.scandir(emptied[-1]) as rows:
             for row in rows:
-                if row.is_dir(follow_symlinks=False):
+                # To Python 3.11 a junction is a folder, and what lies behind it is not ours to remove.
+                if row.is_dir(follow_symlinks=False) and not (_HAS_JUNCTIONS and is_link(row.path)):
                     waiting.append(row.path)
                 else:
                     os.unlink(row.path)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Literal
@@ -15,15 +16,35 @@ from skillhub.model.record import LinkKind
 from skillhub.model.skill import Scope
 from skillhub.model.tree import Listing, Tree
 from skillhub.world import files
-from skillhub.world.folders import Problem, clone_tree, compare, remove_tree, write_tree
+from skillhub.world.folders import Problem, clone_tree, compare, is_link, remove_tree, write_tree
 from skillhub.world.project import Project
+
+if sys.platform == "win32":
+    import _winapi
 
 SHARED = ".agents/skills"
 _STAGED = ".skillhub-"
 _WORTH_SHARING = 1 << 20  # bytes; below, writing a copy takes a third of the time
 # What a kill leaves of ours, and of `files.write_atomic`.
 _LEFT = re.compile(r"\.skillhub-(?:[0-9a-f]{12}(?:-old)?|[0-9a-f]{16}\.tmp)")
+_LONG_PATH = "\\\\?\\"  # what Windows puts before the target of a junction
 Found = Literal["absent", "equal", "edited"]
+Linkage = Callable[[str, str], None]  # where it leads, where it is to be -> a link, or an OSError
+
+
+def _symlink(target: str, path: str) -> None:
+    os.symlink(target, path, target_is_directory=True)
+
+
+if sys.platform == "win32":
+
+    def _junction(target: str, path: str) -> None:
+        _winapi.CreateJunction(target, path)
+
+    # Windows lets few users make symbolic links, and everybody junctions, on one disk.
+    LINKAGES: tuple[Linkage, ...] = (_symlink, _junction)
+else:
+    LINKAGES = (_symlink,)
 
 
 def link_folders(
@@ -91,27 +112,32 @@ def inspect(path: str, listing: Listing, stored: str, kind: LinkKind) -> tuple[F
         path: The place in an agent's folder.
         listing: What ought to be there.
         stored: The tree's folder in the store, where a link of kind ``symlink`` must lead.
-        kind: What ought to be there: a copy, or a link.
+        kind: What ought to be there: a copy, or a link, in whose place a copy will do.
     """
     if not os.path.lexists(path):
         return "absent", [Problem("missing-link", path, "the skill is enabled, but not there")]
-    if os.path.islink(path):
-        target = os.readlink(path)
-        if kind == "symlink" and target == stored:
+    if is_link(path):
+        if kind == "symlink" and os.readlink(path).removeprefix(_LONG_PATH) == stored:
             return "equal", []
         return "edited", [Problem("wrong-link", path, "a link that skillhub did not make")]
-    if kind == "symlink":
-        return "edited", [Problem("wrong-link", path, "expected a link into the store")]
     if not os.path.isdir(path):
         return "edited", [Problem("not-a-folder", path, "expected the skill's folder")]
+    # In place of a link a copy will do: some disks have no links.
     problems = compare(path, listing)
     return ("edited" if problems else "equal"), problems
 
 
-def make(path: str, tree: Tree, stored: str, kind: LinkKind) -> None:
+def make(path: str, tree: Tree, stored: str, kind: LinkKind, linkages: Sequence[Linkage] = LINKAGES) -> None:
     """Put the tree at ``path``, in place of whatever is there; a reader meets the old one or the new one whole.
 
     It is built beside the agent's folder, not in it, so that no agent meets half a skill.
+
+    Args:
+        path: The place in an agent's folder.
+        tree: What is to be there.
+        stored: The tree's folder in the store.
+        kind: A copy, or a link; where none can be made, a copy after all.
+        linkages: The ways to make a link, each tried where those before it do not work.
 
     Raises:
         StateError: the disk refuses.
@@ -120,10 +146,9 @@ def make(path: str, tree: Tree, stored: str, kind: LinkKind) -> None:
     staged = os.path.join(os.path.dirname(parent), f"{_STAGED}{os.urandom(6).hex()}")
     try:
         os.makedirs(parent, exist_ok=True)
-        if kind == "symlink":
-            os.symlink(stored, staged, target_is_directory=True)
+        is_linked = kind == "symlink" and _linked(stored, staged, linkages)
         # Sharing the store's blocks, where the file system can, must not share what is wrong with them.
-        elif tree.size < _WORTH_SHARING or not clone_tree(stored, staged, tree):
+        if not is_linked and (tree.size < _WORTH_SHARING or not clone_tree(stored, staged, tree)):
             write_tree(staged, tree.items(), read_only=False)
         if os.path.lexists(path):
             os.rename(path, f"{staged}-old")
@@ -138,6 +163,15 @@ def make(path: str, tree: Tree, stored: str, kind: LinkKind) -> None:
             if not os.path.lexists(path):
                 os.rename(f"{staged}-old", path)
         raise files.disk_error(error, path) from error
+
+
+def _linked(target: str, path: str, linkages: Sequence[Linkage]) -> bool:
+    """Make a link in the first way that works; say whether one did."""
+    for linkage in linkages:
+        with suppress(OSError):
+            linkage(target, path)
+            return True
+    return False
 
 
 def unmake(path: str) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
 
 import pytest
 
+KEEP = "leave this skill as it is: "
 ASK, VALUE = "[N]o: ", "(not shown, empty for none): "
 REF = "github:release-notes"
 SECRET = "typed-battery-staple"
@@ -25,10 +27,16 @@ def test_a_yes_installs(shell):
     assert (shell.project / ".agents/skills/release-notes/SKILL.md").exists()
 
 
-@pytest.mark.parametrize("answer", ["n\n", "\n", "perhaps\n", "\x04", "ÿ\n"])
-def test_anything_but_a_yes_is_a_no(shell, answer):
+@pytest.mark.parametrize(
+    "answers", [["n\n"], ["\n"], ["\x04"], ["perhaps\n", "ÿ\n", "maybe\n"], ["ja\n", "n\n"]]
+)
+def test_anything_but_a_yes_is_a_no_and_what_means_nothing_is_asked_again(shell, answers):
     before = shell.files()
-    done = shell.at_terminal("install", REF, say=[(ASK, answer)])
+    done = shell.at_terminal("install", REF, say=[(ASK, answer) for answer in answers])
+    assert done.out.count(ASK) == len(answers)
+    assert done.out.count("expected one of the letters") == len(
+        [each for each in answers if each.strip() not in ("", "n", "\x04")]
+    )
     assert done.status == 6
     assert "the answer was no" in done.out
     assert shell.files() == before
@@ -218,10 +226,49 @@ def test_edits_are_asked_about_and_saved_by_a_yes(shell):
     shell.run("install", REF, "--yes")
     edited = shell.project / ".agents/skills/release-notes/SKILL.md"
     edited.write_text("mine")
-    done = shell.at_terminal("sync", say=[(ASK, "n\n")])
-    assert (done.status, edited.read_text()) == (6, "mine")
+    for answer in ("k\n", "n\n", "\n"):
+        done = shell.at_terminal("sync", say=[(KEEP, answer)])
+        assert (done.status, edited.read_text()) == (6, "mine")
+        assert "left out release-notes" in done.out
     assert shell.run("sync").status == 6
     assert edited.read_text() == "mine"
     assert shell.run("sync", "--yes").status == 0
     assert "mine" in (shell.project / "skillhub-edits/release-notes-1.patch").read_text()
     assert shell.run("verify").status == 0
+
+
+def test_a_person_may_take_what_is_locked_and_lose_the_edits(shell):
+    shell.run("install", REF, "--yes")
+    edited = shell.project / ".agents/skills/release-notes/SKILL.md"
+    edited.write_text("mine")
+    assert shell.at_terminal("install", say=[(KEEP, "what\n"), (KEEP, "t\n")]).status == 0
+    assert not (shell.project / "skillhub-edits").exists()
+    assert shell.run("verify").status == 0
+
+
+def test_all_skills_are_shown_in_one_table_before_the_questions(shell):
+    assert shell.run("install", REF, "github:code-review", "--yes").status == 0
+    other = shell.copy(shell.folder.parent / f"{shell.folder.name}-other")
+    for each in ("hub", "home"):
+        shutil.rmtree(other.folder / each)
+        (other.folder / each).mkdir()
+    shutil.rmtree(other.project / ".agents")
+    done = other.at_terminal("install", say=[(ASK, "a\n")], columns=160)
+    assert done.status == 0
+    table, questions = done.out.split("Install code-review", 1)
+    assert "2 skills ask to be let in" in table
+    (head,) = [line for line in table.splitlines() if "SIGNED BY" in line]
+    assert head.replace("\x1b[1m", "").replace("\x1b[0m", "").split() == [
+        "NAME",
+        "VERSION",
+        "SOURCE",
+        "SIGNED",
+        "BY",
+        "CAN",
+        "NEEDS",
+    ]
+    assert [line.split()[0] for line in table.splitlines() if " github " in line] == [
+        "code-review",
+        "release-notes",
+    ]
+    assert "Install release-notes" in questions

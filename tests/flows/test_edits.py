@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from skillhub.errors import Refused
-from skillhub.flows.linking import difference
+from skillhub.model.patch import difference
 from skillhub.model.tree import File, Tree
 from skillhub.world.folders import write_tree
 from tests.support.world import Answers, World, skill, unlocked

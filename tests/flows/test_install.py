@@ -239,7 +239,7 @@ def test_no_enable_stores_and_locks_and_leaves_enabled_what_is(world):
 def test_no_enable_of_another_version_asks_before_edits_go(world):
     world.install("github:systematic-debugging@1.0.0")
     (world.copy("systematic-debugging") / "SKILL.md").write_text("mine\n")
-    shy = Answers("yes", local_edit="no")
+    shy = Answers("yes", local_edit="unanswered")
     refused(
         world, Refused, lambda: world.install("github:systematic-debugging@1.1.0", enable=False, answers=shy)
     )

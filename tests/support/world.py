@@ -31,6 +31,7 @@ from skillhub.world.tuf_client import Registry
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 SAID = {"yes": YES, "no": NO, "unanswered": UNANSWERED}
+SAID |= {way: Answer("yes", way=way) for way in ("save", "merge", "take")}
 
 
 class Answers:

@@ -1,0 +1,110 @@
+"""What a person edited in an agent's folder: read, kept as a patch, merged into a new version; never just lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from skillhub.errors import StateError
+from skillhub.model.patch import difference
+from skillhub.model.patch_merge import merge
+from skillhub.model.tree import File, Tree
+from skillhub.world import files
+from skillhub.world.folders import is_link, walk, write_tree
+from skillhub.world.project import Project
+
+EDITS = "skillhub-edits"
+_EDITS_MAX = 256 << 20  # bytes; a copy may have become somebody's build folder
+
+
+def save(name: str, edited: Iterable[Mapping[str, File]], base: Mapping[str, File], project: Project) -> None:
+    """Write edits to ``skillhub-edits/``, once for equal ones: a patch, and beside it what no patch can hold.
+
+    Raises:
+        LinkLeavesProject: that folder is a link to somewhere outside of the project.
+        StateError: the disk refuses.
+    """
+    saved: list[tuple[str, dict[str, File]]] = []
+    for now in edited:
+        edits = difference(base, now)
+        if edits in saved or not any(edits):
+            continue
+        saved.append(edits)
+        patch, whole = edits
+        path = os.path.join(project.root, *free_path(name, project).split("/"))
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            if whole:
+                write_tree(path.removesuffix(".patch"), whole.items(), read_only=False)
+        except OSError as error:
+            raise files.disk_error(error, path) from error
+        files.write_atomic(path, patch.encode("utf-8"))
+
+
+def free_path(name: str, project: Project) -> str:
+    """Return the path, below the project, of a patch that is not there yet; its folder is no way out of the project.
+
+    Raises:
+        LinkLeavesProject: that folder is a link to somewhere outside of the project.
+    """
+    folder = files.inside(project.root, EDITS)
+    number = 1
+    while any(os.path.lexists(os.path.join(folder, f"{name}-{number}{end}")) for end in ("", ".patch")):
+        number += 1
+    return f"{os.path.relpath(folder, project.root).replace(os.sep, '/')}/{name}-{number}.patch"
+
+
+def read_edited(path: str, store: str) -> dict[str, File]:
+    """Return the files that a person has in place of a skill.
+
+    Of a link of theirs there is nothing to lose but the link; one into ``store``, the store's folder, is ours, and
+    what was edited through it lies behind it.
+
+    Raises:
+        StateError: it cannot be read, or is too much to save.
+    """
+    if not os.path.lexists(path) or (is_link(path) and not is_under(path, store)):
+        return {}
+    try:
+        if not os.path.isdir(path):
+            with open(path, "rb") as file:
+                return {os.path.basename(path): File(file.read())}
+        return _read_folder(path)
+    except OSError as error:
+        raise files.disk_error(error, path) from error
+
+
+def is_under(path: str, store: str) -> bool:
+    """Say whether the link at ``path`` leads to a tree of the store."""
+    return os.path.dirname(os.path.dirname(os.path.realpath(path))) == os.path.realpath(store)
+
+
+def _read_folder(path: str) -> dict[str, File]:
+    edited, size = {}, 0
+    for found in walk(path):
+        full = f"{path}/{found.path}"
+        if found.file is not None:
+            edited[found.path] = found.file
+            size += len(found.file.data)
+        elif os.path.islink(full):
+            edited[f"{found.path}.link"] = File(os.fsencode(os.readlink(full)) + b"\n")
+        if size > _EDITS_MAX:
+            hint = "move away what does not belong to the skill, then run the command again"
+            raise StateError(f"more than {_EDITS_MAX >> 20} MiB of edits to save", where=path, hint=hint)
+    return edited
+
+
+def merged(base: Tree | None, path: str, theirs: Tree) -> Tree | None:
+    """Return ``theirs`` with what was edited in the copy at ``path``; None if that does not go, or not cleanly.
+
+    Raises:
+        StateError: the copy cannot be read.
+    """
+    if base is None or is_link(path) or not os.path.isdir(path):
+        return None
+    try:
+        mine = {found.path: found.file for found in walk(path)}
+    except OSError as error:
+        raise files.disk_error(error, path) from error
+    whole = {name: file for name, file in mine.items() if file is not None}
+    return merge(base, whole, theirs) if len(whole) == len(mine) else None
