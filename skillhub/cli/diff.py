@@ -50,7 +50,7 @@ def diff(
     from skillhub.flows.diff import diff_locks
     from skillhub.model.ref import Named, parse_ref
 
-    ports = common.ports()
+    ports = common.ports(scratch=True)
     if from_lock is not None:
         found = diff_locks(read_lock(from_lock), names or [], ports)
     elif not names:

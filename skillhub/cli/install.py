@@ -54,7 +54,7 @@ def install(
     wishes = wishes_of(agent, env, env_file, mcp, link)
     wishes = replace(wishes, frozen=frozen, enable=not no_enable, dry_run=common.dry_run)
     wishes = replace(wishes, skills=tuple(skill or ()), every=every)
-    ports = common.ports(allow_unsigned=allow_unsigned)
+    ports = common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run)
     outcome = flow([parse_ref(ref) for ref in refs or []], wishes, ports)
     done = "would install" if common.dry_run else "installed"
     show_outcome(outcome, done, common.terminal, as_json=common.json)

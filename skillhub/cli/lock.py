@@ -59,7 +59,8 @@ def import_(
     other = parse_other_lock(data, folder.replace(os.sep, "/"), file)
     wishes = wishes_of(agent, env, env_file, mcp, link)
     wishes = replace(wishes, enable=not no_enable, dry_run=common.dry_run)
-    outcome = import_lock(other, wishes, common.ports(allow_unsigned=allow_unsigned))
+    ports = common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run)
+    outcome = import_lock(other, wishes, ports)
     done = "would import" if common.dry_run else "imported"
     common.terminal.say(f"{file}: {other.format}")
     show_outcome(outcome, done, common.terminal, as_json=common.json)

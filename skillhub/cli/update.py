@@ -47,7 +47,7 @@ def update(
         return BEHIND if outcome.skills else 0
     wishes = wishes_of(agent, env, env_file, mcp, link)
     wishes = replace(wishes, enable=not no_enable, dry_run=common.dry_run)
-    outcome = flow(names or [], wishes, common.ports(allow_unsigned=allow_unsigned))
+    outcome = flow(names or [], wishes, common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run))
     show_outcome(
         outcome, "would update" if common.dry_run else "updated", common.terminal, as_json=common.json
     )

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
+from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
+
+import pytest
 
 from skillhub.cli.main import main
 from tests.support.cli import Done, Shell
+
+
+@pytest.fixture
+def let_go() -> Iterator[None]:
+    """Close, after a test that lets ResourceWarnings pass, what commands keep open: elsewhere their process ends."""
+    yield
+    gc.unfreeze()
+    gc.collect()
 
 
 class Here(Shell):
