@@ -12,7 +12,7 @@ from skillhub.errors import Refused
 from skillhub.model.patch import difference
 from skillhub.model.tree import File, Tree
 from skillhub.world.folders import write_tree
-from tests.support.world import Answers, World, skill, unlocked
+from tests.support.world import Answers, World, refused, skill, snapshot, unlocked
 
 
 @pytest.fixture
@@ -164,3 +164,158 @@ def test_a_link_that_a_person_put_into_a_copy_is_told_in_what_is_saved(world):
     assert not (world.copy("plain") / "notes").exists()
     saved = [path.read_text() for path in (world.base / "skillhub-edits").iterdir() if path.is_file()]
     assert any("+../elsewhere" in text for text in saved)
+
+
+LINES = "".join(f"Step {number}.\n" for number in range(9))
+
+
+def newer(world, old="Step 8.", new="Step eight."):
+    """Install a skill, edit it by hand, and bring another version of its folder; return where it is."""
+    path = plain(world, scripts__run_sh="echo\n", body=LINES)
+    world.install(path)
+    copy = world.copy("plain")
+    (copy / "SKILL.md").write_text((copy / "SKILL.md").read_text().replace("Step 1.", "Step one."))
+    (copy / "mine.md").write_text("mine\n")
+    plain(world, scripts__run_sh="echo 2\n", body=LINES.replace(old, new))
+    return path
+
+
+def test_edits_may_go_into_what_is_new(world):
+    path = newer(world)
+    answers = Answers("yes", local_edit="merge")
+    outcome = world.install(path, answers=answers)
+    (question,) = [each for each in answers.seen if each.kind == "local-edit"]
+    assert question.ways == ("save", "merge", "take", "keep")
+    copy = world.copy("plain")
+    text = (copy / "SKILL.md").read_text()
+    assert "Step one." in text and "Step eight." in text
+    assert (copy / "scripts/run.sh").read_text() == "echo 2\n"
+    assert os.access(copy / "scripts/run.sh", os.X_OK)
+    assert (copy / "mine.md").read_text() == "mine\n"
+    assert outcome.skills[0].tree == world.record("plain").tree
+    assert not (world.base / "skillhub-edits").exists()
+    assert sorted(world.problems()) == ["changed-file", "extra-file"]  # nobody but this person agreed to it
+
+
+@pytest.mark.parametrize("old", ["Step 1.", "Step 0.", "Step 2."])
+def test_edits_that_touch_what_is_new_are_no_matter_for_a_merge(world, old):
+    path = newer(world, old, "Theirs.")
+    answers = Answers("yes")
+    world.install(path, answers=answers)
+    (question,) = [each for each in answers.seen if each.kind == "local-edit"]
+    assert "merge" not in question.ways
+    assert "+Step one." in (world.base / "skillhub-edits/plain-1.patch").read_text()
+    assert world.problems() == []
+
+
+def test_edits_of_the_locked_version_have_nothing_to_be_merged_with(world):
+    world.install(plain(world))
+    (world.copy("plain") / "SKILL.md").write_text("mine\n")
+    answers = Answers("yes")
+    world.install(answers=answers)
+    assert [question.ways for question in answers.seen] == [("save", "take", "keep")]
+
+
+def test_edits_may_be_thrown_away_on_a_person_s_word(world):
+    world.install(newer(world), answers=Answers("yes", local_edit="take"))
+    assert world.problems() == []
+    assert not (world.copy("plain") / "mine.md").exists()
+    assert not (world.base / "skillhub-edits").exists()
+
+
+def test_who_keeps_edits_keeps_copy_lock_and_record_and_gets_the_rest(world):
+    path = newer(world)
+    other = str(skill(world.base / "more", "other"))
+    before = snapshot(world.copy("plain")), world.lock().skills["plain"], world.record("plain")
+    outcome = world.install(path, other, answers=Answers("yes", local_edit="no"))
+    assert (snapshot(world.copy("plain")), world.lock().skills["plain"], world.record("plain")) == before
+    assert [skill.name for skill in outcome.skills] == ["other"]
+    assert [(left.name, left.code) for left in outcome.left] == [("plain", "edited")]
+    assert world.copy("other").exists()
+    assert not (world.base / "skillhub-edits").exists()
+
+
+def test_sync_leaves_what_is_kept_and_mends_the_rest(world):
+    world.install(plain(world), agents=("claude-code",))
+    world.install(str(skill(world.base / "more", "other")))
+    (world.copy("plain") / "SKILL.md").write_text("mine\n")
+    shutil.rmtree(world.copy("other"))
+    outcome = world.sync(Answers("no"))
+    assert [left.name for left in outcome.left] == ["plain"]
+    assert (world.copy("plain") / "SKILL.md").read_text() == "mine\n"
+    assert world.copy("other").exists()
+
+
+def test_sync_leaves_what_is_kept_of_a_skill_that_left_the_lock(world):
+    world.install(plain(world))
+    (world.copy("plain") / "SKILL.md").write_text("mine\n")
+    (world.base / "skillhub.lock").write_text('{\n  "skills": {},\n  "sources": {},\n  "version": 1\n}\n')
+    for _ in range(2):
+        assert [left.name for left in world.sync(Answers("no")).left] == ["plain"]
+    assert (world.copy("plain") / "SKILL.md").read_text() == "mine\n"
+    world.sync(Answers("yes"))
+    assert not world.copy("plain").exists()
+    assert "+mine" in (world.base / "skillhub-edits/plain-1.patch").read_text()
+
+
+@pytest.mark.parametrize("act", ["disable", "remove"])
+def test_to_keep_a_copy_is_no_way_to_disable_or_remove_it(world, act):
+    world.install(plain(world))
+    (world.copy("plain") / "SKILL.md").write_text("mine\n")
+    answers = Answers("no")
+    refused(world, Refused, lambda: getattr(world, act)("plain", answers=answers))
+    assert [question.ways for question in answers.seen] == [("save", "take")]
+    getattr(world, act)("plain", answers=Answers("take"))
+    assert not (world.base / "skillhub-edits").exists()
+    assert not world.copy("plain").exists()
+
+
+def edit_through_link(world):
+    path = plain(world)
+    world.install(path, link="symlink")
+    file = world.copy("plain") / "SKILL.md"
+    assert world.copy("plain").is_symlink()
+    stored = file.resolve()
+    stored.parent.chmod(0o755)
+    stored.chmod(0o644)
+    text = stored.read_text()
+    stored.write_text(text + "Mine.\n")
+    return path, stored
+
+
+@pytest.mark.parametrize("act", ["sync", "install"])
+def test_edits_through_a_link_into_the_store_are_not_lost(world, act):
+    _, stored = edit_through_link(world)
+    assert "changed-file" in world.problems()
+    edited = stored.read_text()
+    with pytest.raises(Refused):
+        getattr(world, act)(answers=Answers())
+    assert stored.read_text() == edited
+    getattr(world, act)(answers=Answers("no"))
+    assert stored.read_text() == edited
+    getattr(world, act)(answers=Answers("yes"))
+    assert world.problems() == []
+    assert "+Mine." in (world.base / "skillhub-edits/plain-1.patch").read_text()
+    assert world.copy("plain").is_symlink()
+
+
+def test_edits_through_a_link_are_not_lost_to_another_version(world):
+    path, _ = edit_through_link(world)
+    skill(world.base / "src", body="Newer.\n")
+    with pytest.raises(Refused):
+        world.install(path, answers=Answers("yes", local_edit="unanswered"))
+    world.install(path, answers=Answers("yes"))
+    assert "+Mine." in (world.base / "skillhub-edits/plain-1.patch").read_text()
+    assert "Newer." in (world.copy("plain") / "SKILL.md").read_text()
+    assert world.problems() == []
+
+
+def test_what_is_kept_may_not_be_what_another_needs_anew(world):
+    tool = "dependencies:\n  tools:\n    - {type: skill, value: plain}\n"
+    path = plain(world)
+    world.install(path)
+    (world.copy("plain") / "SKILL.md").write_text("mine\n")
+    plain(world, body="Newer.\n")
+    other = str(skill(world.base / "more", "other", agents__openai_yaml=tool))
+    refused(world, Refused, lambda: world.install(path, other, answers=Answers("yes", local_edit="no")))
+    assert world.install(other, answers=Answers("yes", local_edit="no")).skills[0].name == "other"
