@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from skillhub.flows.ports import Place, Registry
     from skillhub.world.fetch import Fetcher, Web
     from skillhub.world.home import Home
+    from skillhub.world.http import Http
     from skillhub.world.repository import Commit
     from skillhub.world.settings import Settings
     from skillhub.world.sources import Source, Sources
@@ -44,6 +45,7 @@ class Network:
         self._thrown_away: list[TemporaryDirectory[str]] = []
         self._registries: dict[str, Registry] = {}
         self._places: dict[tuple[str, str | None, bool], Place] = {}
+        self._http: Http | None = None
         self._kept_web: Web | None = None
 
     def open(self, source: Source) -> Registry:
@@ -79,6 +81,13 @@ class Network:
 
         return embedded() if url == EMBEDDED_URL else self._web(url)
 
+    def close(self) -> None:
+        """Hang up, and throw away what was learned for one command alone."""
+        if self._http is not None:
+            self._http.close()
+        for folder in self._thrown_away:
+            folder.cleanup()
+
     def _web(self, url: str) -> Web:
         if self._offline:
             raise SourceError(_OFFLINE, where=url)
@@ -88,7 +97,8 @@ class Network:
             from skillhub.world.mirrors import mirrored
 
             known = Known(self._settings.tokens, os.environ, self._user_home)
-            self._kept_web = mirrored(Http(credentials=known), self._settings.mirrors)
+            self._http = Http(credentials=known)
+            self._kept_web = mirrored(self._http, self._settings.mirrors)
         return self._kept_web
 
     @cached_property
@@ -102,7 +112,7 @@ class Network:
 
         Its freshness is the package's own: kept, it would refuse an older package as a rollback.
         """
-        kept = self._sources.metadata(source.root)
+        kept = self._sources.metadata(source)
         return self._copy(kept) if source.embedded or self._scratch else kept
 
     def _copy(self, kept: str) -> str:

@@ -1,4 +1,4 @@
-"""``source``: the registries that skills come from."""
+"""``source``: the registries and sites that skills come from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from skillhub.cli.table import COMMANDS
 from skillhub.errors import NotFound
 
 if TYPE_CHECKING:
-    from skillhub.cli.terminal import Terminal
     from skillhub.flows.source_view import SourceView
     from skillhub.flows.trusting import Pin
     from skillhub.world.sources import Source
@@ -28,22 +27,28 @@ _ROOT_CAP = 512_000
 def add(
     common: Common,
     name: Name,
-    url: Annotated[str, typer.Argument(metavar="URL", help="Where the registry is.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="Where the registry or the site is.")],
     root: Root = None,
     fingerprint: Fingerprint = None,
+    allow_unsigned: Annotated[
+        bool, typer.Option("--allow-unsigned", help="Take a site that is no registry.")
+    ] = False,
 ) -> int:
     """Add a registry, pinned by its root. Without --root or --fingerprint you are shown it and asked.
+
+    A well-known site that is no registry can be added as well: nobody but whoever serves it vouches for it.
 
     Example: skillhub source add acme https://skills.acme.example --fingerprint sha256:…
     """
     from skillhub.flows.trusting import add_source
 
-    source = add_source(name, url, _pin(root, fingerprint), common.ports(), dry_run=common.dry_run)
+    ports = common.ports(allow_unsigned=allow_unsigned)
+    source = add_source(name, url, _pin(root, fingerprint), ports, dry_run=common.dry_run)
     if common.json:
         common.terminal.json(_json(source))
     else:
         done = "would add" if common.dry_run else "added"
-        common.terminal.out(f"{done} {source.alias}: {source.url}, root {source.root}", "green")
+        common.terminal.out(f"{done} {source.alias}: {_spelled(source)}", "green")
     return 0
 
 
@@ -52,12 +57,12 @@ def list_(common: Common) -> int:
 
     Example: skillhub source list
     """
-    views = [_view(source, common) for source in common.sources.all().values()]
+    sources = common.sources.all().values()
     if common.json:
-        common.terminal.json({"sources": [_view_json(view) for view in views]})
+        common.terminal.json({"sources": [_facts(source, common) for source in sources]})
     else:
-        for view in views:
-            _draw(view, common.terminal)
+        for source in sources:
+            _draw(source, common)
     return 0
 
 
@@ -66,9 +71,11 @@ def show(common: Common, name: Name) -> int:
 
     Example: skillhub source show github
     """
+    from skillhub.flows.offered import listing_of
+
     source = common.sources.get(name)
     ports = common.ports()
-    skills = ports.open(source).listing().skills
+    skills = listing_of(source, ports).skills
     newest = [releases[0] for _, releases in sorted(skills.items())]
     if common.json:
         rows = [
@@ -80,11 +87,10 @@ def show(common: Common, name: Name) -> int:
             }
             for each in newest
         ]
-        common.terminal.json({**_view_json(_view(source, common)), "skills": rows})
+        common.terminal.json({**_facts(source, common), "skills": rows})
         return 0
-    view = _view(source, common)
-    _draw(view, common.terminal)
-    for role in view.root.roles:
+    _draw(source, common)
+    for role in _view(source, common).root.roles if source.root else ():
         common.terminal.out(f"  {role.name}: {role.threshold} of {len(role.key_ids)} keys")
         for key in role.key_ids:
             common.terminal.out(f"    {key}", "dim")
@@ -112,7 +118,7 @@ def trust(
     root: Root = None,
     fingerprint: Fingerprint = None,
 ) -> int:
-    """Trust a source anew: one that a repository proposes, or one whose registry started over with another root.
+    """Trust a source anew: one that a repository proposes, or one whose registry has another root, or has one now.
 
     Example: skillhub source trust acme --fingerprint sha256:…
     """
@@ -122,7 +128,7 @@ def trust(
     if common.json:
         common.terminal.json(_json(source))
     else:
-        common.terminal.out(f"trusted {source.alias}: {source.url}, root {source.root}", "green")
+        common.terminal.out(f"trusted {source.alias}: {_spelled(source)}", "green")
     return 0
 
 
@@ -143,17 +149,29 @@ def _view(source: Source, common: Common) -> SourceView:
     return view_source(source, common.sources, now())
 
 
-def _draw(view: SourceView, terminal: Terminal) -> None:
-    terminal.out(f"{view.source.alias}: {view.source.url}", "bold")
-    terminal.out(f"  root {view.source.root}, now version {view.root.version}, expires {view.root.expires}")
-    if view.source.embedded:
-        terminal.out("  inside the package; its keys are public test keys, valid for nothing else")
+def _draw(source: Source, common: Common) -> None:
+    out = common.terminal.out
+    out(f"{source.alias}: {source.url}", "bold")
+    if source.root is None:
+        out("  a site that is no registry: nobody but whoever serves it vouches for its skills", "yellow")
+        return
+    view = _view(source, common)
+    out(f"  root {source.root}, now version {view.root.version}, expires {view.root.expires}")
+    if source.embedded:
+        out("  inside the package; its keys are public test keys, valid for nothing else")
     elif view.refreshed:
-        terminal.out(f"  refreshed {view.refreshed}")
+        out(f"  refreshed {view.refreshed}")
     for line in view.changes:
-        terminal.out(f"  since it was added: {line}", "yellow")
+        out(f"  since it was added: {line}", "yellow")
     for line in view.warnings:
-        terminal.out(f"  warning: {line}", "yellow")
+        out(f"  warning: {line}", "yellow")
+
+
+def _facts(source: Source, common: Common) -> dict[str, Any]:
+    if source.root is not None:
+        return _view_json(_view(source, common))
+    lists: dict[str, list[str]] = {"roles": [], "metadata": [], "changes": [], "warnings": []}
+    return {**_json(source), "root_version": None, "expires": None, "refreshed": None, **lists}
 
 
 def _view_json(view: SourceView) -> dict[str, Any]:
@@ -172,7 +190,11 @@ def _view_json(view: SourceView) -> dict[str, Any]:
 
 
 def _json(source: Source) -> dict[str, Any]:
-    return {"name": source.alias, "kind": "registry", "url": source.url, "root": source.root}
+    return {"name": source.alias, "kind": source.locked().kind, "url": source.url, "root": source.root}
+
+
+def _spelled(source: Source) -> str:
+    return f"{source.url}, root {source.root}" if source.root else str(source.locked())
 
 
 _COMMANDS: dict[str, Run] = {"add": add, "list": list_, "show": show, "remove": remove, "trust": trust}

@@ -35,7 +35,7 @@ COMMANDS: dict[str, Command] = {
     "catalog": Command("catalog", "Show what an agent's model sees of the skills first.", _SEE),
     "resolve": Command("resolve", "Show which skills a message means.", _SEE),
     "load": Command("load", "Show what an agent gets of a skill.", _SEE),
-    "source": Command("source", "Registries that skills come from.", _TRUST),
+    "source": Command("source", "Registries and sites that skills come from.", _TRUST),
     "publisher": Command("publisher", "Who may sign skills.", _TRUST),
     "validate": Command("author", "Check skills as install and registries do.", _WRITE),
     "pack": Command("author", "Pack a skill into an archive.", _WRITE),

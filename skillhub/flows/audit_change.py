@@ -17,7 +17,7 @@ def changed(before: Lock, now: Lock, names: Iterable[str], places: Places) -> It
     for alias in sorted(before.sources.keys() & now.sources.keys()):
         old, new = before.sources[alias], now.sources[alias]
         if old != new:
-            message = f"{alias} was {old.url} with root {old.root}, and is {new.url} with root {new.root}"
+            message = f"{alias} was {old}, and is {new}"
             yield note("origin-changed", message, None, places.source(alias))
     for name in names:
         earlier, entry = before.skills.get(name), now.skills[name]

@@ -92,11 +92,11 @@ def look(aliases: Iterable[str], lock: Lock, places: Places, ports: Ports) -> It
             yield note("source-unknown", message, None, at)
             continue
         if locked is not None and locked != source.locked():
-            message = f"{alias} is {source.url} with root {source.root}; the lock has {locked.url} with {locked.root}"
+            message = f"{alias} is {source.locked()}; the lock has {locked}"
             yield note("source-changed", message, None, at)
         if source.url.lower().startswith("http://"):
             yield note("source-http", f"{alias} is at {source.url}", None, at)
-        if not source.embedded:
+        if source.root is not None and not source.embedded:
             yield from _dated(source, places, ports)
 
 

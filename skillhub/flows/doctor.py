@@ -72,11 +72,15 @@ def _roots(agents: tuple[Host, ...], ports: Ports) -> Iterator[Root]:
 def _sources(ports: Ports) -> tuple[tuple[Source, ...], list[Check]]:
     try:
         sources = tuple(ports.sources.all().values())
-        for source in sources:
+        registries = [source for source in sources if source.root is not None]
+        for source in registries:
             ports.sources.root(source)
     except SkillhubError as error:
         return (), [Check("sources", False, error.message, error.hint)]
-    return sources, [Check("sources", True, f"{len(sources)} configured, each with its trusted root")]
+    others = len(sources) - len(registries)
+    message = f"{len(registries)} configured, each with its trusted root"
+    message += f", and {others} that nobody signs" if others else ""
+    return sources, [Check("sources", True, message)]
 
 
 def _project(ports: Ports) -> Iterator[Check]:

@@ -9,7 +9,8 @@ from typing import Any
 
 from skillhub.errors import FormatError, NotFound, SourceMismatch
 from skillhub.flows.candidate import Candidate
-from skillhub.flows.obtain import Way, by_path, by_place, by_registry, portable
+from skillhub.flows.obtain import Way, by_path, by_place, portable
+from skillhub.flows.offered import by_source, releases_of
 from skillhub.flows.ports import Place, Ports
 from skillhub.flows.relock import by_lock
 from skillhub.flows.resolve import choose_release, choose_skills, choose_source
@@ -167,7 +168,7 @@ def _of_name(ref: Named, standing: Standing, ports: Ports) -> Pick:
     entry = standing.lock.skills.get(ref.name)
     if entry is not None and ref.source in (None, entry.source) and _within(entry, ref):
         # What a source says now never changes a locked entry; only `update` does.
-        wanted = Wanted(source=entry.source, version=ref.range or f"^{entry.version}")
+        wanted = Wanted(source=entry.source, version=ref.range or _onward(entry.source, entry.version, ports))
         return _asked(of_lock(ref.name, entry, standing, ports), wanted, standing)
     if entry is not None and ref.source not in (None, entry.source):
         ports.sources.get(ref.source)  # one that is not there is a slip, and no sign of tampering
@@ -186,33 +187,38 @@ def _within(entry: Locked, ref: Named) -> bool:
     return ref.range is None or (entry.version is not None and Range(ref.range).allows(entry.version))
 
 
+def _onward(alias: str, version: str | None, ports: Ports) -> str | None:
+    """Return the range that is wanted of what was asked for without one; a site that is no registry has none."""
+    is_registry = ports.sources.get(alias).root is not None
+    return f"^{version}" if is_registry and version else None
+
+
 def newest(ref: Named, ports: Ports) -> Pick:
-    """Return the newest release of a registry that the reference allows.
+    """Return the newest release of a source that the reference allows.
 
     Raises:
         NotFound, TakenBack, UsageError: see ``choose_source`` and ``choose_release``.
     """
     alias, index = look_up(ref, ports)
     release = choose_release(ref, index.releases(ref.name))
-    admission = index.admissions[release.publisher or ""]
-    wanted = Wanted(source=alias, version=ref.range or f"^{release.version}")
-    way = by_registry(ports.sources.get(alias), release, admission, ports)
+    wanted = Wanted(source=alias, version=ref.range or _onward(alias, release.version, ports))
+    way = by_source(ports.sources.get(alias), release, index, ports)
     return Pick(ref.name, way.then(lambda found: replace(found, wanted=wanted)), release=release)
 
 
 def look_up(ref: Named, ports: Ports) -> tuple[str, Index]:
     """Return the one source that has the skill, and what it offers; a bare name is looked for in all of them."""
     if ref.source is not None:
-        registry = ports.open(ports.sources.get(ref.source))
+        source = ports.sources.get(ref.source)
         try:
-            return ref.source, registry.release_index([ref.name])
+            return ref.source, releases_of(source, ref.name, ports)
         except NotFound as error:
             hint = f"skillhub source show {ref.source} lists what it has"
             raise NotFound(error.message, where=ref.source, hint=hint) from error
     found = {}
     for alias, source in ports.sources.all().items():
         try:
-            found[alias] = ports.open(source).release_index([ref.name])
+            found[alias] = releases_of(source, ref.name, ports)
         except NotFound:
             continue
     alias = choose_source(ref, tuple(found), tuple(ports.sources.all()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
+from skillhub.errors import NotFound, SourceError, SourceMismatch, UnsafeTransfer, WrongBytes
 from skillhub.flows.ports import Ports
 from skillhub.flows.questions import propose_source
 from skillhub.flows.standing import Standing
@@ -33,8 +33,9 @@ def adopt(proposed: dict[str, LockedSource], asked: Iterable[Asked], ports: Port
     """Add those that were agreed to, each by the root that the repository names.
 
     Raises:
-        SourceError: the registry cannot be reached, or the proposal names no root.
+        SourceError: the source cannot be reached, or the proposal names no root.
         WrongBytes: it answers with another root.
+        SourceMismatch, TrustDowngrade: what is to be a site that nobody vouches for is a registry, or was one.
         UnsafeTransfer: its URL is none, or is not https; only a person may choose that.
     """
     agreed = {
@@ -48,6 +49,9 @@ def adopt(proposed: dict[str, LockedSource], asked: Iterable[Asked], ports: Port
         if hop.scheme != "https" and not hop.loopback:
             hint = f"if that is meant: skillhub source add {alias} URL"
             raise UnsafeTransfer("a repository may propose https alone", where=source.url, hint=hint)
+        if source.kind == "well-known":
+            _adopt_site(alias, source.url, ports)
+            continue
         if source.root is None:
             hint = f"skillhub source add {alias} {source.url} shows the fingerprint and asks"
             raise SourceError(f"the proposal of {alias} names no root", where=source.url, hint=hint)
@@ -55,3 +59,16 @@ def adopt(proposed: dict[str, LockedSource], asked: Iterable[Asked], ports: Port
         if Digest.of(root) != source.root:
             raise WrongBytes(f"expected the root {source.root}, found {Digest.of(root)}", where=source.url)
         ports.sources.add(alias, source.url, root)
+
+
+def _adopt_site(alias: str, url: str, ports: Ports) -> None:
+    try:
+        ports.fetch_root(url)
+    except NotFound:
+        ports.sources.add(alias, url, None)
+        return
+    raise SourceMismatch(
+        f"the lock takes {alias} for a site that nobody vouches for; it is a registry",
+        where=url,
+        hint=f"remove what is locked from it, add it with skillhub source add {alias} {url}, and install anew",
+    )

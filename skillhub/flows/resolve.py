@@ -53,7 +53,7 @@ def choose_release(ref: Named, releases: tuple[Release, ...]) -> Release:
         wanted = Range(ref.range)
         allowed = tuple(release for release in releases if wanted.allows(release.version or "0.0.0"))
     if not allowed:
-        known = ", ".join(release.version or "?" for release in releases[:8])
+        known = ", ".join(release.version or "one without a version" for release in releases[:8])
         raise NotFound(f"no release of {ref.name} is {ref.range}", where=str(ref), hint=f"there are: {known}")
     chosen = [release for release in allowed if release.yanked is None and release.withdrawn is None]
     if not chosen:

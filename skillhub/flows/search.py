@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from skillhub.errors import SourceError
+from skillhub.flows.offered import listing_of
 from skillhub.flows.ports import Ports
+from skillhub.model.digest import Digest
 from skillhub.model.release import Index
 from skillhub.model.skill import Skill
 from skillhub.runtime.ranking import Hits, rows_of
@@ -62,7 +64,7 @@ def search_everywhere(query: str, skills: Sequence[Skill], ports: Ports, cache: 
     try:
         for alias, source in ports.sources.all().items():
             try:
-                indexes.append(_listed(source, ports.open(source).listing(), cache))
+                indexes.append(_listed(source, listing_of(source, ports), cache))
             except SourceError as error:
                 failed = error
                 warnings.append(f"{alias} was left out: {error.message}")
@@ -84,5 +86,5 @@ def _listed(source: Source, listing: Index, cache: str) -> SearchIndex:
     proof = sha256()
     for row in rows:
         proof.update(f"{row.name}\0{row.description}\0{row.source}\n".encode("utf-8", "replace"))
-    path = os.path.join(cache, "search", f"{source.root.hex}.db")
+    path = os.path.join(cache, "search", f"{(source.root or Digest.of(source.url.encode())).hex}.db")
     return SearchIndex.opened(path, proof.hexdigest()) or SearchIndex.kept(path, proof.hexdigest(), rows)

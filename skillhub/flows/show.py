@@ -10,7 +10,7 @@ from skillhub.errors import NotFound
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.meant import look_up, of_ref
 from skillhub.flows.needs import facts_of, given, needs_of
-from skillhub.flows.obtain import by_registry
+from skillhub.flows.offered import by_source
 from skillhub.flows.ports import Ports
 from skillhub.flows.resolve import choose_release
 from skillhub.flows.standing import Standing
@@ -61,8 +61,7 @@ def show(ref: Ref, ports: Ports) -> Shown:
     alias, index = look_up(ref, ports)
     releases = index.releases(ref.name)
     release = choose_release(ref, releases)
-    admission = index.admissions[release.publisher or ""]
-    return _offered(by_registry(ports.sources.get(alias), release, admission, ports).go(), releases, ports)
+    return _offered(by_source(ports.sources.get(alias), release, index, ports).go(), releases, ports)
 
 
 def _offered(found: Candidate, releases: tuple[Release, ...], ports: Ports) -> Shown:

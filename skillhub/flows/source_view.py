@@ -46,14 +46,14 @@ class SourceView:
 
 
 def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
-    """Return the trust in a source as it stands on this machine.
+    """Return the trust in a registry as it stands on this machine.
 
     Raises:
         FormatError: the metadata kept here is damaged.
         StateError: it cannot be read.
     """
     first = view_root(sources.root(source), source.url)
-    folder = sources.metadata(source.root)
+    folder = sources.metadata(source)
     data = {role: _metadata(folder, role) for role in _DATED}
     root = view_root(data["root"], folder) if data["root"] else first
     dated = tuple(Dated(role, *view_expiry(text, folder)) for role, text in data.items() if text)
@@ -63,9 +63,8 @@ def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
         for each in dated
         if each.role in OFFLINE and each.expires < soon
     )
-    return SourceView(
-        source, root, dated, sources.last_seen(source.root).refreshed, tuple(changes(first, root)), late
-    )
+    refreshed = sources.last_seen(source.root).refreshed if source.root else None
+    return SourceView(source, root, dated, refreshed, tuple(changes(first, root)), late)
 
 
 def _metadata(folder: str, role: str) -> bytes | None:

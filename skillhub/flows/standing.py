@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from skillhub.errors import SourceMismatch
 from skillhub.flows.ports import Ports
 from skillhub.model.intent import Intent
-from skillhub.model.lock import Lock, LockedSource
+from skillhub.model.lock import Lock
 from skillhub.model.record import Record, Records
 from skillhub.world.sources import Source
 
@@ -37,19 +37,21 @@ def read_standing(ports: Ports) -> Standing:
     standing = Standing(ports.project.lock(), ports.project.intent(), ports.project.records())
     known = ports.sources.all()
     for alias, locked in standing.lock.sources.items():
-        _same(known.get(alias), alias, locked, ports.project.lock_path)
+        mine = known.get(alias)
+        if mine is not None and mine.locked() != locked:
+            raise _redefined(mine, str(locked), ports.project.lock_path)
     for alias, wanted in standing.intent.sources.items():
-        proposal = LockedSource(kind="registry", url=wanted.url.rstrip("/"), root=wanted.root)
-        _same(known.get(alias), alias, proposal, ports.project.intent_path)
+        mine = known.get(alias)
+        # Without a root it is about the URL alone.
+        if mine is not None and (wanted.url.rstrip("/"), wanted.root or mine.root) != (mine.url, mine.root):
+            root = f" with root {wanted.root}" if wanted.root else ""
+            raise _redefined(mine, f"{wanted.url}{root}", ports.project.intent_path)
     return standing
 
 
-def _same(mine: Source | None, alias: str, theirs: LockedSource, where: str) -> None:
-    """Refuse a redefinition; a proposal without a root is about the URL alone."""
-    if mine is None or (mine.url == theirs.url and theirs.root in (None, mine.root)):
-        return
-    raise SourceMismatch(
-        f"expected the source {alias} to be {mine.url} with root {mine.root}, found {theirs.url} with {theirs.root}",
+def _redefined(mine: Source, theirs: str, where: str) -> SourceMismatch:
+    return SourceMismatch(
+        f"expected the source {mine.alias} to be {mine.locked()}, found {theirs}",
         where=where,
         hint="no repository may redefine a source of yours; rename one of the two",
     )

@@ -1,10 +1,14 @@
-"""Trusting a registry: its first root is pinned, beforehand or by a person who reads its fingerprint."""
+"""Trusting a source: a registry's first root is pinned, beforehand or by a person who reads its fingerprint.
+
+A well-known site that is no registry has none; a person agrees that nobody but whoever serves it vouches for it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skillhub.errors import NotFound, SkillhubError, UsageError, WrongBytes
+from skillhub.errors import NotFound, SkillhubError, TrustDowngrade, UsageError, WrongBytes
+from skillhub.flows.offered import listing_of
 from skillhub.flows.outcome import ask
 from skillhub.flows.ports import Ports
 from skillhub.flows.proposals import proposals
@@ -24,7 +28,7 @@ class Pin:
 
 
 def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -> Source:
-    """Add the registry at ``url``, once its metadata has been verified from the root that is trusted.
+    """Add the registry at ``url``, its metadata verified from the root that is trusted; or the site, if it is none.
 
     Args:
         alias: What this user will call it.
@@ -36,21 +40,30 @@ def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = 
     Raises:
         UsageError: alias or URL are none.
         WrongBytes: the registry shows another root than the fingerprint names.
-        Refused: nobody agreed to the fingerprint.
+        Refused: nobody agreed to the fingerprint, or to a site that has none.
+        SourceMismatch: the alias is taken by another source.
+        TrustDowngrade: there was a registry at this URL before, and now there is none.
+        NotFound: there is neither a registry nor a site.
         SecurityError, SourceError, FormatError: as for opening it; it is not added then.
     """
     check(alias, url)
+    return _add(alias, url, pin, pin == Pin(), ports, dry_run=dry_run)
+
+
+def _add(alias: str, url: str, pin: Pin, is_asked: bool, ports: Ports, *, dry_run: bool = False) -> Source:
     root = _root(url, pin, ports)
+    source = ports.sources.meant(alias, url, root)
+    question = _site(source, ports) if root is None else _registry(source)
     if dry_run:
-        return Source(alias, url, Digest.of(root))
-    if pin == Pin():
-        _ask(alias, url, root, ports)
+        return source
+    if is_asked:
+        ask([question], ports)
     is_new = alias not in ports.sources.all()
     return _opened(ports.sources.add(alias, url, root), ports, forget=is_new)
 
 
 def trust_source(alias: str, pin: Pin, ports: Ports) -> Source:
-    """Trust a source that this project proposes, or anew one whose registry started over with another root.
+    """Trust a source that this project proposes, or anew one whose registry has another root, or has one now.
 
     What is locked from the registry as it was stays locked from it: that is refused until it is installed anew.
 
@@ -68,15 +81,19 @@ def trust_source(alias: str, pin: Pin, ports: Ports) -> Source:
             hint = f"skillhub source add {alias} URL adds one"
             raise NotFound(f"no source is named {quote(alias)}, and this project proposes none", hint=hint)
         wanted = Pin(pin.root, pin.fingerprint or proposal.root)
-        root = _root(proposal.url, wanted, ports)
-        if pin == Pin():
-            _ask(alias, proposal.url, root, ports)
-        return _opened(ports.sources.add(alias, proposal.url, root), ports, forget=True)
+        return _add(alias, proposal.url, wanted, pin == Pin(), ports)
     root = _root(mine.url, pin, ports)
-    if Digest.of(root) == mine.root:
+    source = Source(alias, mine.url, Digest.of(root) if root is not None else None)
+    if source == mine:
         return mine
+    if root is None:
+        raise TrustDowngrade(
+            "expected a registry, found a site without metadata",
+            where=mine.url,
+            hint="somebody may have taken the metadata away; ask whoever runs it",
+        )
     if pin == Pin():
-        _ask(alias, mine.url, root, ports)
+        ask([_registry(source)], ports)
     ports.sources.remove(alias)
     try:
         return _opened(ports.sources.add(alias, mine.url, root), ports, forget=True)
@@ -85,20 +102,40 @@ def trust_source(alias: str, pin: Pin, ports: Ports) -> Source:
         raise
 
 
-def _root(url: str, pin: Pin, ports: Ports) -> bytes:
-    found = pin.root if pin.root is not None else ports.fetch_root(url)
+def _root(url: str, pin: Pin, ports: Ports) -> bytes | None:
+    """Return the root that is meant; None if none was said beforehand, and the site at ``url`` has none."""
+    try:
+        found = pin.root if pin.root is not None else ports.fetch_root(url)
+    except NotFound:
+        if pin.fingerprint is not None:
+            raise
+        return None
     if pin.fingerprint is not None and Digest.of(found) != pin.fingerprint:
         raise WrongBytes(f"expected the root {pin.fingerprint}, found {Digest.of(found)}", where=url)
     return found
 
 
-def _ask(alias: str, url: str, root: bytes, ports: Ports) -> None:
-    message = f"Trust the registry at {url} as {alias}, by the root that it shows now?"
-    details = (f"root {Digest.of(root)}", "compare it with what whoever runs it tells elsewhere")
-    ask([Question("root", alias, message, details)], ports)
+def _registry(source: Source) -> Question:
+    message = f"Trust the registry at {source.url} as {source.alias}, by the root that it shows now?"
+    details = (f"root {source.root}", "compare it with what whoever runs it tells elsewhere")
+    return Question("root", source.alias, message, details)
+
+
+def _site(source: Source, ports: Ports) -> Question:
+    offered = listing_of(source, ports)
+    message = (
+        f"{source.url} is no registry: nobody but whoever serves it vouches for it. Add it as {source.alias}?"
+    )
+    details = (
+        f"it offers {len(offered.skills)} skills; the lock will pin what is installed",
+        *offered.warnings,
+    )
+    return Question("unsigned", source.alias, message, details)
 
 
 def _opened(source: Source, ports: Ports, *, forget: bool) -> Source:
+    if source.root is None:
+        return source
     try:
         ports.open(source)
     except SkillhubError:

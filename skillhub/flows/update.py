@@ -15,6 +15,7 @@ from skillhub.flows.needed import ranges_on, with_needed
 from skillhub.flows.needs import given
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.ports import Ports
+from skillhub.flows.relock import root_of
 from skillhub.flows.resolve import TakenBack, choose_release
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.view import view
@@ -123,7 +124,7 @@ def _latest(name: str, entry: Locked, standing: Standing, ports: Ports, warnings
     offered = pick.release
     if offered is None:
         return pick
-    if not entry.named:
+    if root_of(entry, ports) is None:
         is_same = offered.rev == entry.rev if entry.git else offered.digest in (entry.digest or "",)
         return None if is_same else pick
     releases = ports.open(ports.sources.get(entry.source)).release_index([name]).skills.get(name, ())

@@ -101,6 +101,9 @@ class LockedSource:
     url: str
     root: Digest | None = None
 
+    def __str__(self) -> str:
+        return f"{self.url} with root {self.root}" if self.root else f"{self.url}, which is no registry"
+
 
 @dataclass(frozen=True, slots=True)
 class Lock:

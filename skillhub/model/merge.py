@@ -153,11 +153,7 @@ def _both(name: str, mine: Locked, yours: Locked, allows: Allows) -> Choice | Cl
 
 
 def _redefined(alias: str, mine: LockedSource, yours: LockedSource) -> Choice | Clash:
-    return Clash(alias, "source", _place(mine), _place(yours))
-
-
-def _place(source: LockedSource) -> str:
-    return f"{source.url} with root {source.root}" if source.root else source.url
+    return Clash(alias, "source", str(mine), str(yours))
 
 
 def _whence(entry: Locked) -> str:

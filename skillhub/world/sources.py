@@ -1,14 +1,16 @@
-"""The registries a user has, each pinned by the root that was trusted when it was added."""
+"""The sources a user has: registries, each pinned by the root that was trusted when it was added, and sites."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
-from skillhub.errors import NotFound, SourceMismatch, StateError, UsageError
+from skillhub.errors import NotFound, SourceMismatch, StateError, TrustDowngrade, UsageError
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.lock import LockedSource
@@ -25,16 +27,16 @@ EMBEDDED_ALIAS = "github"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A registry under the alias that this user gave it.
+    """A registry, or a well-known site that is none, under the alias that this user gave it.
 
     Attributes:
         url: Its base, or ``embedded:`` for the one inside the package.
-        root: SHA-256 of its ``1.root.json``; a registry that starts over is another source.
+        root: SHA-256 of its ``1.root.json``, for a registry that starts over is another source; None of a site.
     """
 
     alias: str
     url: str
-    root: Digest
+    root: Digest | None
 
     @property
     def embedded(self) -> bool:
@@ -43,7 +45,7 @@ class Source:
 
     def locked(self) -> LockedSource:
         """Return what the lock says of it."""
-        return LockedSource(kind="registry", url=self.url, root=self.root)
+        return LockedSource(kind="registry" if self.root else "well-known", url=self.url, root=self.root)
 
 
 def check(alias: str, url: str) -> None:
@@ -60,9 +62,27 @@ def check(alias: str, url: str) -> None:
     if "@" in re.split(r"[/?#\\]", rest)[0]:
         raise UsageError("a source's URL names no user and no password", hint="locks would carry them")
     if scheme.lower() not in ("https", "http"):
+        raise UsageError("expected the URL of a source to begin with https://", hint="or http:// on loopback")
+    if re.search(r"[?#]|/\.well-known(/|$)|\.json$", rest) or not _is_url(url):
+        # A registry would not be found to be one from its index.
         raise UsageError(
-            "expected the URL of a registry to begin with https://", hint="or http:// on loopback"
+            "expected the URL of the site itself", hint="its folder, without .well-known and no ?"
         )
+
+
+def _is_url(url: str) -> bool:
+    try:
+        return bool(urlsplit(url).hostname) and urlsplit(url).port != 0
+    except ValueError:  # what stands in brackets is no address, or the port no number
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The file: the sources by alias, and the URL of each that was ever a registry."""
+
+    sources: Mapping[str, Source]
+    registries: frozenset[str] = frozenset()
 
 
 class Sources:
@@ -73,30 +93,28 @@ class Sources:
         self._roots = os.path.join(home.state, "roots")
         self._metadata = os.path.join(home.state, "tuf")
         self._last_seen: dict[Digest, LastSeen] = {}
-        self._parsed: tuple[bytes | None, Mapping[str, Source]] = (None, {})
+        self._parsed: tuple[bytes | None, _Kept] = (None, _Kept({}))
 
     def all(self) -> Mapping[str, Source]:
         """Return every source by alias; on first use that is the embedded registry, as ``github``."""
+        return self._kept().sources
+
+    def _kept(self) -> _Kept:
         data = files.read(self._path, _CAP)
         if data is None:
-            return {EMBEDDED_ALIAS: Source(EMBEDDED_ALIAS, EMBEDDED_URL, root_fingerprint())}
+            return _Kept({EMBEDDED_ALIAS: Source(EMBEDDED_ALIAS, EMBEDDED_URL, root_fingerprint())})
         if data != self._parsed[0]:  # asked for once for each skill of a command
             self._parsed = data, self._parse(data)
         return self._parsed[1]
 
-    def _parse(self, data: bytes) -> Mapping[str, Source]:
+    def _parse(self, data: bytes) -> _Kept:
         try:
-            rows = strict_json(data, self._path, _CAP)["sources"]  # type: ignore[index]
-            found = {
-                alias: Source(alias, row["url"], Digest.parse(row["root"])) for alias, row in rows.items()
-            }
-        except (KeyError, TypeError, AttributeError) as error:
+            document: Any = strict_json(data, self._path, _CAP)
+            found = {alias: _source(alias, row) for alias, row in document["sources"].items()}
+            registries = frozenset(document.get("registries", []))
+            return _Kept(found, registries | _registries(found.values()))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise StateError("expected the sources of a user", where=self._path) from error
-        # The embedded registry's root changes with the package that carries it.
-        return {
-            alias: Source(alias, EMBEDDED_URL, root_fingerprint()) if source.embedded else source
-            for alias, source in found.items()
-        }
 
     def get(self, alias: str) -> Source:
         """Return the source of that alias.
@@ -118,6 +136,8 @@ class Sources:
         """
         if source.embedded:
             return root()
+        if source.root is None:
+            raise AssertionError("a site that is no registry has no root")
         path = os.path.join(self._roots, f"{source.root.hex}.json")
         data = files.read(path, _CAP)
         if data is None or Digest.of(data) != source.root:
@@ -125,34 +145,52 @@ class Sources:
             raise StateError("the trusted root is gone or was changed", where=path, hint=hint)
         return data
 
-    def metadata(self, root: Digest) -> str:
-        """Return the folder of what is trusted of the registry with this first root."""
-        return os.path.join(self._metadata, root.hex)
+    def metadata(self, source: Source) -> str:
+        """Return the folder of what is trusted of a registry."""
+        if source.root is None:
+            raise AssertionError("a site that is no registry has no metadata")
+        return os.path.join(self._metadata, source.root.hex)
 
     def last_seen(self, root: Digest) -> LastSeen:
         """Return what the registry with this first root last said; read once, when it is first asked for."""
-        return self._last_seen.setdefault(root, LastSeen(self.metadata(root)))
+        return self._last_seen.setdefault(root, LastSeen(os.path.join(self._metadata, root.hex)))
 
-    def add(self, alias: str, url: str, first_root: bytes) -> Source:
-        """Trust the registry at ``url`` by its first root; the same again changes nothing.
+    def meant(self, alias: str, url: str, first_root: bytes | None) -> Source:
+        """Return what ``add`` would add.
 
         Raises:
             UsageError: alias or URL are none, or the root is the embedded registry's, whose keys are public.
-            SourceMismatch: the alias is taken by another registry.
+            SourceMismatch: the alias is taken by another source.
+            TrustDowngrade: it is to be a site that nobody vouches for, and was a registry before.
         """
         check(alias, url)
-        source = Source(alias, url.rstrip("/"), Digest.of(first_root))
+        source = Source(alias, url.rstrip("/"), Digest.of(first_root) if first_root is not None else None)
         if source.root == root_fingerprint():
             raise UsageError("that is the root of the embedded registry, whose keys are public test keys")
-        known = dict(self.all())
-        if alias in known and known[alias] != source:
+        kept = self._kept()
+        if source.root is None and _place(source.url) in kept.registries:
+            raise TrustDowngrade(
+                "expected a registry, as it was one before, found a site without metadata",
+                where=source.url,
+                hint="somebody may have taken the metadata away; ask whoever runs it",
+            )
+        if kept.sources.get(alias, source) != source:
             raise SourceMismatch(
-                f"the source {alias} is {known[alias].url} with root {known[alias].root}; "
-                f"found {source.url} with root {source.root}",
+                f"the source {alias} is {kept.sources[alias].locked()}; found {source.locked()}",
                 hint=f"choose another name, or skillhub source remove {alias} first",
             )
-        files.write_atomic(os.path.join(self._roots, f"{source.root.hex}.json"), first_root, mode=0o600)
-        self._write(known | {alias: source})
+        return source
+
+    def add(self, alias: str, url: str, first_root: bytes | None) -> Source:
+        """Trust the registry at ``url`` by its first root, or take a site that has none; the same again is no change.
+
+        Raises:
+            UsageError, SourceMismatch, TrustDowngrade: as ``meant``.
+        """
+        source = self.meant(alias, url, first_root)
+        if first_root is not None and source.root is not None:
+            files.write_atomic(os.path.join(self._roots, f"{source.root.hex}.json"), first_root, mode=0o600)
+        self._write({**self.all(), alias: source})
         return source
 
     def remove(self, alias: str) -> Source:
@@ -170,6 +208,29 @@ class Sources:
         self._write({**self.all(), source.alias: source})
 
     def _write(self, sources: Mapping[str, Source]) -> None:
-        rows = {alias: {"root": source.root, "url": source.url} for alias, source in sources.items()}
-        text = json.dumps({"sources": rows, "version": 1}, indent=2, sort_keys=True) + "\n"
+        rows = {alias: _row(source) for alias, source in sources.items()}
+        were = self._kept().registries | _registries(sources.values())
+        document = {"registries": sorted(were), "sources": rows, "version": 1}
+        text = json.dumps(document, indent=2, sort_keys=True) + "\n"
         files.write_atomic(self._path, text.encode(), mode=0o600)
+
+
+def _source(alias: str, row: Mapping[str, str]) -> Source:
+    if row["url"] == EMBEDDED_URL:  # its root changes with the package that carries it
+        return Source(alias, EMBEDDED_URL, root_fingerprint())
+    return Source(alias, row["url"], Digest.parse(row["root"]) if "root" in row else None)
+
+
+def _row(source: Source) -> dict[str, str]:
+    return {"url": source.url, **({"root": source.root} if source.root else {})}
+
+
+def _registries(sources: Iterable[Source]) -> frozenset[str]:
+    return frozenset(_place(each.url) for each in sources if each.root and not each.embedded)
+
+
+def _place(url: str) -> str:
+    """Return what two spellings of one URL have in common, whatever the scheme."""
+    parts = urlsplit(url)
+    port = "" if parts.port in (None, 80, 443) else f":{parts.port}"
+    return f"{(parts.hostname or '').rstrip('.')}{port}{unquote(parts.path).rstrip('/')}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillhub.errors import NotFound, SkillhubError, SourceMismatch, StateError, UsageError
+from skillhub.errors import NotFound, SkillhubError, SourceMismatch, StateError, TrustDowngrade, UsageError
 from skillhub.world.embedded import root
 from skillhub.world.home import Home
 from skillhub.world.sources import Sources
@@ -72,3 +72,40 @@ def test_a_file_that_is_no_list_of_sources(sources, tmp_path, text):
     (tmp_path / "state/sources.json").write_text(text)
     with pytest.raises(SkillhubError):
         sources.all()
+
+
+def test_a_site_that_is_no_registry_has_no_root(sources):
+    added = sources.add("docs", URL + "/", None)
+    assert (added.root, added.locked().kind) == (None, "well-known")
+    assert sources.get("docs") == added
+    with pytest.raises(SourceMismatch):
+        sources.add("docs", URL, b"root")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        URL,
+        URL + "/",
+        "https://REGISTRY.example/%68ub",
+        "https://registry.example:443/hub",
+        URL.replace("s:", ":"),
+    ],
+)
+def test_attack_what_was_a_registry_comes_back_as_a_site(sources, tmp_path, url):
+    sources.add("acme", URL, b"root")
+    sources.remove("acme")
+    with pytest.raises(TrustDowngrade):
+        sources.add("acme", url, None)
+    assert set(sources.all()) == {"github"}
+    again = Sources(Home.of({"SKILLHUB_HOME": str(tmp_path)}))
+    with pytest.raises(TrustDowngrade):
+        again.add("other", url, None)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://", "https://[x", "https://a:b/", "https://a:99999", URL + "/index.json", URL + "/?q"]
+)
+def test_a_url_that_no_source_can_have(sources, url):
+    with pytest.raises(UsageError):
+        sources.add("acme", url, b"root")

@@ -1,0 +1,42 @@
+"""What a source offers, of either kind: a registry proves it, a well-known site that is none only says it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skillhub.flows.obtain import Way, by_place, by_registry
+from skillhub.flows.ports import Ports
+from skillhub.model.ref import Site
+from skillhub.model.release import Index, Release
+from skillhub.world.sources import Source
+
+
+def releases_of(source: Source, name: str, ports: Ports) -> Index:
+    """Return the releases of one skill.
+
+    Raises:
+        NotFound: the source has no skill of that name.
+        SourceError, SecurityError, FormatError: it cannot be opened.
+    """
+    if source.root is not None:
+        return ports.open(source).release_index([name])
+    index = ports.reach(Site(source.url)).index((name,))
+    return Index({name: index.releases(name)}, warnings=index.warnings)
+
+
+def listing_of(source: Source, ports: Ports) -> Index:
+    """Return the newest release of every skill, to search in and to show; never the authority.
+
+    Raises:
+        SourceError, SecurityError, FormatError: the source cannot be opened.
+    """
+    if source.root is not None:
+        return ports.open(source).listing()
+    return ports.reach(Site(source.url)).index()
+
+
+def by_source(source: Source, release: Release, index: Index, ports: Ports) -> Way[Any]:
+    """Return how a release is had that ``releases_of`` gave."""
+    if source.root is not None:
+        return by_registry(source, release, index.admissions[release.publisher or ""], ports)
+    return by_place(ports.reach(Site(source.url)), source.alias, release, ports)

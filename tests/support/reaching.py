@@ -1,0 +1,62 @@
+"""A user's machine whose places are real ones: git repositories on disk, servers on loopback."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from skillhub.cli.network import Network
+from skillhub.flows.ports import Ports
+from skillhub.flows.update import behind
+from tests.support.world import Answers, World
+
+
+class Reaching(World):
+    """A ``World`` that reaches places as the program does; ``offline`` keeps it from the network."""
+
+    def __init__(self, folder: Path, home: str = "home", **environ: str) -> None:
+        super().__init__(folder, home, **environ)
+        self.offline = False
+        self._networks: list[Network] = []
+
+    def close(self) -> None:
+        """Hang up."""
+        for network in self._networks:
+            network.close()
+
+    def ports(self, answers: Answers | None = None, *, scratch: bool = False) -> Ports:
+        net = Network(self.home, self.sources, str(self.user_home), offline=self.offline, scratch=scratch)
+        self._networks.append(net)
+        ports = replace(super().ports(answers), reach=net.reach)
+        return ports if self.registries else replace(ports, open=net.open, fetch_root=net.fetch_root)
+
+    def behind(self, *names: str):
+        """Do what ``update --check`` does."""
+        return behind(names, self.ports(scratch=True))
+
+    def on_another_machine(self) -> Reaching:
+        other = Reaching(self.folder, home=f"{self.top.name}-other", **self.environ)
+        other.registries, other.places = self.registries, self.places
+        other._networks = self._networks
+        return other
+
+    def snapshot(self) -> dict[str, object]:
+        """Return project and home, less what was fetched: the cache, and what proves it."""
+        seen = super().snapshot()
+        fetched = (self.home.cache, os.path.join(self.home.state, "sites.json"))
+        return {path: each for path, each in seen.items() if not path.startswith(fetched)}
+
+    def as_cloned(self) -> Reaching:
+        """Return another user's machine, to which the project came with lock and intent alone."""
+        for folder in (".agents", ".claude"):
+            shutil.rmtree(self.base / folder, ignore_errors=True)
+        return self.on_another_machine()
+
+    def lock_bytes(self) -> bytes:
+        return (self.base / "skillhub.lock").read_bytes()
+
+    def text(self, name: str) -> str:
+        """Return the enabled ``SKILL.md`` of a skill."""
+        return (self.copy(name) / "SKILL.md").read_text()
