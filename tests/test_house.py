@@ -33,6 +33,8 @@ LAZY = {
     "skillhub/__init__.py",
     "skillhub/flows/needs.py",
     "skillhub/model/hosts.py",
+    "skillhub/model/lock.py",
+    "skillhub/model/lock_fields.py",
     "skillhub/trust/publishers.py",
     "skillhub/world/home.py",
     "skillhub/world/project.py",

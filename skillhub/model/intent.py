@@ -10,8 +10,8 @@ from skillhub.errors import FormatError, UsageError
 from skillhub.model.digest import Digest
 from skillhub.model.policy import Policy
 from skillhub.model.policy_file import policy_of
-from skillhub.model.ref import Git, GitHub, Remote, is_alias, is_range, parse_remote
-from skillhub.model.text import clean, is_name, quote
+from skillhub.model.ref import Git, GitHub, Remote, is_range, parse_remote
+from skillhub.model.text import clean, is_alias, is_name, quote
 from skillhub.model.toml import strict_toml
 
 LinkKind = Literal["copy", "symlink"]

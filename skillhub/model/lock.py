@@ -9,19 +9,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Set
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from skillhub.errors import FormatError, UsageError
 from skillhub.model.decode import record
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
-from skillhub.model.lock_fields import FIELDS
-from skillhub.model.ref import is_alias, parse_remote
-from skillhub.model.text import clean, is_name, quote
+from skillhub.model.lock_fields import FIELDS, Patch
+from skillhub.model.text import clean, is_alias, is_name, quote
 
 VERSION = 1
 LOCAL = "local"  # the `source` of what has a `path` on this machine
+_ORIGIN = ("url", "digest", "version", "git", "rev", "path")
 _PLUGIN = "?plugin="  # what follows it in a `source` is the plugin of a marketplace that the skill is part of
 _CAP = 64 * 1024 * 1024
 # What git leaves where two branches meet; no line of JSON begins so.
@@ -31,6 +31,8 @@ _CONFLICT = re.compile(rb"^(?:<{7}|\|{7}|={7}|>{7})(?:[ \r\n]|\Z)", re.MULTILINE
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locked:
     """One skill as agreed to: ``tree`` binds, the rest says whence the bytes come and what they may do.
+
+    Where the project has a ``patch``, ``tree`` is what comes of it, and so is what the skill can do and requires.
 
     A registry's skill has ``url``, ``digest`` and ``version``, and its ``source`` stands in ``sources``. A local
     one has ``path``, relative to the project if inside of it, and ``local`` for a source. One that was asked for
@@ -51,6 +53,12 @@ class Locked:
     capabilities: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     signed_by: tuple[str, ...] = ()
+    patch: Patch | None = None
+
+    @property
+    def original(self) -> Locked:
+        """The entry of what the source has, without the project's patch."""
+        return replace(self, tree=self.patch.base, patch=None) if self.patch else self
 
     @property
     def local(self) -> bool:
@@ -153,8 +161,14 @@ class Lock:
             if (source.root is None) == (source.kind == "registry"):
                 message = f"expected {'a' if source.root is None else 'no'} root of a {source.kind}"
                 raise FormatError(message, where=f"{where}: sources.{name}.root")
+        seen: set[tuple[object, ...]] = (
+            set()
+        )  # what decides it, so that a thousand skills of a source are one look
         for name, entry in skills.items():
-            _check_origin(entry, sources, f"{where}: skills.{name}")
+            shape = (entry.source, *(getattr(entry, key) is None for key in _ORIGIN))
+            if shape not in seen:
+                _check_origin(entry, sources, f"{where}: skills.{name}")
+                seen.add(shape)
         return cls(skills, sources)
 
 
@@ -197,6 +211,8 @@ def _check_origin(entry: Locked, sources: Mapping[str, LockedSource], where: str
         if source is None:
             raise FormatError(f"{quote(entry.source)} is not in sources", where=f"{where}.source")
         return None
+    from skillhub.model.ref import parse_remote  # noqa: PLC0415 - 4 ms, which most locks have no use for
+
     try:
         parse_remote(entry.place)
     except UsageError as error:
@@ -220,7 +236,7 @@ def _have(entry: Locked, needed: tuple[str, ...], unwanted: tuple[str, ...], whe
 def _block(entry: Locked | LockedSource) -> dict[str, Any]:
     values = ((f.name, getattr(entry, f.name)) for f in fields(entry))
     return {
-        name: list(value) if isinstance(value, tuple) else value
+        name: list(value) if isinstance(value, tuple) else asdict(value) if isinstance(value, Patch) else value
         for name, value in values
         if value is not None and (name, value) != ("signed_by", ())
     }

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from skillhub.errors import FormatError, UsageError
-from skillhub.model.decode import Read, array, wrong
+from skillhub.model.decode import Read, array, record, wrong
 from skillhub.model.digest import Digest
-from skillhub.model.ref import parse_remote
 from skillhub.model.signer import Signer
 from skillhub.model.text import clean
 
@@ -15,10 +15,29 @@ _AUTHORITY_WITH_USER = re.compile(r"[^/?#]*://[^/?#]*@")
 _COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """A patch that a team agreed to, on top of what the source of a skill has.
+
+    Attributes:
+        base: The tree that the source has and its publisher signed.
+        digest: Of the patch's bytes.
+        path: Where it is, below the folder of the lock.
+    """
+
+    base: Digest
+    digest: Digest
+    path: str
+
+
 def _text(value: object) -> str:
-    if not isinstance(value, str) or not value or clean(value) != value:
-        wrong("text without hidden characters", value)
-    return value
+    if (
+        isinstance(value, str)
+        and value
+        and ((value.isascii() and value.isprintable()) or clean(value) == value)
+    ):
+        return value
+    wrong("text without hidden characters", value)
 
 
 _texts = array(_text)
@@ -51,11 +70,32 @@ def _path(value: object) -> str:
     return text
 
 
+def _inner(value: object) -> str:
+    text = _text(value)
+    is_inner = all(part not in ("", ".", "..") and not set(part) & {"\\", ":"} for part in text.split("/"))
+    return text if is_inner else wrong("a path below the project", value)
+
+
+_read_patch = record({"base": Digest.parse, "digest": Digest.parse, "path": _inner})
+
+
+def _patch(value: object) -> Patch:
+    patch = Patch(**_read_patch(value))
+    if isinstance(value, dict) and (more := sorted(value.keys() - _PATCH)):
+        wrong("base, digest and path alone", more[0])
+    return patch
+
+
+_PATCH = {"base", "digest", "path"}
+
+
 def _kind(value: object) -> str:
     return str(value) if value in ("registry", "well-known") else wrong("registry or well-known", value)
 
 
 def _repository(value: object) -> str:
+    from skillhub.model.ref import parse_remote  # noqa: PLC0415 - 4 ms, which most locks have no use for
+
     text = _text(value)
     try:
         parse_remote(f"git+{text}")
@@ -75,6 +115,7 @@ FIELDS: dict[str, Read] = {
     **dict.fromkeys(("tree", "digest", "root"), Digest.parse),
     "git": _repository,
     "kind": _kind,
+    "patch": _patch,
     "path": _path,
     "rev": _commit,
     "signed_by": _signers,

@@ -112,6 +112,7 @@ class Records:
 
 
 _T = TypeVar("_T")
+_STR = frozenset({str})
 
 
 def _encode(record: Record) -> dict[str, Any]:
@@ -174,8 +175,9 @@ def _need(value: object) -> dict[str, Any]:
 
 def _texts(value: object) -> tuple[str, ...]:
     texts = _as(list, value)
-    for text in texts:
-        _as(str, text)
+    if not {*map(type, texts)} <= _STR:
+        for text in texts:
+            _as(str, text)
     return tuple(texts)
 
 

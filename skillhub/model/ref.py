@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from skillhub.errors import UsageError
-from skillhub.model.text import clean, is_name, quote
+from skillhub.model.text import RESERVED_ALIASES, clean, is_alias, is_name, quote
 
-# Words that start other kinds of reference and so can never be a source's alias.
-RESERVED_ALIASES = frozenset({"http", "https", "git", "oci", "file", "embedded"})
-_LOCAL = re.compile(r"\.{1,2}(?:[/\\]|$)|[/\\~]|[A-Za-z]:[/\\]")
+# Patterns are compiled when they are first matched, for `list` has no use for most of them.
+_LOCAL = r"(?a)(?:\.{1,2}(?:[/\\]|$)|[/\\~]|[A-Za-z]:[/\\])"
 # What a range is made of; whether it is one is seen when it is put to use, for that takes a slower import.
-_RANGE = re.compile(r"[0-9A-Za-z.*^~<>=!,+ -]{1,256}", re.ASCII)
+_RANGE = r"(?a)[0-9A-Za-z.*^~<>=!,+ -]{1,256}"
 # Neither an option of git nor one of its expressions (`a..b`, `a^{}`): a branch, a tag or a commit.
-_REV = re.compile(r"(?!.*(?:\.\.|//))[A-Za-z0-9_][A-Za-z0-9._/+-]{0,254}", re.ASCII)
-_GIT = re.compile(r"git\+((?:https?|ssh|file)://(?:[^/@#]*@)?[^@#]*)(?:@([^#]*))?(?:#(.*))?", re.DOTALL)
+_REV = r"(?a)(?!.*(?:\.\.|//))[A-Za-z0-9_][A-Za-z0-9._/+-]{0,254}"
+_GIT = r"(?s)git\+((?:https?|ssh|file)://(?:[^/@#]*@)?[^@#]*)(?:@([^#]*))?(?:#(.*))?"
 _HOST = r"(?:[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?"
-_GIT_URL = re.compile(
-    rf"(?:https?://{_HOST}|ssh://(?:[A-Za-z0-9._][A-Za-z0-9._-]*@)?{_HOST})(?:/[A-Za-z0-9._~!$&'()*+,;=:%-]*)+"
-    r"|file:///[^@#?\\]*",
-    re.ASCII,
+_GIT_URL = (
+    rf"(?a)(?:https?://{_HOST}|ssh://(?:[A-Za-z0-9._][A-Za-z0-9._-]*@)?{_HOST})(?:/[A-Za-z0-9._~!$&'()*+,;=:%-]*)+"
+    r"|file:///[^@#?\\]*"
 )
-_SITE_URL = re.compile(rf"https?://{_HOST}(?:[/?][A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?", re.ASCII)
-_GITHUB = re.compile(
-    r"([A-Za-z0-9][A-Za-z0-9-]{0,38})/([A-Za-z0-9._-]{1,100})((?:/[^@]*)?)(?:@(.*))?", re.DOTALL
-)
-_GITHUB_WEB = re.compile(
-    r"https://(?:www\.)?github\.com/([^/]+)/([^/@#?]+?)(?:\.git)?(?:/(?:tree|blob)/([^/#?]+)((?:/[^#?]*)?))?/?"
-)
-_OCI = re.compile(
-    rf"oci://({_HOST}(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)+)(?::([A-Za-z0-9_][A-Za-z0-9._-]{{0,127}}))?"
-    r"(?:@(sha256:[0-9a-f]{64}))?",
-    re.ASCII,
+_SITE_URL = rf"(?a)https?://{_HOST}(?:[/?][A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?"
+_GITHUB = r"(?s)([A-Za-z0-9][A-Za-z0-9-]{0,38})/([A-Za-z0-9._-]{1,100})((?:/[^@]*)?)(?:@(.*))?"
+_GITHUB_WEB = r"https://(?:www\.)?github\.com/([^/]+)/([^/@#?]+?)(?:\.git)?(?:/(?:tree|blob)/([^/#?]+)((?:/[^#?]*)?))?/?"
+_OCI = (
+    rf"(?a)oci://({_HOST}(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)+)(?::([A-Za-z0-9_][A-Za-z0-9._-]{{0,127}}))?"
+    r"(?:@(sha256:[0-9a-f]{64}))?"
 )
 _GRAMMAR = "github:gh-fix-ci, gh-fix-ci@^1.2, owner/repo, https://host, ./folder or ./skill.zip"
 
@@ -150,19 +144,14 @@ Remote = Git | GitHub | Site | Oci
 Ref = Named | Local | Remote
 
 
-def is_alias(text: str) -> bool:
-    """Say whether ``text`` may name a source."""
-    return is_name(text) and text not in RESERVED_ALIASES
-
-
 def is_range(text: str) -> bool:
     """Say whether ``text`` is made of what version ranges are made of."""
-    return not text.isspace() and _RANGE.fullmatch(text) is not None
+    return not text.isspace() and re.fullmatch(_RANGE, text) is not None
 
 
 def is_rev(text: str) -> bool:
     """Say whether ``text`` may be a branch, a tag or a commit: it is no option and no expression of git's."""
-    return _REV.fullmatch(text) is not None
+    return re.fullmatch(_REV, text) is not None
 
 
 def is_inner_path(text: str) -> bool:
@@ -178,7 +167,7 @@ def parse_ref(text: str) -> Ref:
     """
     if clean(text) != text:
         raise UsageError(f"expected a reference without hidden characters, found {quote(text)}")
-    if _LOCAL.match(text):
+    if re.match(_LOCAL, text):
         return Local(text)
     if "://" in text:
         return _remote(text)
@@ -195,6 +184,7 @@ def parse_ref(text: str) -> Ref:
     return Named(name, alias or None, version.strip() or None)
 
 
+@lru_cache(maxsize=256)  # the skills of one place name it each for itself
 def parse_remote(text: str) -> Remote:
     """Return the place on the network that ``text`` refers to.
 
@@ -209,7 +199,7 @@ def parse_remote(text: str) -> Remote:
 
 def repository(url: str) -> Git | GitHub:
     """Return the reference to the repository at a URL, as the lock has it in ``git``."""
-    found = _GITHUB_WEB.fullmatch(url)
+    found = re.fullmatch(_GITHUB_WEB, url)
     return GitHub(found[1], found[2]) if found else Git(url)
 
 
@@ -221,7 +211,7 @@ def _remote(text: str) -> Remote:
     if text.startswith("git+"):
         return _git(text)
     if text.startswith("oci://"):
-        found = _OCI.fullmatch(text)
+        found = re.fullmatch(_OCI, text)
         if found is None:
             raise _unknown(text, "oci://registry/repository:tag, or @sha256: and 64 hex digits")
         return Oci(*found.groups())
@@ -229,18 +219,18 @@ def _remote(text: str) -> Remote:
         raise _unknown(
             text, "git+ssh://git@host/repository for git over ssh; ./ before what is on this machine"
         )
-    if found := _GITHUB_WEB.fullmatch(text):
+    if found := re.fullmatch(_GITHUB_WEB, text):
         owner, repo, rev, path = found.groups()
         return _github(f"{owner}/{repo}{path or ''}{'@' + rev if rev else ''}", text)
-    if not _SITE_URL.fullmatch(text):
+    if not re.fullmatch(_SITE_URL, text):
         raise _unknown(text, "a URL names no user and no password, and has no blanks and no #")
     return Git(text) if text.endswith(".git") else Site(text)
 
 
 def _git(text: str) -> Git:
-    found = _GIT.fullmatch(text)
+    found = re.fullmatch(_GIT, text)
     url, rev, path = found.groups() if found else ("", None, None)
-    if not _GIT_URL.fullmatch(url):
+    if not re.fullmatch(_GIT_URL, url):
         raise _unknown(
             text, "git+https://, git+ssh:// or git+file://, then @rev and #folder; it names no password"
         )
@@ -248,7 +238,7 @@ def _git(text: str) -> Git:
 
 
 def _github(body: str, text: str) -> GitHub:
-    found = _GITHUB.fullmatch(body)
+    found = re.fullmatch(_GITHUB, body)
     if found is None or found[2] in (".", ".."):
         raise _unknown(
             text, "a repository on GitHub is owner/repo, then /folder and @rev; put ./ before a folder"

@@ -7,6 +7,8 @@ import unicodedata
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 NAME_MAX = 64
+# Words that start other kinds of reference and so can never be a source's alias.
+RESERVED_ALIASES = frozenset({"http", "https", "git", "oci", "file", "embedded"})
 # Cc control, Cf format (bidirectional, zero width, tags), Cs lone surrogates, Co private, Cn unassigned,
 # Zl and Zp line separators: none of them may reach a terminal or a path.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -19,6 +21,11 @@ _BLANK = frozenset(
 def is_name(text: str) -> bool:
     """Say whether ``text`` may name a skill or a source: ``[a-z0-9]+(-[a-z0-9]+)*``, at most 64."""
     return len(text) <= NAME_MAX and _NAME.fullmatch(text) is not None
+
+
+def is_alias(text: str) -> bool:
+    """Say whether ``text`` may name a source."""
+    return is_name(text) and text not in RESERVED_ALIASES
 
 
 def is_hidden(char: str) -> bool:

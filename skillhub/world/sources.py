@@ -8,14 +8,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from skillhub.errors import NotFound, SourceMismatch, StateError, TrustDowngrade, UsageError
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.lock import LockedSource
-from skillhub.model.ref import RESERVED_ALIASES, is_alias
-from skillhub.model.text import quote
+from skillhub.model.text import RESERVED_ALIASES, is_alias, quote
 from skillhub.world import files
 from skillhub.world.embedded import EMBEDDED_URL, root, root_fingerprint
 from skillhub.world.home import Home
@@ -233,4 +232,4 @@ def _place(url: str) -> str:
     """Return what two spellings of one URL have in common, whatever the scheme."""
     parts = urlsplit(url)
     port = "" if parts.port in (None, 80, 443) else f":{parts.port}"
-    return f"{(parts.hostname or '').rstrip('.')}{port}{unquote(parts.path).rstrip('/')}"
+    return f"{(parts.hostname or '').rstrip('.')}{port}{parts.path.rstrip('/')}"

@@ -6,19 +6,18 @@ from hypothesis import strategies as st
 
 from skillhub.errors import SkillhubError, UsageError
 from skillhub.model.ref import (
-    RESERVED_ALIASES,
     Git,
     GitHub,
     Local,
     Named,
     Oci,
     Site,
-    is_alias,
     is_range,
     parse_ref,
     parse_remote,
     repository,
 )
+from skillhub.model.text import RESERVED_ALIASES, is_alias
 
 ROWS = [
     ("github:gh-fix-ci", Named("gh-fix-ci", "github")),
