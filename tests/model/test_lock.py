@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.model.digest import Digest
 from skillhub.model.lock import LOCAL, Lock, Locked, LockedSource
-from skillhub.model.text import RESERVED_ALIASES
-from skillhub.model.text import clean
+from skillhub.model.text import RESERVED_ALIASES, clean
 
 TREE = Digest.of(b"tree")
 SOURCE = LockedSource(kind="registry", url="https://skills.example", root=Digest.of(b"root"))
