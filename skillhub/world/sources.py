@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from skillhub.errors import NotFound, SourceMismatch, StateError, TrustDowngrade, UsageError
 from skillhub.model.digest import Digest
@@ -232,4 +232,4 @@ def _place(url: str) -> str:
     """Return what two spellings of one URL have in common, whatever the scheme."""
     parts = urlsplit(url)
     port = "" if parts.port in (None, 80, 443) else f":{parts.port}"
-    return f"{(parts.hostname or '').rstrip('.')}{port}{parts.path.rstrip('/')}"
+    return f"{(parts.hostname or '').rstrip('.')}{port}{unquote(parts.path).rstrip('/')}"
