@@ -1,6 +1,6 @@
 """What earlier looks have met, one flat file for each root: proved by stamps each time, and safe to delete.
 
-A file of JSON is read in 0.7 µs a skill, SQLite takes 1.2 µs and twice the time to import (10,000 skills).
+Measured with 10,000 skills: JSON takes 0.7 µs for the facts of one, SQLite 1.2 µs and twice the time to import.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import os
 import time
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from skillhub.errors import FormatError, StateError
 from skillhub.model.head import Rules
 from skillhub.model.profile import Bounds
 from skillhub.runtime.catalog import Problem
-from skillhub.runtime.files import Stamp, read, write_atomic
+from skillhub.runtime.files import Stamp, changed, read, write_atomic
 from skillhub.runtime.walk import Find, Look
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _CAP: Final = 1 << 28
-_NEVER: Final[Stamp] = [-1]
+_NEVER: Final[Stamp] = ""
 # An edit within the same tick of the file system's clock as the last one leaves the stamp as it was. Ticks are
 # 10 ms at most where stamps have fractions of a second, and 2 s where they have none.
 _TICK: Final = 50_000_000
@@ -43,7 +43,7 @@ class Cache:
         try:
             data = read(path, _CAP)
             look = Look() if data is None else _parse(json.loads(data))
-        except (FormatError, StateError, ValueError, TypeError, KeyError, RecursionError):
+        except (FormatError, StateError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return Look()  # cut off or tampered with: as good as deleted
         self._last[path] = look
         return look
@@ -59,10 +59,7 @@ class Cache:
         block = {
             "version": _VERSION,
             "folders": look.folders,
-            "finds": [
-                [find.folder, find.found, find.stamps, find.facts, [_row(each) for each in find.problems]]
-                for find in look.finds
-            ],
+            "finds": [_dump(find) for find in look.finds],
             "problems": [_row(each) for each in look.problems],
         }
         data = json.dumps(block, separators=(",", ":")).encode("ascii")
@@ -84,9 +81,15 @@ def _settled(stamps: Mapping[str, Stamp], now: int) -> dict[str, Stamp]:
 
 
 def _is_settled(stamp: Stamp, now: int) -> bool:
-    _, changed, touched, _ = stamp
-    is_coarse = not (changed % 1_000_000_000 or touched % 1_000_000_000)
-    return max(changed, touched) < now - (_COARSE_TICK if is_coarse else _TICK)
+    if stamp == _NEVER:
+        return False
+    last = changed(stamp)
+    return last < now - (_TICK if last % 1_000_000_000 else _COARSE_TICK)
+
+
+def _dump(find: Find) -> list[Any]:
+    found = find.found if find.found != find.folder else ""
+    return [find.folder, found, find.stamps, find.facts, [_row(each) for each in find.problems]]
 
 
 def _row(problem: Problem) -> list[Any]:
@@ -96,11 +99,9 @@ def _row(problem: Problem) -> list[Any]:
 def _parse(block: dict[str, Any]) -> Look:
     if block["version"] != _VERSION:
         return Look()
-    return Look(
-        folders=block["folders"],
-        finds=[
-            Find(folder, found, stamps, facts, [Problem(*each) for each in problems])
-            for folder, found, stamps, facts, problems in block["finds"]
-        ],
-        problems=[Problem(*each) for each in block["problems"]],
-    )
+    finds = [Find(*row) for row in block["finds"]]
+    for find in finds:
+        find.found = find.found or find.folder
+        if find.problems:
+            find.problems = [Problem(*each) for each in cast("list[list[Any]]", find.problems)]
+    return Look({**block["folders"]}, finds, [Problem(*each) for each in block["problems"]])

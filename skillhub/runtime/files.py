@@ -16,13 +16,19 @@ _LINK = frozenset({errno.ELOOP, getattr(errno, "EMLINK", errno.ELOOP)})
 
 
 # Size, times of change of content and of anything, inode: an edit that keeps all four is not made by hand.
-# A list, for that is what JSON gives back.
-Stamp: TypeAlias = "list[int]"
+# One text, for that is what JSON gives back the soonest.
+Stamp: TypeAlias = str
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
     """Return what tells whether something on the disk has changed since."""
-    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
+
+
+def changed(stamp: Stamp) -> int:
+    """Return when what has this stamp was last changed in any way, in nanoseconds."""
+    _, content, anything, _ = stamp.split()
+    return max(int(content), int(anything))
 
 
 def opened(path: str) -> tuple[int, os.stat_result] | None:

@@ -18,7 +18,7 @@ from skillhub.model.json import strict_json
 from skillhub.model.text import quote
 from skillhub.model.tree import SKILL_MD, ListedFile, Listing
 from skillhub.runtime import files
-from skillhub.runtime.files import Stamp, opened, stamp_of
+from skillhub.runtime.files import Stamp, changed, opened, stamp_of
 
 FILES_MAX: Final = 2000
 _CAP: Final = 64 * 1024 * 1024
@@ -147,7 +147,7 @@ class Folder:
         found = Listing(self._hashed(agreed.listing))
         if found.digest != agreed.tree:
             raise _drifted(_difference(found, agreed), self.path)
-        if record and all(max(each[1:3]) < oldest for each in self.stamps.values()):
+        if record and all(changed(each) < oldest for each in self.stamps.values()):
             files.write_atomic(record, json.dumps(self._record(agreed.tree)).encode())
 
     def _hashed(self, listing: Listing | None) -> Iterator[tuple[str, ListedFile]]:

@@ -36,7 +36,7 @@ class Find:
     Attributes:
         folder: Its canonical path.
         found: The path on which it was met, through links.
-        stamps: Those of the files that were read.
+        stamps: Those of the folder itself and of what was read in it, by what comes behind the folder's path.
         facts: What a ``Skill`` is made of, but for where it is; None if it cannot be read.
         problems: What is wrong with it.
         made: The root and the skill that were made of it last.
@@ -52,7 +52,13 @@ class Find:
 
 @dataclass(slots=True)
 class Look:
-    """What one look into a root has met; unchanged as long as all stamps are."""
+    """What one look into a root has met; unchanged as long as all stamps are.
+
+    Attributes:
+        folders: Those that hold no skill themselves, by their canonical paths.
+        finds: Those that do.
+        problems: What is wrong with the root.
+    """
 
     folders: dict[str, Stamp] = field(default_factory=dict)
     finds: list[Find] = field(default_factory=list)
@@ -60,7 +66,9 @@ class Look:
 
     def is_current(self) -> bool:
         """Say whether nothing was added, taken away or changed since; it costs one ``stat`` for each."""
-        return _are_current(self.folders) and all(_are_current(find.stamps) for find in self.finds)
+        return _are_current("", self.folders) and all(
+            _are_current(find.folder, find.stamps) for find in self.finds
+        )
 
 
 class _Step(NamedTuple):
@@ -112,13 +120,13 @@ class Walk:
 
     def _visit(self, step: _Step, look: Look) -> list[_Step]:
         status = os.stat(step.folder)
-        stamp = look.folders[step.folder] = stamp_of(status)
+        stamp = stamp_of(status)
         is_leaf = status.st_nlink == _LEAF
-        is_known = self.earlier.folders.get(step.folder) == stamp
-        find = self._known_find(step) if is_known else None
-        find = find or _find(step, self.rules, has_folders=not is_leaf)
+        find = self._known_find(step, stamp) or _find(step, self.rules, stamp, has_folders=not is_leaf)
         if find:
             look.finds.append(find)
+        else:
+            look.folders[step.folder] = stamp
         in_skill = step.in_skill or (find is not None and step.depth > 0)
         if step.depth >= self.bounds.depth or (in_skill and (is_leaf or not self.bounds.nested)):
             return []
@@ -151,15 +159,17 @@ class Walk:
             return None
         return target if os.path.isdir(target) else None
 
-    def _known_find(self, step: _Step) -> Find | None:
+    def _known_find(self, step: _Step, stamp: Stamp) -> Find | None:
         known = self._known.get(step.folder)
-        return known if known and known.found == step.found and _are_current(known.stamps) else None
+        if known is None or known.found != step.found or known.stamps.get("") != stamp:
+            return None
+        return known if _are_current(known.folder, known.stamps) else None
 
 
-def _find(step: _Step, rules: Rules, has_folders: bool) -> Find | None:
-    find = Find(step.folder, step.found)
+def _find(step: _Step, rules: Rules, stamp: Stamp, has_folders: bool) -> Find | None:
+    find = Find(step.folder, step.found, {"": stamp})
     try:
-        data = _read(step.folder + _SKILL, find)
+        data = _read(_SKILL, find)
         if data is None:
             return None
         find.facts = _facts(_head(data, find, rules), find, has_folders)
@@ -168,10 +178,10 @@ def _find(step: _Step, rules: Rules, has_folders: bool) -> Find | None:
     return find
 
 
-def _are_current(stamps: Mapping[str, Stamp]) -> bool:
+def _are_current(folder: str, stamps: Mapping[str, Stamp]) -> bool:
     try:
         for path, stamp in stamps.items():
-            if stamp_of(os.stat(path)) != stamp:
+            if stamp_of(os.stat(folder + path)) != stamp:
                 return False
     except OSError:
         return False
@@ -179,7 +189,8 @@ def _are_current(stamps: Mapping[str, Stamp]) -> bool:
 
 
 def _read(path: str, find: Find, limit: int = _FIRST) -> bytes | None:
-    found = opened(path)
+    """Return the beginning of a file of a skill; ``path`` is what comes behind that of its folder."""
+    found = opened(find.folder + path)
     if found is None:
         return None
     handle, status = found
@@ -198,7 +209,7 @@ def _head(data: bytes, find: Find, rules: Rules) -> Head:
         # Up to a line's end, so that no character is cut in two.
         return read(data[: data.rfind(b"\n") + 1], folder, rules)
     except FormatError:
-        whole = _read(find.folder + _SKILL, find, _CAP)
+        whole = _read(_SKILL, find, _CAP)
         return read(whole or b"", folder, rules)
 
 
@@ -225,9 +236,9 @@ def _facts(head: Head, find: Find, has_folders: bool) -> dict[str, Any]:
 
 
 def _declarations(find: Find) -> Tree | None:
-    agents = find.folder + os.sep + "agents"
+    agents = f"{os.sep}agents"
     try:
-        status = os.lstat(agents)
+        status = os.lstat(find.folder + agents)
     except OSError:
         return None
     if not stat.S_ISDIR(status.st_mode):
@@ -235,7 +246,7 @@ def _declarations(find: Find) -> Tree | None:
     find.stamps[agents] = stamp_of(status)
     files = {}
     for path in declared.FILES:
-        data = _read(os.path.join(find.folder, *path.split("/")), find, _CAP)
+        data = _read(os.sep + path.replace("/", os.sep), find, _CAP)
         if data is not None:
             files[path] = File(data)
     return Tree(files) if files else None

@@ -62,12 +62,26 @@ def write_corpus(folder: Path, count: int) -> None:
                 os.chmod(full, 0o755)
 
 
-def _files(name: str, rng: random.Random) -> dict[str, bytes]:
+def write_heads(folder: Path, count: int) -> None:
+    """Write ``count`` skills as ``write_corpus`` does, their other files empty and their instructions short."""
+    for number in range(count):
+        name = name_of(number)
+        for path, data in _files(name, random.Random(number), small=True).items():
+            full = folder / name / path
+            full.parent.mkdir(parents=True, exist_ok=True)
+            full.write_bytes(data if path == "SKILL.md" else b"")
+
+
+def _files(name: str, rng: random.Random, small: bool = False) -> dict[str, bytes]:
     description = _prose(rng, rng.randint(100, 400)).replace("\n", " ").strip()
     head = f'---\nname: {name}\ndescription: "{description}"\nmetadata:\n  version: "1.0.0"\n---\n'
-    files = {"SKILL.md": (head + f"\n# {name}\n\n" + _prose(rng, rng.randint(3_000, 14_000))).encode()}
+    files = {
+        "SKILL.md": (
+            head + f"\n# {name}\n\n" + _prose(rng, 500 if small else rng.randint(3_000, 14_000))
+        ).encode()
+    }
     for number in range(rng.randint(1, 7)):
-        size = min(100_000, int(rng.lognormvariate(8.4, 1.0)))
+        size = 1 if small else min(100_000, int(rng.lognormvariate(8.4, 1.0)))
         kind = rng.choice(("scripts", "references", "assets"))
         if kind == "scripts":
             files[f"scripts/tool_{number}.py"] = b"#!/usr/bin/env python3\n" + _code(rng, size).encode()

@@ -122,7 +122,16 @@ def test_a_reload_asks_the_disk(agent, skills):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "null", "[]", '{"version":1}', '{"version":1,"folders":3,"finds":[[]]}']
+    "text",
+    [
+        "",
+        "{",
+        "null",
+        "[]",
+        '{"version":2}',
+        '{"version":2,"folders":3,"finds":[],"problems":[]}',
+        '{"version":2,"folders":{},"problems":[],"finds":[["","",{},3,[],6,7]]}',
+    ],
 )
 def test_a_cache_that_is_damaged_is_as_good_as_deleted(agent, text):
     for name in os.listdir(agent.folder):

@@ -12,8 +12,8 @@ from skillhub.model.profile import Budget, profile, profiles
 from skillhub.model.skill import Skill
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.catalog import Catalog
-from skillhub.runtime.roots import Surroundings
 from skillhub.runtime.overview import Limit, section
+from skillhub.runtime.roots import Surroundings
 from tests.runtime.test_discover import write
 
 GOLDEN = Path(__file__).parents[1] / "golden"
