@@ -105,6 +105,8 @@ class Common:
         """
         from skillhub.cli.network import Network
         from skillhub.flows.ports import Ports
+        from skillhub.world.first_seen import FirstSeen
+        from skillhub.world.policies import read_policies
 
         network = Network(self.home, self.sources, self.user_home, offline=self.offline, scratch=scratch)
         return Ports(
@@ -119,6 +121,8 @@ class Common:
             approver=self.approver(allow_unsigned=allow_unsigned),
             environ=os.environ,
             user_home=self.user_home,
+            policies=read_policies(self.home),
+            first_seen=FirstSeen(self.home, remember=not (scratch or self.dry_run)),
             clock=now,
             report=self.terminal.progress,
         )

@@ -10,7 +10,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from skillhub.errors import FormatError, NotFound, SecurityError, SourceError, UsageError
+from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SourceError, UsageError
+from skillhub.flows.admission import admit
 from skillhub.flows.adopt_origin import Origins, compared
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.install import Aim, Proposal, carry_out, plan, questions
@@ -19,6 +20,7 @@ from skillhub.flows.listing import unmanaged
 from skillhub.flows.needs import given
 from skillhub.flows.obtain import from_path, portable
 from skillhub.flows.outcome import Left, Outcome, ask
+from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.wishes import Wishes
@@ -65,10 +67,13 @@ def adopt(names: Sequence[str], into: str, wishes: Wishes, ports: Ports) -> Outc
     if not is_inner_path(into):
         raise UsageError(f"expected a folder below the project, found {quote(into)}")
     standing = read_standing(ports)
+    ports = under(standing.intent, ports)
     origins = Origins(ports)
     adopted, left = [], []
     for find in _finds(names, standing, ports):
-        each = find if isinstance(find, Left) else _read(find, into, origins, standing, ports)
+        each = (
+            find if isinstance(find, Left) else _admitted(_read(find, into, origins, standing, ports), ports)
+        )
         left.append(each) if isinstance(each, Left) else adopted.append(each)
     aim = Aim.of(wishes, standing, ports)
     is_met = given(ports.environ, {*standing.lock.skills, *(each.find.name for each in adopted)})
@@ -146,6 +151,15 @@ def _read(find: Find, into: str, origins: Origins, standing: Standing, ports: Po
         )
     entry = replace(found.entry, path=path)
     return _Adopted(find, replace(found, entry=entry, wanted=Wanted(path=path)), target)
+
+
+def _admitted(each: _Adopted | Left, ports: Ports) -> _Adopted | Left:
+    if isinstance(each, Left):
+        return each
+    try:
+        return replace(each, candidate=admit(each.candidate, None, ports))
+    except Forbidden as error:
+        return Left(each.find.name, error.code, f"{error.message} ({error.where})")
 
 
 def _aim(each: _Adopted, aim: Aim, ports: Ports) -> Aim:

@@ -31,6 +31,7 @@ class Candidate:
         can: What it can do, off its bytes; like ``findings`` empty where nobody is asked again.
         wanted: The line to write into the intent; None leaves what is there.
         warnings: What is odd and harmless.
+        published: When its registry says that it was published, or its commit that it was made, UTC.
         stored: Whether every byte was read from the store just now.
     """
 
@@ -46,6 +47,7 @@ class Candidate:
     findings: tuple[Finding, ...]
     wanted: Wanted | None = None
     warnings: tuple[str, ...] = ()
+    published: str | None = None
     stored: bool = False
 
 

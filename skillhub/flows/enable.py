@@ -13,6 +13,7 @@ from skillhub.flows.linking import Linker, Linking
 from skillhub.flows.needed import needed_by, orphans
 from skillhub.flows.needs import given
 from skillhub.flows.outcome import Outcome, ask
+from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.relock import from_lock
 from skillhub.flows.standing import Standing, read_standing
@@ -33,10 +34,11 @@ def enable(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
     Raises:
         NotFound: a name that is not locked.
         SecurityError: what is stored or fetched is not what was locked.
-        Refused: nobody agreed to the skill.
+        Refused: nobody agreed to the skill, or a policy forbids it.
         StateError: the disk is in the way.
     """
     standing = _willing(_known(names, read_standing(ports)), names)
+    ports = under(standing.intent, ports)
     candidates = [from_lock(name, standing.lock.skills[name], ports) for name in names]
     aim = Aim.of(wishes, standing, ports)
     is_met = given(ports.environ, standing.lock.skills)

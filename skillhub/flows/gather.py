@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from skillhub.errors import FormatError, SecurityError, UsageError
+from skillhub.errors import Forbidden, FormatError, SecurityError, UsageError
+from skillhub.flows.admission import admit
 from skillhub.flows.ahead import turns
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.meant import Pick, elsewhere, of_intent, of_lock, of_ref, satisfies
@@ -40,6 +41,7 @@ def gather(refs: Sequence[Ref], wishes: Wishes, standing: Standing, ports: Ports
         SourceMismatch: a name that the lock has from somewhere else.
         FormatError: ``--frozen``, and intent and lock disagree.
         SignerChanged: another signer than the lock's.
+        Forbidden: a policy forbids one that did not come with ``--all``.
     """
     if refs and wishes.frozen:
         raise UsageError("--frozen installs what the lock says; it goes with no reference")
@@ -61,13 +63,20 @@ def gather(refs: Sequence[Ref], wishes: Wishes, standing: Standing, ports: Ports
             # Of many skills, which one?
             error.where = f"{pick.name}: {error.where}" if error.where else pick.name
             raise
-        _add(candidate, pick, gathered)
         same_origin(candidate, standing.lock.skills.get(candidate.name))
+        _add(candidate, pick, gathered, standing, ports)
     return gathered
 
 
-def _add(candidate: Candidate, pick: Pick, gathered: Gathered) -> None:
+def _add(candidate: Candidate, pick: Pick, gathered: Gathered, standing: Standing, ports: Ports) -> None:
     if any((each.name, each.code) == (candidate.name, _AMBIGUOUS) for each in gathered.left):
+        return
+    try:
+        candidate = admit(candidate, standing.records.skills.get(candidate.name), ports)
+    except Forbidden as error:
+        if not pick.optional:
+            raise
+        gathered.left.append(Left(candidate.name, error.code, f"{error.message} ({error.where})"))
         return
     critical = next((each for each in candidate.findings if each.severity == "critical"), None)
     if pick.optional and critical is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from skillhub.errors import Refused, UsageError
 from skillhub.flows import proposals
+from skillhub.flows.admission import admit
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.commit import Change, commit
 from skillhub.flows.gate import Gate, approach, passage, widen
@@ -16,6 +17,7 @@ from skillhub.flows.linking import Linker, Linking, left_alone
 from skillhub.flows.needed import needed_by, with_needed
 from skillhub.flows.needs import Given, facts_of, given, needs_of
 from skillhub.flows.outcome import Outcome, ask
+from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.questions import consent
 from skillhub.flows.standing import Standing, read_standing
@@ -86,6 +88,7 @@ def install(refs: Sequence[Ref], wishes: Wishes, ports: Ports) -> Outcome:
             "there is neither skillhub.toml nor skillhub.lock here", where=ports.project.root, hint=hint
         )
     standing = read_standing(ports)
+    ports = under(standing.intent, ports)
     proposed = proposals.proposals(standing, ports)
     if proposed and wishes.dry_run:
         unanswered = tuple((each, UNANSWERED) for each in proposals.questions(proposed))
@@ -114,7 +117,12 @@ def plan(
     standing: Standing,
     ports: Ports,
 ) -> Proposal:
-    """Work out what taking the candidate would mean: its needs, its places, and what differs from before."""
+    """Work out what taking the candidate would mean: its needs, its places, and what differs from before.
+
+    Raises:
+        Forbidden: a policy forbids it.
+    """
+    candidate = admit(candidate, standing.records.skills.get(candidate.name), ports)
     proposal = _enabling(candidate, wishes, is_met, aim, standing, ports)
     return replace(proposal, changes=changes_of(candidate, standing, ports))
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from skillhub.errors import FormatError, SkillhubError, SourceError, UsageError
+from skillhub.errors import Forbidden, FormatError, SkillhubError, SourceError, UsageError
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.gather import gather
 from skillhub.flows.install import Aim, carry_out, plan, questions
 from skillhub.flows.needs import given
 from skillhub.flows.outcome import Left, Outcome, ask
+from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.wishes import Wishes
@@ -19,7 +20,7 @@ from skillhub.model.question import UNANSWERED
 from skillhub.model.ref import parse_ref
 
 # What concerns one skill alone; a SecurityError or a full disk stops all of it.
-_OF_ONE = (FormatError, SourceError, UsageError)
+_OF_ONE = (FormatError, SourceError, UsageError, Forbidden)
 
 
 def import_lock(other: OtherLock, wishes: Wishes, ports: Ports) -> Outcome:
@@ -31,6 +32,7 @@ def import_lock(other: OtherLock, wishes: Wishes, ports: Ports) -> Outcome:
         StateError: the disk is in the way.
     """
     standing = read_standing(ports)
+    ports = under(standing.intent, ports)
     left = [Left(each.name, "no-origin", each.reason) for each in other.unpinned]
     found: dict[str, Candidate] = {}
     for each in _had(other, wishes, standing, ports):

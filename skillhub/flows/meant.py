@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from skillhub.errors import FormatError, NotFound, SourceMismatch
+from skillhub.errors import Forbidden, FormatError, NotFound, SourceMismatch
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.obtain import Way, by_path, by_place, portable
 from skillhub.flows.offered import by_source, releases_of
@@ -200,14 +200,20 @@ def newest(ref: Named, ports: Ports) -> Pick:
         NotFound, TakenBack, UsageError: see ``choose_source`` and ``choose_release``.
     """
     alias, index = look_up(ref, ports)
-    release = choose_release(ref, index.releases(ref.name))
+    release = choose_release(ref, index.releases(ref.name), ports.policies.settled(ports.clock()))
     wanted = Wanted(source=alias, version=ref.range or _onward(alias, release.version, ports))
     way = by_source(ports.sources.get(alias), release, index, ports)
     return Pick(ref.name, way.then(lambda found: replace(found, wanted=wanted)), release=release)
 
 
 def look_up(ref: Named, ports: Ports) -> tuple[str, Index]:
-    """Return the one source that has the skill, and what it offers; a bare name is looked for in all of them."""
+    """Return the one source that has the skill, and what it offers; a bare name is looked for in all of them.
+
+    Those that a policy forbids are not asked.
+
+    Raises:
+        Forbidden: no other has it.
+    """
     if ref.source is not None:
         source = ports.sources.get(ref.source)
         try:
@@ -215,12 +221,16 @@ def look_up(ref: Named, ports: Ports) -> tuple[str, Index]:
         except NotFound as error:
             hint = f"skillhub source show {ref.source} lists what it has"
             raise NotFound(error.message, where=ref.source, hint=hint) from error
-    found = {}
+    found, refusal = {}, None
     for alias, source in ports.sources.all().items():
         try:
             found[alias] = releases_of(source, ref.name, ports)
         except NotFound:
             continue
+        except Forbidden as error:
+            refusal = error
+    if refusal is not None and not found:
+        raise refusal
     alias = choose_source(ref, tuple(found), tuple(ports.sources.all()))
     return alias, found[alias]
 

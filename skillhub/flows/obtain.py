@@ -105,7 +105,8 @@ def _from_registry(
         capabilities=content.can,
         requires=spelled(manifest),
     )
-    return candidate(content, entry, verdict, unpacked.warnings, publishers)
+    found = candidate(content, entry, verdict, unpacked.warnings, publishers)
+    return replace(found, published=release.published)
 
 
 def by_place(place: Place, source: str, release: Release, ports: Ports) -> Way[Unpacked]:
@@ -128,7 +129,7 @@ def by_place(place: Place, source: str, release: Release, ports: Ports) -> Way[U
             raise SourceMismatch(
                 f"the index names it {release.name}, its SKILL.md {found.name}", where=release.url
             )
-        return found
+        return replace(found, published=place.committed(release))
 
     return Way(lambda: place.unpacked(release), make, release.size or 0)
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
+from skillhub.model.policy import Policies
 from skillhub.model.question import Approver
+from skillhub.world.first_seen import FirstSeen
 from skillhub.world.project import Project
 from skillhub.world.publishers import Publishers
 from skillhub.world.sources import Source, Sources
@@ -58,6 +60,10 @@ class Place(Protocol):
         """Return the skill of a release that ``index`` gave, or that a lock spells: its very bytes, or an error."""
         ...
 
+    def committed(self, release: Release) -> str | None:
+        """Return when its commit says that it was made, UTC; None of what is in no commit."""
+        ...
+
 
 class Reach(Protocol):
     """Opens a place that is no registry, a folder of several skills among them; each once for a command."""
@@ -88,6 +94,8 @@ class Ports:
         fetch_root: Returns the ``1.root.json`` of the registry at a URL; whoever calls it checks its digest.
         environ: The environment, for variables that skills need and for agents' own folders.
         user_home: The user's home folder, where user-scope agents' folders hang.
+        policies: What may be installed here, by the machine and the user; ``policy.under`` adds the project.
+        first_seen: Remembers since when undated things are known.
         clock: The time now, UTC.
         report: Told of progress; it may draw it.
     """
@@ -103,5 +111,7 @@ class Ports:
     approver: Approver
     environ: Mapping[str, str]
     user_home: str
+    policies: Policies
+    first_seen: FirstSeen
     clock: Callable[[], datetime]
     report: Report

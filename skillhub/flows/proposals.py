@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from skillhub.errors import NotFound, SourceError, SourceMismatch, UnsafeTransfer, WrongBytes
+from skillhub.flows.policy import refuse_source
 from skillhub.flows.ports import Ports
 from skillhub.flows.questions import propose_source
 from skillhub.flows.standing import Standing
@@ -15,13 +16,21 @@ from skillhub.world.hop import Hop
 
 
 def proposals(standing: Standing, ports: Ports) -> dict[str, LockedSource]:
-    """Return the sources of intent and lock that this user does not have, by alias."""
+    """Return the sources of intent and lock that this user does not have, by alias.
+
+    Raises:
+        Forbidden: a policy forbids one.
+    """
     known = ports.sources.all()
     wanted = {
         alias: LockedSource(kind="registry", url=source.url.rstrip("/"), root=source.root)
         for alias, source in standing.intent.sources.items()
     }
-    return {alias: each for alias, each in {**wanted, **standing.lock.sources}.items() if alias not in known}
+    every = {**wanted, **standing.lock.sources}
+    proposed = {alias: each for alias, each in every.items() if alias not in known}
+    for alias, each in proposed.items():
+        refuse_source(alias, each.url, each.root, ports.policies)
+    return proposed
 
 
 def questions(proposed: dict[str, LockedSource]) -> list[Question]:

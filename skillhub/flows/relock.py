@@ -61,7 +61,7 @@ def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -
     content = Content(Manifest.read(tree)) if agreed else read(tree)
     found = _as_locked(name, entry, candidate(content, entry, verdict, (), publishers))
     found = replace(found, stored=ports.store.listing(entry.tree) is not None)
-    return _yanked(found, seen) if seen else found
+    return _yanked(replace(found, published=seen.published), seen) if seen else found
 
 
 def root_of(entry: Locked, ports: Ports) -> Digest | None:

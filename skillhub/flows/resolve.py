@@ -38,10 +38,11 @@ def choose_source(ref: Named, having: tuple[str, ...], looked_into: tuple[str, .
     return having[0]
 
 
-def choose_release(ref: Named, releases: tuple[Release, ...]) -> Release:
+def choose_release(ref: Named, releases: tuple[Release, ...], settled: str | None = None) -> Release:
     """Return the newest of ``releases`` (newest first) that the range allows and nobody took back.
 
-    Without a range, a pre-release is chosen only if there is nothing else.
+    Without a range, a pre-release is chosen only if there is nothing else. With ``settled``, a time as in
+    ``published``, so is what was published later.
 
     Raises:
         NotFound: no release is in the range; the hint names those there are.
@@ -64,6 +65,7 @@ def choose_release(ref: Named, releases: tuple[Release, ...]) -> Release:
         raise TakenBack(
             f"{ref.name} {gone.version} was {what}: {reason or 'no reason given'}", where=str(ref)
         )
+    chosen = [each for each in chosen if settled is None or (each.published or "~") <= settled] or chosen
     stable = [release for release in chosen if "-" not in (release.version or "").split("+")[0]]
     return (stable if ref.range is None and stable else chosen)[0]
 

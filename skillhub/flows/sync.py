@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from skillhub.flows.linking import Linker, Linking, left_alone
 from skillhub.flows.needs import given
 from skillhub.flows.outcome import Outcome, ask
+from skillhub.flows.policy import of_entry, refuse
 from skillhub.flows.ports import Ports
 from skillhub.flows.recalled import last_seen, refuse_recalled
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.view import view
 from skillhub.model.lock import Locked
+from skillhub.model.policy import LASTING
 from skillhub.model.record import Record
 from skillhub.model.tree import Tree
 from skillhub.world import links
@@ -34,15 +36,17 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
     Raises:
         SecurityError: what is fetched is not what was locked, or its registry has recalled it as last seen.
         SourceError: it cannot be had.
-        Refused: nobody agreed to what becomes of edits made by hand.
+        Refused: nobody agreed to what becomes of edits made by hand, or a policy forbids what is to be put back.
         StateError: the disk is in the way.
     """
     with ports.project.exclusively():
         standing = read_standing(ports)
         _refuse_recalled(standing, ports)
+        obtain = _permitted(obtain, standing, ports)
         _sweep(standing, ports)
         trees = _fetch(standing, obtain, ports)
         planned = [_plan(name, trees.get(name), standing, ports) for name in standing.records.skills]
+        _refuse_forbidden([each.name for each in planned if _is_broken(each, standing)], standing, ports)
         asked = ask([question for linking in planned for question in linking.questions()], ports)
         plans = {each.name: each.answered(asked) for each in planned}
         kept = {name for name, linking in plans.items() if linking is None}
@@ -67,6 +71,31 @@ def _refuse_recalled(standing: Standing, ports: Ports) -> None:
         source = standing.lock.sources.get(entry.source)
         said = last_seen(name, entry, source.root if source else None, ports.sources)
         refuse_recalled(name, entry, said)
+
+
+def _permitted(obtain: Obtain, standing: Standing, ports: Ports) -> Obtain:
+    """Return what obtains a tree unless a policy forbids the skill."""
+
+    def only(name: str, entry: Locked) -> Tree:
+        _refuse_forbidden([name], standing, ports)
+        return obtain(name, entry)
+
+    return only
+
+
+def _refuse_forbidden(names: Iterable[str], standing: Standing, ports: Ports) -> None:
+    """Refuse to fetch or to put back what a policy forbids; what is to go, goes."""
+    policies = ports.policies.tightened(standing.intent.policy)
+    for name in names if policies else ():
+        entry, record = standing.lock.skills[name], standing.agreed(name)
+        can = record.facts.capabilities if record else entry.capabilities
+        refuse(of_entry(name, entry, can, ports), LASTING, policies)
+
+
+def _is_broken(linking: Linking, standing: Standing) -> bool:
+    """Say whether links of an enabled skill are to be put back."""
+    agreed = standing.agreed(linking.name)
+    return agreed is not None and agreed.enabled and not linking.done
 
 
 def _sweep(standing: Standing, ports: Ports) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from skillhub.errors import NotFound
+from skillhub.flows.admission import too_young
 from skillhub.flows.ahead import turns
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.gather import Held, same_origin
@@ -14,6 +15,7 @@ from skillhub.flows.meant import Pick, of_intent
 from skillhub.flows.needed import ranges_on, with_needed
 from skillhub.flows.needs import given
 from skillhub.flows.outcome import Outcome, ask
+from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.relock import root_of
 from skillhub.flows.resolve import TakenBack, choose_release
@@ -44,10 +46,11 @@ def update(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
         NotFound: a name that is not locked.
         SourceError: a source cannot be reached, or no longer has a skill.
         SecurityError: another signer than the lock's, wrong bytes; nothing was changed.
-        Refused: a question was answered no or by nobody; nothing was changed.
+        Refused: a question was answered no or by nobody, or a policy forbids it; nothing was changed.
         StateError: the disk is in the way.
     """
     standing = read_standing(ports)
+    ports = under(standing.intent, ports)
     newer = _newer(names, standing, ports)
     found, notes = with_needed({each.name: each for each in newer.candidates}, standing, ports)
     newer.warnings.extend(notes)
@@ -67,6 +70,7 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
         NotFound, SourceError, SecurityError: as for ``update``.
     """
     standing = read_standing(ports)
+    ports = under(standing.intent, ports)
     newer = _newer(names, standing, ports, keep=True)
     is_met = given(ports.environ, standing.lock.skills)
     records = standing.records.skills
@@ -105,6 +109,9 @@ def _newer(names: Sequence[str], standing: Standing, ports: Ports, *, keep: bool
         entry = locked[pick.name]
         if (candidate.tree.digest, candidate.entry.version) != (entry.tree, entry.version):
             same_origin(candidate, entry)
+            if young := too_young(candidate, ports):
+                newer.warnings.append(f"{young.message} ({young.where})")
+                continue
             newer.candidates.append(candidate)
     return newer
 
@@ -128,17 +135,20 @@ def _latest(name: str, entry: Locked, standing: Standing, ports: Ports, warnings
         is_same = offered.rev == entry.rev if entry.git else offered.digest in (entry.digest or "",)
         return None if is_same else pick
     releases = ports.open(ports.sources.get(entry.source)).release_index([name]).skills.get(name, ())
-    warnings.extend(_beyond(offered, wanted, releases))
+    warnings.extend(_beyond(offered, wanted, releases, ports))
     if offered.digest == entry.digest:
         return None
     return pick if _is_wanted(entry, offered, wanted, releases, warnings) else None
 
 
-def _beyond(offered: Release, wanted: Wanted, releases: Sequence[Release]) -> Iterator[str]:
+def _beyond(offered: Release, wanted: Wanted, releases: Sequence[Release], ports: Ports) -> Iterator[str]:
     """Yield what is newer than what is allowed, for nobody would learn of it otherwise."""
-    newest = choose_release(Named(offered.name), tuple(releases))
-    is_newer = precedence(newest.version or "0.0.0") > precedence(offered.version or "0.0.0")
-    if wanted.version is not None and is_newer:
+    here = precedence(offered.version or "0.0.0")
+    younger = choose_release(Named(offered.name, None, wanted.version), tuple(releases))
+    if precedence(younger.version or "0.0.0") > here:
+        yield f"{offered.name} {younger.version} is there, and has not been out for as long as a policy wants"
+    newest = choose_release(Named(offered.name), tuple(releases), ports.policies.settled(ports.clock()))
+    if wanted.version is not None and precedence(newest.version or "0.0.0") > here:
         yield f"{offered.name} {newest.version} is there, and {wanted.version} is what is wanted"
 
 

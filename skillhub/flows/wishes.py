@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from skillhub.flows.policy import forbidden
 from skillhub.flows.ports import Ports
 from skillhub.model.hosts import Host, detect, host, hosts
 from skillhub.model.intent import Intent
@@ -45,9 +46,24 @@ class Wishes:
 def chosen_agents(wishes: Wishes, records: Records, intent: Intent, ports: Ports) -> tuple[Host, ...]:
     """Return the agents to enable for: as asked, else as chosen before, else as wanted, else as found here.
 
+    Of those, the ones that the policies let have skills.
+
     Raises:
         UsageError: an id that is no agent's.
+        Forbidden: a policy forbids one that was asked for by name.
     """
+    chosen = _chosen(wishes, records, intent, ports)
+    allowed = []
+    for each in chosen:
+        objection = ports.policies.against_agent(each.id)
+        if objection is None:
+            allowed.append(each)
+        elif wishes.agents and "all" not in wishes.agents:
+            raise forbidden(objection)
+    return tuple(allowed)
+
+
+def _chosen(wishes: Wishes, records: Records, intent: Intent, ports: Ports) -> tuple[Host, ...]:
     for ids in (wishes.agents, records.agents, intent.agents):
         if "all" in ids:
             return tuple(hosts().values())

@@ -27,6 +27,8 @@ class FolderSnapshot:
         path: The folder; it may itself be reached through a link.
     """
 
+    date = None
+
     def __init__(self, path: str) -> None:
         self._path = os.path.realpath(path)
 

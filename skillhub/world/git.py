@@ -12,7 +12,7 @@ from skillhub.errors import NotFound, SourceError, WrongBytes
 from skillhub.model.text import quote
 from skillhub.world.git_cache import GitCache
 from skillhub.world.git_catfile import AT_ONCE, GoneError
-from skillhub.world.git_objects import ID, Leaf, checked, of_skills, root_of, walk
+from skillhub.world.git_objects import ID, Leaf, checked, date_of, of_skills, root_of, walk
 from skillhub.world.git_program import Bounds
 from skillhub.world.git_remote import remote
 from skillhub.world.git_revision import choose, spellings
@@ -74,6 +74,7 @@ class GitSnapshot:
 
     def __init__(self, store: GitCache, rev: str) -> None:
         self.rev = rev
+        self.date: str | None = None
         self._store = store
         self._sizes: dict[str, int] = {}
         self._fetches = 0
@@ -131,6 +132,7 @@ class GitSnapshot:
 
     def _walk(self) -> dict[str, Leaf]:
         (commit,) = self._objects("commit", [self.rev])
+        self.date = date_of(commit)
         return walk(root_of(commit), self._trees)
 
     def _trees(self, ids: Sequence[str]) -> Iterator[bytes]:

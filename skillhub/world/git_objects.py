@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha1
 
 from skillhub.archive.entry import unsafe
@@ -23,6 +25,7 @@ MAX_DEPTH = 64
 # What trees may spell in all: a tree that names another a thousand times, and that one a third, is small on the wire.
 _MAX_TREE_BYTES = 256 << 20
 _HEADER = re.compile(rb"tree ([0-9a-f]{40})\n")
+_COMMITTED = re.compile(rb"^committer [^\n]*> ([0-9]{1,12}) [+-][0-9]{4}$", re.MULTILINE)
 _FOLDER = 0o040000
 _KINDS: Mapping[int, Node] = {
     0o100644: Node("file"),
@@ -76,6 +79,15 @@ def root_of(commit: bytes) -> str:
     if found is None:
         raise FormatError("expected a commit to begin with its tree")
     return found[1].decode()
+
+
+def date_of(commit: bytes) -> str | None:
+    """Return when a commit says that it was made, UTC; None if it says nothing that is a time."""
+    head = commit.partition(b"\n\n")[0]
+    found = _COMMITTED.search(head)
+    with suppress(ValueError, OverflowError, OSError):
+        return f"{datetime.fromtimestamp(int(found[1]), UTC):%Y-%m-%dT%H:%M:%SZ}" if found else None
+    return None
 
 
 def entries(tree: bytes) -> Iterator[TreeEntry]:

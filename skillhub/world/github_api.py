@@ -42,7 +42,8 @@ _KEPT = 512 << 20
 _SINGLY = 4
 _AT_ONCE = 8
 _ID = decode.text_that(ID.fullmatch, "40 hex digits")
-_COMMIT = decode.record({"tree": decode.record({"sha": _ID})})
+_DATED = decode.record({}, {"date": decode.nullable(decode.text)})
+_COMMIT = decode.record({"tree": decode.record({"sha": _ID})}, {"committer": decode.nullable(_DATED)})
 _ROW = decode.record(
     {"path": decode.text, "mode": decode.text, "type": decode.text, "sha": _ID},
     {"size": decode.nullable(lambda size: size if isinstance(size, int) else decode.wrong("a size", size))},
@@ -84,8 +85,9 @@ class GitHubSnapshot:
         self._kept: dict[str, bytes] = {}
         self._unpacked = False
         self._turn = threading.Lock()
-        root = _COMMIT(api.json(f"git/commits/{rev}"))["tree"]["sha"]
-        self._leaves = walk(root, self._read_trees)
+        commit = _COMMIT(api.json(f"git/commits/{rev}"))
+        self.date: str | None = (commit.get("committer") or {}).get("date")
+        self._leaves = walk(commit["tree"]["sha"], self._read_trees)
         self.nodes: Mapping[str, Node] = {path: self._node(leaf) for path, leaf in self._leaves.items()}
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:

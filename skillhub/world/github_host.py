@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from skillhub.errors import FormatError, UsageError
 from skillhub.model import yaml
 from skillhub.world import files
+from skillhub.world.github_site import PUBLIC, site_of
 from skillhub.world.hop import Hop
 
-_PUBLIC = "https://github.com"
 _TOKEN = re.compile(r"[!-~]{1,1024}", re.ASCII)
 _CAP = 1 << 16
 
@@ -43,8 +43,8 @@ def host_of(environ: Mapping[str, str]) -> Host:
     Raises:
         UsageError: one of the URLs is neither https nor on this machine.
     """
-    site = (environ.get("GITHUB_SERVER_URL") or _PUBLIC).rstrip("/")
-    usual = "https://api.github.com" if site == _PUBLIC else f"{site}/api/v3"
+    site = site_of(environ)
+    usual = "https://api.github.com" if site == PUBLIC else f"{site}/api/v3"
     api = (environ.get("GITHUB_API_URL") or usual).rstrip("/")
     for name, url in (("GITHUB_SERVER_URL", site), ("GITHUB_API_URL", api)):
         if not url.startswith("https://") and not Hop.parse(url).loopback:
@@ -54,7 +54,7 @@ def host_of(environ: Mapping[str, str]) -> Host:
 
 def _token(environ: Mapping[str, str], site: str) -> str | None:
     names = ["GH_TOKEN", "GITHUB_TOKEN"]
-    if site != _PUBLIC:
+    if site != PUBLIC:
         names = ["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", *names]
     token = next((environ[name].strip() for name in names if environ.get(name)), None) or _kept(environ, site)
     if token is not None and not _TOKEN.fullmatch(token):

@@ -82,6 +82,9 @@ class Artifact:
         )
         return Index({name: (release,)})
 
+    def committed(self, release: Release) -> None:
+        """Return nothing: what is here is in no commit."""
+
     def unpacked(self, release: Release) -> Unpacked:
         """Return the skill of a release that ``index`` gave, or that a lock spells.
 

@@ -93,6 +93,14 @@ class Repository:
         """
         return self._folders(release).unpack(release.path or "")
 
+    def committed(self, release: Release) -> str | None:
+        """Return when the commit of a release was made, UTC, as whoever made it says; None of a folder.
+
+        Raises:
+            NotFound, WrongBytes, UnsafeTransfer, SourceError: as ``unpacked`` does.
+        """
+        return self._folders(release).snapshot.date
+
     def _index(self, words: Collection[str] | None) -> Index:
         url, _ = self._own
         folders = self._opened[self._own]

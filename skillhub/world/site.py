@@ -66,6 +66,9 @@ class Site:
         warning = f"{self.url} is plain http: anybody on the way can put other skills in place of these"
         return replace(self._offered, warnings=(*self._offered.warnings, warning))
 
+    def committed(self, release: Release) -> None:
+        """Return nothing: what is here is in no commit."""
+
     def unpacked(self, release: Release) -> Unpacked:
         """Return the skill of a release of ``index``, or of one that a lock spells: name, url and digest.
 

@@ -28,6 +28,11 @@ class Snapshot(Protocol):
         """Every path, ``/`` between segments, as it is spelled there: nobody judged it yet."""
         ...
 
+    @property
+    def date(self) -> str | None:
+        """When the commit was made, UTC, as whoever made it says; None of a folder."""
+        ...
+
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:
         """Yield the bytes of these files, in this order, exactly as the commit has them.
 

@@ -12,8 +12,11 @@ from skillhub.world.snapshot import Node
 class Memory:
     """A snapshot of these files; a path that ends in ``*`` is executable, None is a link, ... a submodule."""
 
-    def __init__(self, files: Mapping[str, object], rev: str = "a" * 40) -> None:
+    def __init__(
+        self, files: Mapping[str, object], rev: str = "a" * 40, date: str | None = "2026-01-02T03:04:05Z"
+    ) -> None:
         self.rev = rev
+        self.date = date
         self.nodes: dict[str, Node] = {}
         self.reads: list[tuple[str, ...]] = []
         self._data: dict[str, bytes] = {}

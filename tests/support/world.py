@@ -22,7 +22,9 @@ from skillhub.flows.wishes import Wishes
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
 from skillhub.model.ref import Local, parse_ref
 from skillhub.world.embedded import embedded
+from skillhub.world.first_seen import FirstSeen
 from skillhub.world.home import Home
+from skillhub.world.policies import read_policies
 from skillhub.world.project import Project
 from skillhub.world.publishers import Publishers
 from skillhub.world.sources import Source, Sources
@@ -115,6 +117,8 @@ class World:
             approver=self.answers,
             environ=self.environ,
             user_home=str(self.user_home),
+            policies=read_policies(self.home, str(self.folder / "machine" / "policy.toml")),
+            first_seen=FirstSeen(self.home),
             clock=lambda: NOW,
             report=lambda what, done, of: None,
         )

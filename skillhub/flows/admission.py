@@ -1,0 +1,98 @@
+"""Whether a candidate may be installed, by the policies of machine, user and project."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from skillhub.errors import Forbidden
+from skillhub.flows.candidate import Candidate
+from skillhub.flows.policy import forbidden, of_entry, refuse, urls_of
+from skillhub.flows.ports import Ports
+from skillhub.model.capability import capabilities
+from skillhub.model.policy import EVERYTHING, LASTING, Subject
+from skillhub.model.record import Record
+from skillhub.model.ref import repository
+from skillhub.model.release import Release
+from skillhub.scan import scan
+
+_AGE = frozenset({"min-age-days"})
+
+
+def admit(candidate: Candidate, record: Record | None, ports: Ports) -> Candidate:
+    """Return the candidate, less the findings that a policy agrees to, of which it is warned instead.
+
+    What is enabled already is held to where it comes from, who signed it and what it can do; it was held to all
+    else when it was enabled.
+
+    Raises:
+        Forbidden: a line of a policy.
+        SourceError: nobody can say how old it is, for its repository cannot be reached.
+    """
+    policies = ports.policies
+    if not policies:
+        return candidate
+    known = record if record is not None and record.tree == candidate.tree.digest else None
+    subject = _subject(candidate, known, ports)
+    if known is not None and known.enabled:
+        refuse(subject, LASTING, policies)
+        return candidate
+    if policies.min_age is not None:
+        subject = replace(subject, age=_age(candidate, ports, agreed=known is not None))
+    refuse(subject, EVERYTHING, policies)
+    agreed = [each for each in candidate.findings if policies.allows_finding(each.rule)]
+    notes = [f"a policy agrees to {each.rule} at {each.path}:{each.line}: {each.message}" for each in agreed]
+    left = tuple(each for each in candidate.findings if each not in agreed)
+    return replace(candidate, findings=left, warnings=(*candidate.warnings, *notes))
+
+
+def too_young(candidate: Candidate, ports: Ports) -> Forbidden | None:
+    """Return why a candidate has to be waited for, or None.
+
+    Raises:
+        SourceError: as for ``admit``.
+    """
+    if ports.policies.min_age is None:
+        return None
+    subject = Subject(name=candidate.name, age=_age(candidate, ports, agreed=True))
+    return next(map(forbidden, ports.policies.objections(subject, _AGE)), None)
+
+
+def _subject(candidate: Candidate, known: Record | None, ports: Ports) -> Subject:
+    can, findings = candidate.can, candidate.findings
+    if known is not None and known.enabled:
+        can = known.facts.capabilities
+    elif known is not None:  # nobody read all of its bytes again
+        can, findings = capabilities(candidate.tree, candidate.manifest), scan(candidate.tree)
+    subject = of_entry(candidate.name, candidate.entry, can, ports)
+    is_vouched = candidate.trust == "signed"
+    return replace(subject, signer=candidate.signer, vouched=is_vouched, findings=findings)
+
+
+def _age(candidate: Candidate, ports: Ports, *, agreed: bool) -> timedelta | None:
+    """Return how long a skill has been out; None if nobody knows.
+
+    A registry signs when a release was published. Of a commit its maker chooses the date, so that the first sight
+    of it counts if that is later; of a repository that is met for the first time nothing but the date is known.
+    """
+    now, entry = ports.clock(), candidate.entry
+    subject = of_entry(candidate.name, entry, (), ports)
+    published = _time(candidate.published)
+    if subject.root is not None:
+        return now - published if published is not None else None
+    if published is None and entry.git is not None:
+        commit = Release(name=candidate.name, url=entry.git, type="tree", rev=entry.rev, path=entry.path)
+        published = _time(ports.reach(repository(entry.git), entry.rev, guarded=not agreed).committed(commit))
+    place = urls_of(entry, ports)[-1:] or (entry.source,)
+    sight = ports.first_seen.of(place[0], entry.rev or entry.tree, now)
+    if published is None:
+        return now - sight.time
+    return now - (published if sight.at_first else max(published, sight.time))
+
+
+def _time(text: str | None) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+    return found.replace(tzinfo=found.tzinfo or UTC) if found else None

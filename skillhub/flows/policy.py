@@ -1,0 +1,141 @@
+"""What policies say of where skills come from and of what is locked: before anything is asked, fetched or made.
+
+Nothing here needs the bytes of a skill; ``admission`` judges those.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import quote as escaped
+
+from skillhub.errors import Forbidden
+from skillhub.flows.ports import Place, Ports, Registry
+from skillhub.model.digest import Digest
+from skillhub.model.intent import Intent
+from skillhub.model.lock import Locked
+from skillhub.model.policy import ORIGIN, Objection, Policies, Subject
+from skillhub.model.question import YES, Answer, Approver, Question
+from skillhub.model.ref import GitHub, Local, Oci, Remote, parse_remote
+from skillhub.model.signer import Signer
+from skillhub.world.github_site import site_of
+from skillhub.world.sources import Source
+
+_HINT = "skillhub doctor policy shows every line that is in force, and where it stands"
+
+
+def under(intent: Intent, ports: Ports) -> Ports:
+    """Return the world as the policies of machine, user and project leave it.
+
+    No source that they forbid is opened, and what they agree to is asked of nobody.
+    """
+    policies = ports.policies.tightened(intent.policy)
+    if not policies:
+        return ports
+    guard = _Guard(policies, ports)
+    return replace(
+        ports,
+        policies=policies,
+        open=guard.open,
+        reach=guard.reach,
+        approver=_Agreeing(policies, ports.approver),
+    )
+
+
+def forbidden(objection: Objection) -> Forbidden:
+    """Return the error that an objection makes."""
+    return Forbidden(objection.message, where=objection.where, hint=_HINT)
+
+
+def refuse(subject: Subject, keys: Collection[str], policies: Policies) -> None:
+    """Refuse what a policy forbids by a line of these keys.
+
+    Raises:
+        Forbidden: a line of a policy.
+    """
+    for objection in policies.objections(subject, keys):
+        raise forbidden(objection)
+
+
+def refuse_source(alias: str, url: str, root: Digest | None, policies: Policies) -> None:
+    """Refuse a source that nothing may come from.
+
+    Raises:
+        Forbidden: a line of a policy.
+    """
+    refuse(Subject(name=f"what {alias} has", root=root, urls=(url,)), ORIGIN, policies)
+
+
+def of_entry(name: str, entry: Locked, can: Sequence[str], ports: Ports) -> Subject:
+    """Return what policies may know of a locked skill without its bytes; ``can`` is what it was seen to be able to.
+
+    The name of its signer counts: whoever agreed to the lock was shown whose it is.
+    """
+    signers = [Signer.parse(each) for each in entry.signed_by]
+    return Subject(
+        name=name,
+        root=_root(entry, ports),
+        urls=urls_of(entry, ports),
+        signer=signers[0] if signers else None,
+        vouched=True,
+        can=tuple(can),
+    )
+
+
+def urls_of(entry: Locked, ports: Ports) -> tuple[str, ...]:
+    """Return every place that a skill comes from: what was asked for, and the repository that this led to."""
+    if entry.named:
+        source = ports.sources.all().get(entry.source) or ports.project.lock().sources.get(entry.source)
+        return (source.url,) if source is not None else ()
+    if entry.local:
+        return (_url(Local(os.path.join(ports.project.base, entry.path or "")), ports.environ),)
+    asked = _url(parse_remote(entry.place), ports.environ)
+    return tuple(dict.fromkeys((asked, entry.git or asked)))
+
+
+def _root(entry: Locked, ports: Ports) -> Digest | None:
+    if not entry.named:
+        return None
+    source = ports.sources.all().get(entry.source) or ports.project.lock().sources.get(entry.source)
+    return source.root if source is not None else None
+
+
+def _url(ref: Remote | Local, environ: Mapping[str, str]) -> str:
+    if isinstance(ref, Local):
+        path = os.path.realpath(os.path.expanduser(ref.path)).replace(os.sep, "/")
+        return f"file:///{escaped(path.lstrip('/'), safe='/:')}"
+    if isinstance(ref, GitHub):
+        return f"{site_of(environ)}/{ref.owner}/{ref.repo}"
+    if isinstance(ref, Oci):
+        return ref.place
+    return ref.url
+
+
+@dataclass(frozen=True, slots=True)
+class _Guard:
+    """Opens what the policies let anything come from, and nothing else."""
+
+    policies: Policies
+    ports: Ports
+
+    def open(self, source: Source) -> Registry:
+        refuse_source(source.alias, source.url, source.root, self.policies)
+        return self.ports.open(source)
+
+    def reach(self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False) -> Place:
+        refuse_source(str(ref), _url(ref, self.ports.environ), None, self.policies)
+        return self.ports.reach(ref, pin, guarded=guarded)
+
+
+@dataclass(frozen=True, slots=True)
+class _Agreeing:
+    """Answers what the policies agree to, and leaves the rest to somebody else."""
+
+    policies: Policies
+    rest: Approver
+
+    def answer(self, questions: Sequence[Question]) -> list[Answer]:
+        open_ = [each for each in questions if not self.policies.agrees(each.kind)]
+        answers: Iterator[Answer] = iter(self.rest.answer(open_) if open_ else [])
+        return [YES if self.policies.agrees(each.kind) else next(answers) for each in questions]
