@@ -36,6 +36,7 @@ LAZY = {
     "skillhub/model/lock.py",
     "skillhub/model/lock_fields.py",
     "skillhub/trust/publishers.py",
+    "skillhub/trust/x509.py",
     "skillhub/world/home.py",
     "skillhub/world/project.py",
 }
