@@ -118,15 +118,23 @@ class Network:
     def _copy(self, kept: str) -> str:
         """Return a copy of what is remembered at ``kept``, if anything is; it is thrown away after use."""
         from shutil import copy2, copytree
-        from tempfile import TemporaryDirectory
 
-        self._thrown_away.append(TemporaryDirectory(prefix="skillhub-"))
-        copy = os.path.join(self._thrown_away[-1].name, os.path.basename(kept))
+        copy = os.path.join(self._throwaway(), os.path.basename(kept))
         if os.path.isdir(kept):
             copytree(kept, copy)
         elif os.path.exists(kept):
             copy2(kept, copy)
         return copy
+
+    @cached_property
+    def _scratch_cache(self) -> str:
+        return self._throwaway()
+
+    def _throwaway(self) -> str:
+        from tempfile import TemporaryDirectory
+
+        self._thrown_away.append(TemporaryDirectory(prefix="skillhub-"))
+        return self._thrown_away[-1].name
 
     def _reached(self, ref: Remote | Local, pin: str | None, guarded: bool) -> Place:
         if isinstance(ref, Local):
@@ -157,9 +165,11 @@ class Network:
         from skillhub.world.github import open_repository
         from skillhub.world.http import Http
 
-        bounds = Bounds(offline=self._offline, mirrors=self._settings.mirrors)
+        kept = self._home.cache
+        cache, beneath = (self._scratch_cache, kept) if self._scratch else (kept, None)
+        bounds = Bounds(offline=self._offline, mirrors=self._settings.mirrors, beneath=beneath)
         web = Http() if self._offline else self._web(url)
-        return open_repository(url, rev, web=web, cache=self._home.cache, environ=os.environ, bounds=bounds)
+        return open_repository(url, rev, web=web, cache=cache, environ=os.environ, bounds=bounds)
 
     def _site(self, url: str, guarded: bool) -> Place:
         from skillhub.world.cache import Cache
@@ -175,9 +185,8 @@ class Network:
             else home.state
         )
         seen = Seen(state)
+        cache = Cache(os.path.join(home.cache, "http"), fixed=self._scratch)
         web = None if self._offline else self._web(url)
         if web is not None and guarded:
             web = unnamed(web)
-        return open_site(
-            url, downloads=Downloads(web, Cache(os.path.join(home.cache, "http")), seen), seen=seen
-        )
+        return open_site(url, downloads=Downloads(web, cache, seen), seen=seen)

@@ -25,10 +25,16 @@ class Cached:
 
 
 class Cache:
-    """A folder of files named by the digest of their bytes, which stand below a line with their media type."""
+    """A folder of files named by the digest of their bytes, which stand below a line with their media type.
 
-    def __init__(self, folder: str) -> None:
+    Args:
+        folder: It.
+        fixed: Whether it is read alone.
+    """
+
+    def __init__(self, folder: str, *, fixed: bool = False) -> None:
         self._folder = folder
+        self._fixed = fixed
 
     def get(self, digest: Digest, limit: int) -> Cached | None:
         """Return the bytes of this digest, if they are here and no more than ``limit``."""
@@ -42,12 +48,15 @@ class Cache:
         if Digest.of(data) != digest:
             # Cut off by a power failure, or put there by somebody: it goes, and is fetched again.
             with suppress(OSError):
-                os.unlink(self._path(digest))
+                if not self._fixed:
+                    os.unlink(self._path(digest))
             return None
         return Cached(data, content_type.decode("latin-1"))
 
     def put(self, digest: Digest, cached: Cached) -> None:
         """Keep the bytes, which have this digest."""
+        if self._fixed:
+            return
         content_type = cached.content_type.encode("latin-1", "replace").replace(b"\n", b" ")[:_TYPE_MAX]
         with suppress(StateError):
             files.write_atomic(self._path(digest), content_type + b"\n" + cached.data, mode=0o600, sync=False)

@@ -62,6 +62,7 @@ class Downloads:
         """
         read = self._read.get(url)
         if read and Digest.of(read.data) == digest:
+            self._cache.put(digest, Cached(read.data, read.content_type))
             return read
         cached = self._cache.get(digest, cap)
         if cached is not None:

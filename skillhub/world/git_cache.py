@@ -45,9 +45,14 @@ class GitCache:
     def __init__(self, remote: Remote, cache: str, environ: Mapping[str, str], bounds: Bounds) -> None:
         self.url = remote.url
         self._bounds = bounds
-        self._folder = os.path.join(cache, "git", sha256(remote.url.encode()).hexdigest()[:32])
+        name = os.path.join("git", sha256(remote.url.encode()).hexdigest()[:32])
+        self._folder = os.path.join(cache, name)
         self._git = GitProgram(self._folder, environ, remote.options, remote.variables)
         self._partial = GitProgram(self._folder, environ, (*remote.options, *_PARTIAL), remote.variables)
+        self._beneath = bounds.beneath and os.path.join(bounds.beneath, name, "objects")
+        more = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": self._beneath} if self._beneath else {}
+        # Not for a fetch, which would go on from commits whose parents are not there.
+        self._looking = GitProgram(self._folder, environ, remote.options, {**remote.variables, **more})
         self._reader: CatFile | None = None
         self._turn = threading.Lock()
 
@@ -97,7 +102,7 @@ class GitCache:
         asked = "".join(f"{id_}\n" for id_ in ids).encode()
         words = ("cat-file", "--batch-check=%(objectname) %(objectsize)")
         try:
-            said = self._git.run(words, self._bounds, stdin=asked)
+            said = self._looking.run(words, self._bounds, stdin=asked)
         except GitError:
             return {}
         rows = (line.split() for line in said.decode("ascii", "replace").splitlines())
@@ -117,7 +122,7 @@ class GitCache:
                 self._prepare()
                 if self._is_empty():
                     raise GoneError
-                self._reader = CatFile(self._git, self._bounds.blob)
+                self._reader = CatFile(self._looking, self._bounds.blob)
             reader, self._reader = self._reader, None
             try:
                 found = reader.read(kind, ids)
@@ -199,6 +204,8 @@ class GitCache:
                 files.write_atomic(path, data, sync=False)
 
     def _is_empty(self) -> bool:
+        if self._beneath and os.path.isdir(self._beneath):
+            return False
         objects = os.path.join(self._folder, "objects")
         with _disk_errors(objects):
             return os.listdir(objects) == ["pack"] and not os.listdir(os.path.join(objects, "pack"))

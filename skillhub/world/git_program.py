@@ -74,6 +74,7 @@ class Bounds:
         offline: Whether nothing may be fetched at all.
         mirrors: What to put in place of the beginning of a URL, as the person configured it; neither ends with a
             slash. It changes where objects come from, and no id.
+        beneath: The folder of all caches whose objects are read too, and which stays as it is.
     """
 
     seconds: float = 600.0
@@ -81,6 +82,7 @@ class Bounds:
     blob: int = 64 << 20
     offline: bool = False
     mirrors: Mapping[str, str] = field(default_factory=dict)
+    beneath: str | None = None
 
 
 class GitProgram:
