@@ -187,10 +187,21 @@ def test_sorted_by_scope_name_and_path(around, tmp_path):
     assert catalog.skills[0].path < catalog.skills[1].path
 
 
-def test_codelia_is_strict_and_the_reference_client_is_not(around, tmp_path):
-    write(tmp_path / "repo/.agents/skills/folder", "other")
-    assert catalog_of(profile("codelia"), around).skills == ()
-    assert [skill.name for skill in catalog_of(profile("agents"), around).skills] == ["other"]
+@pytest.mark.parametrize("host", profiles())
+def test_only_codelia_is_strict(host, around, tmp_path):
+    first = next(root.path for root in roots(profile(host), around) if root.path.startswith(str(tmp_path)))
+    write(tmp_path.__class__(first) / "folder", "other")
+    found = [skill.name for skill in catalog_of(profile(host), around).skills]
+    assert found == ([] if host == "codelia" else ["other"])
+
+
+@pytest.mark.parametrize("host", profiles())
+def test_how_deep_a_host_looks(host, around, tmp_path):
+    first = next(root.path for root in roots(profile(host), around) if root.path.startswith(str(tmp_path)))
+    for depth in range(1, 10):
+        write(tmp_path.__class__(first).joinpath(*"abcdefghi"[: depth - 1], f"level-{depth}"))
+    found = sorted(skill.name for skill in catalog_of(profile(host), around).skills)
+    assert found == [f"level-{depth}" for depth in range(1, 9 if host == "codewhale" else 7)]
 
 
 @pytest.mark.parametrize(

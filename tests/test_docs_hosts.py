@@ -1,0 +1,43 @@
+"""docs/hosts.md: every cell names a test that exists, and every host has a row."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from skillhub.model.profile import profiles
+
+REPO = Path(__file__).resolve().parents[1]
+PAGE = (REPO / "docs/hosts.md").read_text("utf-8")
+LEGEND = dict(re.findall(r"^- `([A-Z]\d)` (\S+)$", PAGE, re.MULTILINE))
+ROWS = [line.strip("|").split("|") for line in PAGE.splitlines() if line.startswith("| ")][1:]
+
+
+def test_every_cell_names_its_test():
+    known = [cells for cells in ROWS if "(`" in cells[0]]
+    for cells in known:
+        for cell in cells[1:]:
+            codes = re.findall(r"`([A-Z]\d)`", cell)
+            assert codes, (cells[0], cell)
+            assert set(codes) <= set(LEGEND), cell
+    assert {row for cells in ROWS for row in re.findall(r"`([A-Z]\d)`", "|".join(cells))} == set(LEGEND)
+
+
+def test_every_host_has_a_row_and_two_say_why_not():
+    assert {re.findall(r"\(`(.*)`\)", cells[0])[0] for cells in ROWS if "(`" in cells[0]} == set(
+        profiles()
+    ) - {"agents"}
+    assert [cells[0].strip() for cells in ROWS if "(`" not in cells[0]] == ["Aider", "OpenTUI"]
+    assert len({len(cells) for cells in ROWS}) == 1
+
+
+def test_the_tests_that_are_named_exist():
+    for place in LEGEND.values():
+        path, _, name = place.partition("::")
+        functions = [
+            each.name
+            for each in ast.walk(ast.parse((REPO / path).read_text("utf-8")))
+            if isinstance(each, ast.FunctionDef)
+        ]
+        assert name in functions, place
