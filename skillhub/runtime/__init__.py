@@ -27,6 +27,7 @@ _HOMES = {
     "Session": "skillhub.runtime.loading",
     "Skill": "skillhub.model.skill",
     "Surroundings": "skillhub.runtime.roots",
+    "answers": "skillhub.runtime.state",
     "catalog_of": "skillhub.runtime.agent",
     "complete": "skillhub.runtime.completion",
     "context_inspect": "skillhub.runtime.protocol",
@@ -38,6 +39,7 @@ _HOMES = {
     "profile": "skillhub.model.profile",
     "profiles": "skillhub.model.profile",
     "rows_of": "skillhub.runtime.ranking",
+    "remember": "skillhub.runtime.state",
     "search": "skillhub.runtime.ranking",
     "section": "skillhub.runtime.overview",
     "set_reach": "skillhub.runtime.state",
@@ -62,6 +64,7 @@ __all__ = [
     "Session",
     "Skill",
     "Surroundings",
+    "answers",
     "catalog_of",
     "complete",
     "context_inspect",
@@ -73,6 +76,7 @@ __all__ = [
     "profile",
     "profiles",
     "rows_of",
+    "remember",
     "search",
     "section",
     "set_reach",
@@ -96,7 +100,7 @@ if TYPE_CHECKING:
     from skillhub.runtime.resolve import Mention, Resolved, Selected, mentioned
     from skillhub.runtime.roots import Surroundings
     from skillhub.runtime.search_index import SearchIndex
-    from skillhub.runtime.state import set_reach
+    from skillhub.runtime.state import answers, remember, set_reach
 
 
 def __getattr__(name: str) -> object:

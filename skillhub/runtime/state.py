@@ -20,7 +20,7 @@ from skillhub.runtime.catalog import Problem
 from skillhub.runtime.files import read, write_atomic
 from skillhub.runtime.permission import permitted
 from skillhub.runtime.roots import Surroundings, project_root
-from skillhub.runtime.state_forms import CAP, FORMS, Layer
+from skillhub.runtime.state_forms import CAP, FORMS, Layer, gen_answers, gen_remember
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +108,41 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
             write_atomic(source.path, after.encode("utf-8"))
 
 
+def answers(profile: Profile, around: Surroundings) -> dict[str, bool]:
+    """Return what the user answered when asked for a skill and wants to be remembered, by full name.
+
+    Raises:
+        FormatError: a file of the state is malformed.
+        StateError: it cannot be read.
+    """
+    found: dict[str, bool] = {}
+    for source in reversed(sources(profile, around)):
+        if _is_ours(source, around):
+            found |= gen_answers(_text(source) or "", source.path)
+    return found
+
+
+def remember(skill: Skill, allowed: bool, scope: Scope, profile: Profile, around: Surroundings) -> None:
+    """Keep an answer, in skillhub's state alone; without a folder for that it is forgotten.
+
+    Raises:
+        FormatError: the file is malformed.
+        StateError: it cannot be read or written.
+    """
+    for source in sources(profile, around):
+        if source.scope == scope and _is_ours(source, around):
+            text = gen_remember(_text(source) or "", skill.full_name, allowed, source.path)
+            write_atomic(source.path, text.encode("utf-8"))
+
+
+def _is_ours(source: Source, around: Surroundings) -> bool:
+    return around.state is not None and source.path.startswith(os.path.join(around.state, "skills", ""))
+
+
 def _written(profile: Profile, around: Surroundings, scope: Scope) -> Iterator[Source]:
     """Yield one file of each form: of an agent's several the first that is there, else the first."""
     mine = [source for source in sources(profile, around) if source.scope == scope]
-    ours = os.path.join(around.state, "skills", "") if around.state is not None else None
-    own = [source for source in mine if ours is None or not source.path.startswith(ours)]
+    own = [source for source in mine if not _is_ours(source, around)]
     if own:
         yield next((source for source in own if os.path.lexists(source.path)), own[0])
     yield from (source for source in mine if source not in own)

@@ -66,6 +66,19 @@ def _gen_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
     return json.dumps(block, indent=2, ensure_ascii=False) + "\n"
 
 
+def gen_answers(text: str, where: str) -> dict[str, bool]:
+    """Return the answers in a file of skillhub's own state."""
+    given = _gen(text, where).get("answers")
+    found = given.items() if isinstance(given, dict) else ()
+    return {name: said for name, said in found if isinstance(said, bool)}
+
+
+def gen_remember(text: str, name: str, allowed: bool, where: str) -> str:
+    """Return the text with one answer more, or another."""
+    block = _gen(text, where) | {"answers": gen_answers(text, where) | {name: allowed}}
+    return json.dumps(block, indent=2, ensure_ascii=False) + "\n"
+
+
 def _gen(text: str, where: str) -> dict[str, Any]:
     block = strict_json(text.encode("utf-8", "surrogatepass"), where, CAP) if text.strip() else {}
     if not isinstance(block, dict):

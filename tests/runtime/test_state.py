@@ -13,8 +13,9 @@ from skillhub.model import jsonc
 from skillhub.model.profile import profile
 from skillhub.model.skill import Skill
 from skillhub.runtime.agent import catalog_of
+from skillhub.runtime.permission import Rule, permitted
 from skillhub.runtime.roots import Surroundings
-from skillhub.runtime.state import set_reach, settled
+from skillhub.runtime.state import answers, remember, set_reach, settled
 from skillhub.runtime.state_forms import FORMS, Layer
 from tests.runtime.test_discover import write
 
@@ -206,6 +207,23 @@ def test_a_state_file_that_is_a_link_is_not_read(tmp_path):
     (desk.project / ".gen/skills.json").symlink_to(tmp_path / "secret")
     assert desk.skill().reach == "active"
     assert ["link" in problem.message for problem in desk.catalog().problems] == [True]
+
+
+@pytest.mark.parametrize("desk", ["agents", "gencode"], indirect=True)
+def test_answers_are_remembered_and_those_of_the_project_decide(desk):
+    skill = desk.skill()
+    assert answers(desk.profile, desk.around) == {}
+    remember(skill, True, "user", desk.profile, desk.around)
+    assert permitted(skill, [Rule("*", "ask")], answers(desk.profile, desk.around)) == "allow"
+    desk.set("enabled", "project")
+    remember(skill, False, "project", desk.profile, desk.around)
+    assert answers(desk.profile, desk.around) == {"demo": False}
+    assert permitted(skill, [Rule("*", "ask")], answers(desk.profile, desk.around)) == "deny"
+    assert desk.skill().reach == "enabled"
+    assert (
+        not (desk.project / ".gen/skills.json").exists()
+        or "answers" not in (desk.project / ".gen/skills.json").read_text()
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
