@@ -105,7 +105,8 @@ def skills_table(skills: Sequence[Skill], terminal: Terminal) -> None:
             skill.version or "-",
             skill.source or "(unmanaged)",
             skill.state,
-            skill.signed_by[0].identity if skill.signed_by else "unsigned",
+            (skill.signed_by[0].identity if skill.signed_by else "unsigned")
+            + (", patched" if skill.patch else ""),
             skill.description,
         )
         for skill in skills

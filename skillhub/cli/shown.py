@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from skillhub.model.lock import Locked
     from skillhub.model.tree import Tree
 
+_EDITED = frozenset({"changed-file", "changed-mode", "extra-file", "missing-file"})
+
 
 def list_skills(common: Common) -> int:
     """Show what is installed here, and what lies in agents' folders without a lock."""
@@ -63,6 +65,8 @@ def verify_skills(common: Common, names: Sequence[str]) -> int:
             codes = {problem.code for each in found for problem in each.problems}
             if codes - BEYOND_SYNC:
                 common.terminal.say("skillhub sync puts back what is locked")
+            if codes & _EDITED:
+                common.terminal.say("skillhub patch NAME makes edits a patch that the project agrees to")
     return 0 if is_ok else 1
 
 

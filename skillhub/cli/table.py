@@ -28,6 +28,7 @@ COMMANDS: dict[str, Command] = {
     "remove": Command("installed", "Remove skills from agents, lock and intent.", _USE),
     "sync": Command("installed", "Make store, links and lock agree.", _USE),
     "verify": Command("installed", "Check every byte of what is installed, offline.", _USE),
+    "patch": Command("patch", "Keep edits of a skill as a patch that the project agrees to.", _USE),
     "adopt": Command("adopt", "Bring skills that lie in agents' folders under the lock.", _USE),
     "lock": Command("lock", "Import, export, mend and merge locks.", _USE),
     "audit": Command("audit", "Check what is installed, and where it came from.", _USE),

@@ -33,6 +33,8 @@ class Candidate:
         warnings: What is odd and harmless.
         published: When its registry says that it was published, or its commit that it was made, UTC.
         stored: Whether every byte was read from the store just now.
+        base: Of a patched one, what its source has, if that is to be stored too.
+        patch: The project's patch, if it is to be written anew where ``entry`` says.
     """
 
     name: str
@@ -49,6 +51,8 @@ class Candidate:
     warnings: tuple[str, ...] = ()
     published: str | None = None
     stored: bool = False
+    base: Tree | None = None
+    patch: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

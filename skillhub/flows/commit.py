@@ -6,6 +6,7 @@ linked is linked by ``sync``.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -20,7 +21,7 @@ from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.wishes import Wishes
 from skillhub.model.lock import Lock
 from skillhub.model.record import Record, Records
-from skillhub.world import links
+from skillhub.world import files, links
 from skillhub.world.exclude import exclude
 from skillhub.world.intent import edit
 
@@ -88,8 +89,10 @@ def commit(changes: Sequence[Change], wishes: Wishes, before: Standing, ports: P
 def _store(candidate: Candidate, ports: Ports) -> None:
     if not candidate.stored:
         ports.store.put(candidate.tree)
+    if candidate.base is not None:
+        ports.store.put(candidate.base)
     if candidate.signer is not None and candidate.pem is not None:
-        proven = signers.proven(candidate.name, candidate.entry, root_of(candidate.entry, ports))
+        proven = signers.proven(candidate.name, candidate.entry.original, root_of(candidate.entry, ports))
         ports.publishers.pin(proven, candidate.pem)
 
 
@@ -119,9 +122,11 @@ def _lock(changes: Sequence[Change], wishes: Wishes, now: Standing, ports: Ports
 
 
 def _write_documents(lock: bytes | None, changes: Sequence[Change], wishes: Wishes, ports: Ports) -> bool:
-    """Write intent and, if it is another, the lock, in this order: an intent alone is finished by ``install``."""
+    """Write patches, intent and, if it is another, the lock, in this order: what has no lock is finished later."""
     if wishes.frozen:
         return False
+    for change in changes:
+        _write_patch(change.candidate, ports)
     added = {change.name: change.candidate.wanted for change in changes if change.candidate.wanted}
     text = ports.project.intent_bytes()
     edited = edit(text, added, ())
@@ -130,6 +135,16 @@ def _write_documents(lock: bytes | None, changes: Sequence[Change], wishes: Wish
     if lock is not None:
         ports.project.write_lock(lock)
     return lock is not None or edited != text
+
+
+def _write_patch(candidate: Candidate, ports: Ports) -> None:
+    if candidate.patch is None or candidate.entry.patch is None:
+        return
+    path = files.inside(ports.project.root, candidate.entry.patch.path)
+    if os.path.lexists(path):
+        hint = "run the command again"
+        raise StateError("another process wrote a patch here meanwhile", where=path, hint=hint)
+    files.write_atomic(path, candidate.patch)
 
 
 def _records(changes: Sequence[Change], wishes: Wishes, now: Standing) -> Records:

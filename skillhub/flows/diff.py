@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from skillhub.errors import NotFound, SecurityError, SourceError
+from skillhub.flows.carried import carried
 from skillhub.flows.gather import same_origin
 from skillhub.flows.meant import of_intent
+from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
 from skillhub.flows.relock import from_lock
 from skillhub.flows.standing import read_standing
@@ -94,7 +96,11 @@ def diff(ref: Named, ports: Ports) -> Diff:
         wanted = replace(wanted_of(entry), version=ref.range)
     found = of_intent(ref.name, wanted, standing, ports).way.go()
     same_origin(found, entry)
-    return _compared(ref.name, entry, found.entry, _tree(ref.name, entry, ports), found.tree)
+    whole = carried(found, entry, ports)
+    notes = (whole.message,) if isinstance(whole, Left) else ()
+    found = found if isinstance(whole, Left) else whole
+    compared = _compared(ref.name, entry, found.entry, _tree(ref.name, entry, ports), found.tree)
+    return replace(compared, notes=notes)
 
 
 def diff_locks(old: Lock, names: Sequence[str], ports: Ports) -> list[Diff]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from skillhub.errors import StateError
+from skillhub.errors import NotFound, StateError, WrongBytes
+from skillhub.model.digest import Digest
+from skillhub.model.lock_fields import Patch
 from skillhub.model.patch import difference
 from skillhub.model.patch_merge import merge
 from skillhub.model.tree import File, Tree
@@ -15,6 +17,7 @@ from skillhub.world.project import Project
 
 EDITS = "skillhub-edits"
 _EDITS_MAX = 256 << 20  # bytes; a copy may have become somebody's build folder
+_PATCH_CAP = 64 << 20
 
 
 def save(name: str, edited: Iterable[Mapping[str, File]], base: Mapping[str, File], project: Project) -> None:
@@ -108,3 +111,21 @@ def merged(base: Tree | None, path: str, theirs: Tree) -> Tree | None:
         raise files.disk_error(error, path) from error
     whole = {name: file for name, file in mine.items() if file is not None}
     return merge(base, whole, theirs) if len(whole) == len(mine) else None
+
+
+def read_patch(patch: Patch, project: Project) -> bytes:
+    """Return the bytes of a patch that the lock names.
+
+    Raises:
+        NotFound: it is not there.
+        WrongBytes: it is another.
+        LinkLeavesProject: a link leads to it out of the project.
+    """
+    path = files.inside(project.root, patch.path)
+    data = files.read(path, _PATCH_CAP)
+    if data is None:
+        hint = "the patch belongs to the lock; whoever committed the one has to commit the other"
+        raise NotFound("the patch that the lock names is not there", where=path, hint=hint)
+    if Digest.of(data) != patch.digest:
+        raise WrongBytes(f"expected a patch of digest {patch.digest}, found {Digest.of(data)}", where=path)
+    return data

@@ -9,6 +9,7 @@ from skillhub.errors import Forbidden, FormatError, SecurityError, UsageError
 from skillhub.flows.admission import admit
 from skillhub.flows.ahead import turns
 from skillhub.flows.candidate import Candidate
+from skillhub.flows.carried import carried
 from skillhub.flows.meant import Pick, elsewhere, of_intent, of_lock, of_ref, satisfies
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
@@ -63,8 +64,13 @@ def gather(refs: Sequence[Ref], wishes: Wishes, standing: Standing, ports: Ports
             # Of many skills, which one?
             error.where = f"{pick.name}: {error.where}" if error.where else pick.name
             raise
-        same_origin(candidate, standing.lock.skills.get(candidate.name))
-        _add(candidate, pick, gathered, standing, ports)
+        entry = standing.lock.skills.get(candidate.name)
+        same_origin(candidate, entry)
+        whole = carried(candidate, entry, ports)
+        if isinstance(whole, Left):
+            gathered.left.append(whole)
+        else:
+            _add(whole, pick, gathered, standing, ports)
     return gathered
 
 

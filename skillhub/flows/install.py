@@ -198,6 +198,12 @@ def carry_out(
     warnings = [f"{each.candidate.name}: {note}" for each in plans for note in each.candidate.warnings]
     warnings += [note for each in plans if each.gate for note in each.gate.warnings]
     warnings += [line for each in asked if each[0].kind == "finding" for line in each[0].details]
+    warnings += [
+        f"{question.skill} was edited by hand: {path}"
+        for question, answer in asked
+        if question.kind == "local-edit" and answer == UNANSWERED
+        for path in question.details
+    ]
     changed = not wishes.dry_run and commit(changes, wishes, standing, ports)
     skills = tuple(
         view(each.name, each.candidate.entry, each.record, is_met, ports.project, ports.store)

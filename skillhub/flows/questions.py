@@ -57,7 +57,7 @@ def _install(candidate: Candidate, record: Record | None, changes: Changes | Non
     details = [
         candidate.manifest.description,
         f"from {entry.source}: {entry.origin}",
-        signed,
+        signed if entry.patch is None else f"{signed}, and patched by this project: {entry.patch.path}",
         f"{len(candidate.tree)} files, {candidate.tree.size} bytes, tree {candidate.tree.digest}",
         f"it can: {', '.join(candidate.can) or 'nothing but give instructions'}",
         f"it needs: {', '.join(spelled(candidate.manifest)) or 'nothing'}",
@@ -71,7 +71,7 @@ def _install(candidate: Candidate, record: Record | None, changes: Changes | Non
         candidate.name,
         entry.version or entry.short,
         entry.source,
-        candidate.signer.identity if candidate.signer else "nobody",
+        (candidate.signer.identity if candidate.signer else "nobody") + (", patched" if entry.patch else ""),
         ", ".join(candidate.can) or "-",
         ", ".join(spelled(candidate.manifest)) or "-",
     )
@@ -80,11 +80,18 @@ def _install(candidate: Candidate, record: Record | None, changes: Changes | Non
 
 
 def _unsigned(candidate: Candidate) -> Question:
+    patch = candidate.entry.patch
+    message = f"Nobody signed {candidate.name}; take it as it is?"
+    if patch is not None:
+        message = f"This project patches {candidate.name}, and nobody signed the patch; take it as it is?"
     return Question(
         "unsigned",
         candidate.name,
-        f"Nobody signed {candidate.name}; take it as it is?",
-        (f"nothing but its digest {candidate.tree.digest} will tell whether it is the same next time",),
+        message,
+        (
+            *((f"the patch is {patch.path}",) if patch else ()),
+            f"nothing but its digest {candidate.tree.digest} will tell whether it is the same next time",
+        ),
     )
 
 

@@ -9,6 +9,7 @@ from skillhub.errors import NotFound, SignerChanged, SourceMismatch, WrongBytes
 from skillhub.flows import signers
 from skillhub.flows.candidate import Candidate, Content, candidate, read
 from skillhub.flows.obtain import Way, by_path, by_place, by_registry, nothing
+from skillhub.flows.patched import patched
 from skillhub.flows.ports import Ports
 from skillhub.flows.recalled import last_seen, refuse_recalled
 from skillhub.model.digest import Digest
@@ -33,9 +34,10 @@ def by_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> 
         Withdrawn: its registry withdrew it, as last seen; also ``BadSignature`` for a key that it revoked.
         SourceError: its source cannot be reached.
     """
-    if ports.store.has(entry.tree):
+    if ports.store.has(entry.original.tree):
         return Way(nothing, lambda _: from_lock(name, entry, ports, agreed=agreed))
-    return _again(name, entry, ports, agreed=agreed)
+    way = _again(name, entry.original, ports, agreed=agreed)
+    return way.then(lambda found: _whole(found, entry, ports, agreed=agreed))
 
 
 def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> Candidate:
@@ -47,6 +49,20 @@ def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -
         Withdrawn: its registry withdrew it.
         SourceError: it cannot be had.
     """
+    found = _original(name, entry.original, ports, agreed=agreed)
+    return _whole(found, entry, ports, agreed=agreed)
+
+
+def _whole(found: Candidate, entry: Locked, ports: Ports, *, agreed: bool) -> Candidate:
+    """Return what the source has with the project's patch, if there is one; where the lock is silent, a warning."""
+    if entry.patch is not None:
+        found = patched(found, entry, ports, agreed=agreed)
+    unsaid = sorted(set(found.can) - set(entry.capabilities))
+    notes = (f"the lock does not say that it can: {', '.join(unsaid)}",) if unsaid else ()
+    return replace(found, warnings=(*found.warnings, *notes))
+
+
+def _original(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Candidate:
     root = root_of(entry, ports)
     said = last_seen(name, entry, root, ports.sources)
     seen = refuse_recalled(name, entry, said)
@@ -129,7 +145,7 @@ def _yanked(found: Candidate, release: Release) -> Candidate:
 
 
 def _as_locked(name: str, entry: Locked, found: Candidate) -> Candidate:
-    """Return ``found``, which is what the lock names, with the entry word for word; where it is silent, a warning."""
+    """Return ``found``, which is what the lock names, with the entry word for word."""
     if found.tree.digest != entry.tree:
         raise WrongBytes(
             f"expected {name} to be the tree {entry.tree}, found {found.tree.digest}", where=entry.origin
@@ -144,9 +160,7 @@ def _as_locked(name: str, entry: Locked, found: Candidate) -> Candidate:
             hint=f"skillhub remove {name}, then install it anew",
         )
     same_signer(name, entry, found)
-    unsaid = sorted(set(found.can) - set(entry.capabilities))
-    notes = (f"the lock does not say that it can: {', '.join(unsaid)}",) if unsaid else ()
-    return replace(found, entry=entry, warnings=(*found.warnings, *notes))
+    return replace(found, entry=entry)
 
 
 def same_signer(name: str, before: Locked, after: Candidate) -> None:

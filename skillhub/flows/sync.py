@@ -44,6 +44,7 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
         _refuse_recalled(standing, ports)
         obtain = _permitted(obtain, standing, ports)
         _sweep(standing, ports)
+        originals = _originals(standing, obtain, ports)
         trees = _fetch(standing, obtain, ports)
         planned = [_plan(name, trees.get(name), standing, ports) for name in standing.records.skills]
         _refuse_forbidden([each.name for each in planned if _is_broken(each, standing)], standing, ports)
@@ -53,7 +54,9 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
         for each in filter(None, plans.values()):
             record = standing.records.skills[each.name]
             Linker(ports.project, ports.store).save(each, record, trees.get(each.name))
-        changed = _restore(kept, standing, trees, ports)
+        changed = _restore(kept, standing, trees, ports) or bool(originals)
+        for tree in originals:
+            ports.store.put(tree)
         for linking in plans.values():
             changed |= linking is not None and _put_back(linking, standing, trees, ports)
         changed |= _write_records(kept, standing, ports)
@@ -109,6 +112,15 @@ def _fetch(standing: Standing, obtain: Obtain, ports: Ports) -> Mapping[str, Tre
         for name, entry in standing.lock.skills.items()
         if ports.store.check(entry.tree)
     }
+
+
+def _originals(standing: Standing, obtain: Obtain, ports: Ports) -> list[Tree]:
+    """Get what the source has of each patched skill, where it is not whole in the store: its signature is of that."""
+    return [
+        obtain(name, entry.original)
+        for name, entry in standing.lock.skills.items()
+        if entry.patch is not None and ports.store.check(entry.original.tree)
+    ]
 
 
 def _restore(kept: Collection[str], standing: Standing, trees: Mapping[str, Tree], ports: Ports) -> bool:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from skillhub.errors import NotFound
 from skillhub.flows.admission import too_young
 from skillhub.flows.ahead import turns
 from skillhub.flows.candidate import Candidate
+from skillhub.flows.carried import carried
 from skillhub.flows.gather import Held, same_origin
 from skillhub.flows.install import Aim, carry_out, changes_of, plan, questions
+from skillhub.flows.linking import Linker
 from skillhub.flows.meant import Pick, of_intent
 from skillhub.flows.needed import ranges_on, with_needed
 from skillhub.flows.needs import given
-from skillhub.flows.outcome import Outcome, ask
+from skillhub.flows.outcome import Left, Outcome, ask
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.relock import root_of
@@ -33,9 +35,10 @@ from skillhub.model.version import Range, is_version, precedence
 
 @dataclass(frozen=True, slots=True)
 class Newer:
-    """What is newer than the lock, and what a person should know of the rest."""
+    """What is newer than the lock, what is and cannot be had, and what a person should know of the rest."""
 
     candidates: list[Candidate]
+    left: list[Left]
     warnings: list[str]
 
 
@@ -60,7 +63,17 @@ def update(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
     raised = [question for each in plans for question in questions(each)]
     asked = [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
     outcome = carry_out(plans, wishes, asked, standing, ports)
-    return replace(outcome, warnings=(*newer.warnings, *outcome.warnings))
+    warnings = (*newer.warnings, *_edited(names, found, standing, ports), *outcome.warnings)
+    return replace(outcome, left=(*newer.left, *outcome.left), warnings=warnings)
+
+
+def _edited(names: Sequence[str], asked: Collection[str], standing: Standing, ports: Ports) -> Iterator[str]:
+    """Yield what is told of skills that were edited by hand and of which nothing was asked."""
+    linker = Linker(ports.project, ports.store)
+    for name in names or standing.lock.skills:
+        record = standing.records.skills.get(name)
+        for place in linker.plan_removal(name, record).edited if record and name not in asked else ():
+            yield f"{name} was edited by hand: {place}"
 
 
 def behind(names: Sequence[str], ports: Ports) -> Outcome:
@@ -82,7 +95,8 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
         for each in newer.candidates
     )
     changes = {each.name: _changes(each, standing, ports) for each in newer.candidates}
-    return Outcome(skills, False, warnings=tuple(newer.warnings), changes=changes)
+    warnings = (*newer.warnings, *_edited(names, (), standing, ports))
+    return Outcome(skills, False, warnings=warnings, left=tuple(newer.left), changes=changes)
 
 
 def _changes(candidate: Candidate, standing: Standing, ports: Ports) -> Changes:
@@ -97,7 +111,7 @@ def _newer(names: Sequence[str], standing: Standing, ports: Ports, *, keep: bool
     for name in names:
         if name not in locked:
             raise NotFound(f"no skill named {name} is installed here", hint="skillhub list shows what is")
-    newer = Newer([], [])
+    newer = Newer([], [], [])
     picks = []
     for name in names or locked:
         pick = _latest(name, locked[name], standing, ports, newer.warnings)
@@ -107,12 +121,16 @@ def _newer(names: Sequence[str], standing: Standing, ports: Ports, *, keep: bool
     for pick, turn in zip(picks, turns([pick.way for pick in picks], ports.report), strict=True):
         candidate = turn() if held is None else held.keep(turn())
         entry = locked[pick.name]
-        if (candidate.tree.digest, candidate.entry.version) != (entry.tree, entry.version):
+        if (candidate.tree.digest, candidate.entry.version) != (entry.original.tree, entry.version):
             same_origin(candidate, entry)
             if young := too_young(candidate, ports):
                 newer.warnings.append(f"{young.message} ({young.where})")
                 continue
-            newer.candidates.append(candidate)
+            whole = carried(candidate, entry, ports)
+            if isinstance(whole, Left):
+                newer.left.append(whole)
+            if keep or not isinstance(whole, Left):
+                newer.candidates.append(candidate if isinstance(whole, Left) else whole)
     return newer
 
 

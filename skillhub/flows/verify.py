@@ -9,6 +9,7 @@ from datetime import datetime
 
 from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError
 from skillhub.flows import recalled, signers
+from skillhub.flows.edits import read_patch
 from skillhub.flows.listing import agent_folders
 from skillhub.flows.ports import Ports
 from skillhub.model.digest import Digest
@@ -23,7 +24,7 @@ from skillhub.world.project import Project
 from skillhub.world.store import Store
 
 # What no copying mends.
-BEYOND_SYNC = frozenset({"signature", "withdrawn", "revoked", "name-not-owned"})
+BEYOND_SYNC = frozenset({"signature", "patch", "withdrawn", "revoked", "name-not-owned"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,8 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
     for name in names or lock.skills:
         entry, record = lock.skills[name], records.skills.get(name)
         source = lock.sources.get(entry.source)
-        problems, notes = _vouched(name, entry, source.root if source else None, ports, now)
+        problems, notes = _vouched(name, entry.original, source.root if source else None, ports, now)
+        problems += _patched(entry, ports)
         problems += _linked(entry, record, project, store)
         places = {links.place(project, link) for link in record.links} if record else set()
         elsewhere = {os.path.join(os.path.realpath(folder), name) for folder in folders} - places
@@ -101,6 +103,17 @@ def _vouched(
             found = _problem(broken, signature, "signature")
             problems += [found] if found.code not in {each.code for each in problems} else []
     return problems, notes
+
+
+def _patched(entry: Locked, ports: Ports) -> Iterator[Problem]:
+    """Yield what is wrong with the patch that the project agreed to, and with what comes of it."""
+    if entry.patch is None:
+        return
+    yield from ports.store.check(entry.tree)
+    try:
+        read_patch(entry.patch, ports.project)
+    except (NotFound, SecurityError, FormatError) as error:
+        yield Problem("patch", error.where or entry.patch.path, error.message)
 
 
 def _is_expired(

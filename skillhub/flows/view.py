@@ -39,4 +39,5 @@ def view(
         requires=needs_of(facts, record, is_met),
         capabilities=facts.capabilities if record else entry.capabilities,
         description=facts.description,
+        patch=entry.patch.path if entry.patch else None,
     )

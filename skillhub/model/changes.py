@@ -75,6 +75,8 @@ class Changes:
             found.append(f"source {self.before.source} -> {self.after.source}")
         if self.before.rev != self.after.rev:
             found.append(f"commit {self.before.rev} -> {self.after.rev}")
+        if self.before.patch != self.after.patch:
+            found.append(f"patch {_patch(self.before)} -> {_patch(self.after)}")
         if self.before.signed_by != self.after.signed_by:
             found.append(f"signed by {_signers(self.before)} -> {_signers(self.after)}")
         for label, names in (("it can now", self.capabilities), ("it needs now", self.requires)):
@@ -105,6 +107,10 @@ class Changes:
 
 def _names(delta: Delta) -> dict[str, Any]:
     return {"added": delta.added, "removed": delta.removed}
+
+
+def _patch(entry: Locked) -> str:
+    return entry.patch.path if entry.patch else "none"
 
 
 def _signers(entry: Locked) -> str:

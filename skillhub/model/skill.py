@@ -57,6 +57,7 @@ class Skill(NamedTuple):
         root: The folder in which it was looked for; empty for what was not looked for.
         user_invocable: Whether a user may ask for it by name; ``invocation`` is about the model.
         argument_hint: What to type behind its name, such as ``[issue-number]``.
+        patch: The project's patch of it, which nobody signed; relative to the project.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Skill(NamedTuple):
     root: str = ""
     user_invocable: bool = True
     argument_hint: str = ""
+    patch: str | None = None
 
     @property
     def full_name(self) -> str:
@@ -110,7 +112,8 @@ class Skill(NamedTuple):
             "invocation": self.invocation,
             "managed": self.managed,
             "signed_by": [signer.to_json() for signer in self.signed_by],
-            "trust": "signed" if self.signed_by else "unsigned",
+            "trust": "signed" if self.signed_by and not self.patch else "unsigned",
+            "patch": self.patch,
             "requires": [need.to_json() for need in self.requires],
             "capabilities": list(self.capabilities),
             "description": self.description,

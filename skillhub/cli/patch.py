@@ -1,0 +1,44 @@
+"""``patch``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from skillhub.cli.common import Common, command
+from skillhub.cli.render import ended, show_outcome
+
+
+def patch(
+    common: Common,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of installed skills.")],
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Give up the patch: the skill is as its source has it again.")
+    ] = False,
+) -> int:
+    """Keep what was edited in a skill's copy as a patch that the project agrees to.
+
+    The patch is written to skillhub-edits/ and named in skillhub.lock; commit both. From then on install and
+    sync give everybody the patched skill, verify takes it as it is, and update carries the patch over to the
+    new version where the two do not touch the same lines.
+
+    Example: skillhub patch gh-fix-ci
+    """
+    from skillhub.flows import patch as flow
+    from skillhub.flows.wishes import Wishes
+
+    act = flow.drop if drop else flow.patch
+    outcome = act(names, Wishes(dry_run=common.dry_run), common.ports())
+    done = "would patch" if common.dry_run else "unpatched" if drop else "patched"
+    show_outcome(outcome, done, common.terminal, as_json=common.json)
+    if not common.json and not common.dry_run:
+        for skill in outcome.skills:
+            if skill.patch:
+                common.terminal.say(f"{skill.patch} belongs to skillhub.lock: commit both")
+    return 0 if common.dry_run else ended(outcome, common.terminal)
+
+
+def register(app: typer.Typer, name: str) -> None:
+    """Add the command to the app."""
+    app.command(name)(command(patch))

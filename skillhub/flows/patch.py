@@ -1,0 +1,107 @@
+"""Patch: what a person edited in an agent's folder becomes a patch that the project agrees to, or is given up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from skillhub.errors import FormatError, NotFound, UsageError
+from skillhub.flows.candidate import Candidate
+from skillhub.flows.carried import with_edits
+from skillhub.flows.install import Aim, carry_out, plan, questions
+from skillhub.flows.needs import given
+from skillhub.flows.outcome import Left, Outcome, ask
+from skillhub.flows.policy import under
+from skillhub.flows.ports import Ports
+from skillhub.flows.relock import from_lock
+from skillhub.flows.standing import Standing, read_standing
+from skillhub.flows.wishes import Wishes
+from skillhub.model.question import UNANSWERED
+from skillhub.model.tree import Tree
+from skillhub.world import links
+from skillhub.world.local import read_local
+
+_Make = Callable[[str, Standing, Ports], Candidate]
+
+
+def patch(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
+    """Write what was edited in these skills as a patch beside the lock, so that everybody gets it with ``install``.
+
+    It is what the source has that a person, a team and a signature agreed to before, so the patched skill is scanned
+    and asked about like one that nobody signed, but for that one question: whoever types this made the edits.
+
+    Raises:
+        NotFound: a name that is not locked.
+        UsageError: one that was not edited, is not enabled here as locked, or was edited in several ways.
+        FormatError: edits that no patch can hold.
+        SecurityError: edits that no skill may have.
+        Refused: a question was answered no or by nobody; nothing was changed.
+        StateError: the disk is in the way.
+    """
+    return _agree(names, _edited, wishes, ports)
+
+
+def drop(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
+    """Give up the patches of these skills; they are what their source has again, and the patches' files stay.
+
+    Raises:
+        NotFound: a name that is not locked.
+        UsageError: one that has no patch.
+        SourceError, SecurityError: what the source has cannot be had, or is not what was locked.
+        Refused: a question was answered no or by nobody; nothing was changed.
+        StateError: the disk is in the way.
+    """
+    return _agree(names, _unpatched, wishes, ports)
+
+
+def _agree(names: Sequence[str], make: _Make, wishes: Wishes, ports: Ports) -> Outcome:
+    standing = read_standing(ports)
+    ports = under(standing.intent, ports)
+    for name in names:
+        if name not in standing.lock.skills:
+            raise NotFound(f"no skill named {name} is installed here", hint="skillhub list shows what is")
+    aim = Aim.of(wishes, standing, ports)
+    is_met = given(ports.environ, standing.lock.skills)
+    candidates = [make(name, standing, ports) for name in dict.fromkeys(names)]
+    plans = [plan(each, wishes, is_met, aim, standing, ports) for each in candidates]
+    raised = [each for one in plans for each in questions(one) if each.kind != "unsigned"]
+    asked = [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
+    return carry_out(plans, wishes, asked, standing, ports)
+
+
+def _edited(name: str, standing: Standing, ports: Ports) -> Candidate:
+    entry, record = standing.lock.skills[name], standing.agreed(name)
+    if record is None or not record.enabled or record.link == "symlink":
+        hint = f"skillhub enable {name} --link copy, then edit the copy"
+        raise UsageError(f"{name} has no copy here of what is locked", where=name, hint=hint)
+    places = [links.place(ports.project, link) for link in record.links]
+    copies = {path: read_local(path)[0].tree for path in places if os.path.lexists(path)}
+    trees = {path: tree for path, tree in copies.items() if tree.digest != record.tree}
+    if not trees:
+        raise UsageError(
+            f"nobody edited {name} here", where=name, hint="edit a copy in an agent's folder first"
+        )
+    tree = _alike(trees)
+    found = from_lock(name, entry.original, ports, agreed=True)
+    edited = with_edits(found, tree, ports)
+    if isinstance(edited, Left):
+        raise FormatError(
+            edited.message, where=places[0], hint="a skill of your own can hold them: skillhub adopt"
+        )
+    return edited
+
+
+def _alike(trees: dict[str, Tree]) -> Tree:
+    if len({tree.digest for tree in trees.values()}) > 1:
+        raise UsageError(
+            f"expected one way of editing, found several: {', '.join(trees)}",
+            hint="make the copies alike, or take away those that are not meant and run skillhub sync",
+        )
+    return next(iter(trees.values()))
+
+
+def _unpatched(name: str, standing: Standing, ports: Ports) -> Candidate:
+    entry = standing.lock.skills[name]
+    if entry.patch is None:
+        raise UsageError(f"the lock has no patch of {name}", where=name)
+    return from_lock(name, entry.original, ports, agreed=standing.agreed(name) is not None)
