@@ -12,8 +12,12 @@ from skillhub.flows.candidate import Candidate
 from skillhub.flows.carried import carried
 from skillhub.flows.gather import Held, same_origin
 from skillhub.flows.install import Aim, carry_out, changes_of, plan, questions
+<<<<<<< Updated upstream
 from skillhub.flows.linking import Linker
 from skillhub.flows.meant import Pick, of_intent
+=======
+from skillhub.flows.meant import Pick, of_intent, of_lock
+>>>>>>> Stashed changes
 from skillhub.flows.needed import ranges_on, with_needed
 from skillhub.flows.needs import given
 from skillhub.flows.outcome import Left, Outcome, ask
@@ -55,7 +59,11 @@ def update(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
     standing = read_standing(ports)
     ports = under(standing.intent, ports)
     newer = _newer(names, standing, ports)
-    found, notes = with_needed({each.name: each for each in newer.candidates}, standing, ports)
+    candidates = {each.name: each for each in newer.candidates}
+    candidates |= _unfinished(
+        [name for name in names or standing.lock.skills if name not in candidates], standing, ports
+    )
+    found, notes = with_needed(candidates, standing, ports)
     newer.warnings.extend(notes)
     aim = Aim.of(wishes, standing, ports)
     is_met = given(ports.environ, {*standing.lock.skills, *found})
@@ -132,6 +140,16 @@ def _newer(names: Sequence[str], standing: Standing, ports: Ports, *, keep: bool
             if keep or not isinstance(whole, Left):
                 newer.candidates.append(candidate if isinstance(whole, Left) else whole)
     return newer
+
+
+def _unfinished(names: Sequence[str], standing: Standing, ports: Ports) -> dict[str, Candidate]:
+    """Return what is locked and not what this person has: an update was cut off, or a pull brought it."""
+    held = Held(ports.store)
+    return {
+        name: held.keep(of_lock(name, standing.lock.skills[name], standing, ports).way.go())
+        for name in names
+        if name in standing.records.skills and standing.agreed(name) is None
+    }
 
 
 def _latest(name: str, entry: Locked, standing: Standing, ports: Ports, warnings: list[str]) -> Pick | None:

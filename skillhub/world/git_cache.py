@@ -150,7 +150,7 @@ class GitCache:
                 self._discard()
                 fresh = True
             if fresh:
-                with suppress(FileNotFoundError):
+                with _disk_errors(self._folder), suppress(FileNotFoundError):
                     os.unlink(os.path.join(self._folder, "shallow"))  # It would speak of what is not here.
             here = {} if fresh else self.sizes(ids)
             wanted = [id_ for id_ in ids if id_ not in here]

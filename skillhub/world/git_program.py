@@ -166,7 +166,8 @@ class GitProgram:
                 start_new_session=True,
             )
         except OSError as error:
-            raise SourceError(f"cannot run git: {error.strerror}", hint="install git") from error
+            hint = "install git" if isinstance(error, FileNotFoundError) else None
+            raise SourceError(f"cannot run git: {error.strerror}", hint=hint) from error
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

@@ -23,6 +23,7 @@ if sys.platform == "win32":
     import _winapi
 
 SHARED = ".agents/skills"
+EDITS = "skillhub-edits"
 _STAGED = ".skillhub-"
 _WORTH_SHARING = 1 << 20  # bytes; below, writing a copy takes a third of the time
 # What a kill leaves of ours, and of `files.write_atomic`.
@@ -191,7 +192,7 @@ def unmake(path: str) -> None:
 
 
 def sweep(project: Project, links: Iterable[str]) -> None:
-    """Remove what a killed process left half-built, beside the folders of these links and beside the lock.
+    """Remove what a killed process left half-built: beside the folders of these links, the lock and saved edits.
 
     The caller holds the project's lock, so that nobody is building there.
 
@@ -199,12 +200,12 @@ def sweep(project: Project, links: Iterable[str]) -> None:
         StateError: the disk refuses.
     """
     folders = {link.rpartition("/")[0] for link in links}
-    beside = {os.path.dirname(os.path.dirname(place(project, f"{each}/x"))) for each in folders} | {
-        project.root
-    }
+    beside = {os.path.dirname(os.path.dirname(place(project, f"{each}/x"))) for each in folders}
+    edits = os.path.join(project.root, EDITS)
+    beside |= {project.root} if is_link(edits) else {project.root, edits}
     for folder in beside:
         try:
-            with suppress(FileNotFoundError), os.scandir(folder) as rows:
+            with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as rows:
                 for row in rows:
                     if _LEFT.fullmatch(row.name):
                         remove_tree(row.path)

@@ -25,10 +25,10 @@ AGENTS = ("claude-code",)
 class Case:
     """A world that is put back to the same start, at the same path, before each run."""
 
-    def __init__(self, tmp_path, prepare, act):
+    def __init__(self, tmp_path, prepare, act, kind=World):
         self.folder = tmp_path / "now"
         self._start = tmp_path / "start"
-        self.world = World(self.folder)
+        self.world = kind(self.folder)
         prepare(self.world)
         self.folder.rename(self._start)
         self.act = lambda: act(self.world)

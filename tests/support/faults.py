@@ -29,10 +29,12 @@ class Faults:
         self.count = 0
 
     def hook(self, event: str, args: tuple[object, ...]) -> None:
-        is_write = event == "open" and isinstance(args[2], int) and bool(args[2] & _WRITES)
-        if (is_write or event in _CHANGES) and (
-            isinstance(args[0], int) or os.fsdecode(args[0]).startswith(self._folder)
-        ):
+        if event == "open":
+            # A file that is open already, or a pipe to a program, is no change of the disk.
+            is_change = isinstance(args[2], int) and bool(args[2] & _WRITES) and not isinstance(args[0], int)
+        else:
+            is_change = event in _CHANGES
+        if is_change and (isinstance(args[0], int) or os.fsdecode(args[0]).startswith(self._folder)):
             self.count += 1
             if self.count == self._at:
                 self._happen()
