@@ -82,6 +82,9 @@ def _facts(entry: Locked, lock: Lock) -> Iterator[tuple[str, str]]:
     for key in ("source", "tree", "rev", "path"):
         if value := getattr(entry, key):
             yield key, value
+    if entry.patch is not None:
+        yield "patch", f"{entry.patch.path} {entry.patch.digest}"
+        yield "tree-before-patch", entry.patch.base
     source = lock.sources.get(entry.source) if entry.named else None
     if source is not None:
         yield "source-url", source.url

@@ -92,6 +92,8 @@ def _location(entry: Locked) -> str | SpdxNoAssertion:
 def _facts(entry: Locked) -> Iterator[str]:
     """Yield what the lock says of a skill and the standard has no word for."""
     yield f"tree: {entry.tree}"
+    if entry.patch is not None:
+        yield f"patch: {entry.patch.path} {entry.patch.digest}, on the tree {entry.patch.base}"
     yield f"signed by: {', '.join(entry.signed_by) or 'nobody'}"
     yield f"can: {', '.join(entry.capabilities) or 'nothing but give instructions'}"
     yield f"requires: {', '.join(entry.requires) or 'nothing'}"
