@@ -12,12 +12,8 @@ from skillhub.flows.candidate import Candidate
 from skillhub.flows.carried import carried
 from skillhub.flows.gather import Held, same_origin
 from skillhub.flows.install import Aim, carry_out, changes_of, plan, questions
-<<<<<<< Updated upstream
 from skillhub.flows.linking import Linker
-from skillhub.flows.meant import Pick, of_intent
-=======
 from skillhub.flows.meant import Pick, of_intent, of_lock
->>>>>>> Stashed changes
 from skillhub.flows.needed import ranges_on, with_needed
 from skillhub.flows.needs import given
 from skillhub.flows.outcome import Left, Outcome, ask
