@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
-from tests.support.cli import Shell, hidden_in
-
-PROMPT = "empty to stop: "
-SCRIPT = """\
-import json, sys
 from skillhub.cli import streams
 from skillhub.cli.picker import pick
 from skillhub.cli.terminal import Terminal
 from skillhub.model.release import Release
-streams.ready()
-rows = json.loads(sys.argv[1])
-offered = [Release(name=n, plugin=p, path=f"x/{p}/{n}", description=d, url="u") for n, p, d in rows]
-print("picked", [offered.index(each) for each in pick(Terminal(), offered)])
-"""
+from tests.support.cli import Shell, hidden_in
+
+PROMPT = "empty to stop: "
 MANY = [
     ("pdf", None, "Reads and writes PDF files."),
     ("access", "discord", "Who may post."),
@@ -32,8 +24,16 @@ MANY = [
 class Picker(Shell):
     """Runs the picker alone."""
 
-    def words(self, *args):
-        return [sys.executable, "-c", SCRIPT, json.dumps(args)]
+    def program(self, *args):
+        def run():
+            streams.ready()
+            offered = [
+                Release(name=n, plugin=p, path=f"x/{p}/{n}", description=d, url="u") for n, p, d in args
+            ]
+            print("picked", [offered.index(each) for each in pick(Terminal(), offered)])
+            return 0
+
+        return run
 
 
 @pytest.fixture

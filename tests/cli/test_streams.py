@@ -26,6 +26,14 @@ def bash(shell, line, **environ):
     )
 
 
+LINES = ["--version", "list", "list --json", "show gh-fix-ci", "show nope --json", "verify --nope", "doctor"]
+
+
+@pytest.mark.parametrize("words", LINES)
+def test_a_new_interpreter_says_what_the_other_tests_hear(installed, words):
+    assert installed.run_anew(*words.split()) == installed.run(*words.split())
+
+
 @pytest.mark.parametrize(
     "words", ["list", "list --json", "--help", "install --help", "doctor", "show release-notes"]
 )

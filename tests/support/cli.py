@@ -1,4 +1,4 @@
-"""The real program in a process of its own, with a home, a project and, where it is asked for, a terminal."""
+"""The program in a process of its own, with a home, a project and, where it is asked for, a terminal."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+from skillhub.cli.main import main
+from tests.support.forked import fork, wait
 
 REPO = Path(__file__).resolve().parents[2]
 SKILLS = REPO / "fixtures" / "skills"
@@ -80,11 +85,24 @@ class Shell:
     def words(self, *args: object) -> list[str]:
         return [sys.executable, "-m", "skillhub", *map(str, args)]
 
-    def run(
-        self, *args: object, cwd: object = None, stdin: bytes | int | None = None, **environ: str
-    ) -> Done:
+    def program(self, *args: object) -> Callable[[], int]:
+        """Return what a process does that is not started anew."""
+        return partial(main, [str(each) for each in args])
+
+    def run(self, *args: object, cwd: object = None, **environ: str) -> Done:
         """Run the program without a terminal; a value of None in ``environ`` takes the variable away."""
-        given = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
+        given = self.having(environ)
+        if self._is_of_the_interpreter(given):
+            return self.run_anew(*args, cwd=cwd, **environ)
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, open(os.devnull) as nothing:
+            streams = [each.fileno() for each in (nothing, out, err)]
+            status = wait(fork(self.program(*args), cwd or self.project, given, streams, SECONDS))
+            out.seek(0)
+            err.seek(0)
+            return Done(status, out.read(), err.read())
+
+    def run_anew(self, *args: object, cwd: object = None, **environ: str) -> Done:
+        """Run the program in a new interpreter, where the start itself is in question."""
         done = subprocess.run(
             self.words(*args),
             cwd=cwd or self.project,
@@ -92,7 +110,7 @@ class Shell:
             capture_output=True,
             timeout=SECONDS,
             check=False,
-            **given,
+            stdin=subprocess.DEVNULL,
         )
         return Done(done.returncode, done.stdout, done.stderr)
 
@@ -130,29 +148,30 @@ class Shell:
         """
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        process = subprocess.Popen(
-            self.words(*args),
-            cwd=self.project,
-            env=self.having({"TERM": "xterm", **environ}),
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )
+        environ = self.having({"TERM": "xterm", **environ})
+        child = fork(self.program(*args), self.project, environ, (theirs,) * 3, SECONDS)
         os.close(theirs)
         try:
             screen = _converse(ours, list(say))
-            return Done(process.wait(SECONDS), screen, b"")
+        except BaseException:
+            os.kill(child, signal.SIGKILL)
+            wait(child)
+            raise
         finally:
             os.close(ours)
-            if process.poll() is None:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
+        return Done(wait(child), screen, b"")
 
     def having(self, environ: dict[str, str]) -> dict[str, str]:
         merged = {**self.environ, **environ}
         return {name: value for name, value in merged.items() if value is not None}
+
+    def _is_of_the_interpreter(self, environ: dict[str, str]) -> bool:
+        """Say whether an interpreter that starts would heed what is unusual in this environment."""
+        usual = {"PYTHONPATH": str(REPO), "LANG": "C.UTF-8"}
+        heeded = {
+            name: value for name, value in environ.items() if name.startswith(("PYTHON", "LC_", "LANG"))
+        }
+        return heeded != usual
 
     def files(self) -> dict[str, bytes]:
         """Return everything on this machine, so that two moments can be compared."""
