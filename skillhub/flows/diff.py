@@ -13,9 +13,10 @@ from skillhub.flows.meant import of_intent
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
 from skillhub.flows.relock import from_lock
-from skillhub.flows.standing import read_standing
+from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.update import wanted_of
 from skillhub.model.changes import Changes
+from skillhub.model.intent import Intent
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.patch import difference
 from skillhub.model.ref import Named
@@ -99,7 +100,7 @@ def diff(ref: Named, ports: Ports) -> Diff:
     whole = carried(found, entry, ports)
     notes = (whole.message,) if isinstance(whole, Left) else ()
     found = found if isinstance(whole, Left) else whole
-    compared = _compared(ref.name, entry, found.entry, _tree(ref.name, entry, ports), found.tree)
+    compared = _compared(ref.name, entry, found.entry, _tree(ref.name, entry, standing, ports), found.tree)
     return replace(compared, notes=notes)
 
 
@@ -111,31 +112,35 @@ def diff_locks(old: Lock, names: Sequence[str], ports: Ports) -> list[Diff]:
     Raises:
         FormatError: the present lock is malformed.
     """
-    new = ports.project.lock()
+    standing = Standing(ports.project.lock(), Intent(), ports.project.records())
+    new = standing.lock
     found = []
-    for name in sorted({*old.skills, *new.skills}):
+    for name in sorted({*old.skills, *new.skills}.intersection(names or (*old.skills, *new.skills))):
         before, after = old.skills.get(name), new.skills.get(name)
-        if before != after and (not names or name in names):
-            found.append(_of_entries(name, before, after, ports))
+        if before is None or after is None:
+            found.append(Diff(name, before, after))
+        elif before != after:
+            found.append(_of_entries(name, before, after, standing, ports))
     return found
 
 
-def _of_entries(name: str, before: Locked | None, after: Locked | None, ports: Ports) -> Diff:
-    if before is None or after is None:
-        return Diff(name, before, after)
+def _of_entries(name: str, before: Locked, after: Locked, standing: Standing, ports: Ports) -> Diff:
     trees: list[Tree | None] = []
     notes = []
     for entry in (before, after):
         try:
-            trees.append(_tree(name, entry, ports))
+            trees.append(_tree(name, entry, standing, ports))
         except (SourceError, SecurityError) as error:
             trees.append(None)
             notes.append(f"the files of {entry.version or entry.tree} are not compared: {error.message}")
     return replace(_compared(name, before, after, *trees), notes=tuple(notes))
 
 
-def _tree(name: str, entry: Locked, ports: Ports) -> Tree:
-    return ports.store.read(entry.tree) or from_lock(name, entry, ports, agreed=True).tree
+def _tree(name: str, entry: Locked, standing: Standing, ports: Ports) -> Tree:
+    """Return the files of an entry; who reviews a lock does not agree to it, so it is reached with care."""
+    record = standing.records.skills.get(name)
+    is_mine = record is not None and record.tree == entry.tree
+    return ports.store.read(entry.tree) or from_lock(name, entry, ports, agreed=is_mine).tree
 
 
 def _compared(name: str, before: Locked, after: Locked, old: Tree | None, new: Tree | None) -> Diff:

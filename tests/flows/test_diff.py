@@ -1,0 +1,153 @@
+"""Diff: what an update would change, and what a change of the lock did; nothing is written."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from skillhub.errors import NotFound, SourceMismatch
+from skillhub.flows.diff import diff, diff_locks
+from skillhub.model.digest import Digest
+from skillhub.model.lock import Lock
+from skillhub.model.ref import Named
+from tests.support.reaching import Reaching
+from tests.support.registry import Simulator
+from tests.support.upstream import Upstream, text
+from tests.support.web import Web
+from tests.support.world import World, skill, snapshot
+
+BEFORE = {"SKILL.md": text("one\n\ntwo"), "old name.txt": b"gone", "logo.png": b"\x89PNG\0\1", "run.sh": b"a"}
+AFTER = {"SKILL.md": text("one\n\n2"), "new.txt": b"no line end", "logo.png": b"\x89PNG\0\2", "run.sh": b"a"}
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    with Web() as server:
+        yield server
+
+
+@pytest.fixture
+def upstream(tmp_path: Path, web: Web, monkeypatch: pytest.MonkeyPatch) -> Upstream:
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    upstream = Upstream(tmp_path, web)
+    upstream.have(BEFORE)
+    return upstream
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[Reaching]:
+    reaching = Reaching(tmp_path)
+    yield reaching
+    reaching.close()
+
+
+@pytest.mark.parametrize("kind", ["git", "site"])
+def test_the_patch_makes_the_new_of_the_old_and_nothing_is_written(
+    world: Reaching, upstream: Upstream, tmp_path: Path, kind: str
+) -> None:
+    world.install(upstream.ref(kind))
+    upstream.have(AFTER)
+    before = {**snapshot(world.base), **snapshot(world.top)}
+    found = diff(Named("deploy"), world.ports(scratch=True))
+    assert {**snapshot(world.base), **snapshot(world.top)} == before
+    assert (found.status, found.whole) == ("changed", ("logo.png",))
+    files = found.changes.files
+    assert (files.added, files.removed) == (("new.txt",), ("old name.txt",))
+    folder = shutil.copytree(world.copy("deploy"), tmp_path / "patched")
+    subprocess.run(["git", "apply", "-"], input=found.patch.encode(), cwd=folder, check=True)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == AFTER | {
+        "logo.png": BEFORE["logo.png"]
+    }
+
+
+def test_what_is_as_new_as_it_gets_is_the_same(world: Reaching, upstream: Upstream) -> None:
+    world.install(upstream.ref("git"))
+    found = diff(Named("deploy"), world.ports())
+    assert (found.status, found.patch, found.whole) == ("same", "", ())
+
+
+def test_it_is_asked_for_what_is_installed_and_has_versions(world: Reaching, upstream: Upstream) -> None:
+    with pytest.raises(NotFound, match="no skill named deploy"):
+        diff(Named("deploy"), world.ports())
+    world.install(upstream.ref("git"))
+    with pytest.raises(NotFound, match="no versions"):
+        diff(Named("deploy", range="1.0.0"), world.ports())
+
+
+def test_any_version_of_a_registry_can_be_compared(tmp_path: Path) -> None:
+    hub = Simulator(tmp_path)
+    for version in ("1.0.0", "1.1.0"):
+        hub.publish("hello", version)
+    world = World(tmp_path)
+    world.add_source("acme", hub)
+    world.install("acme:hello")
+    found = diff(Named("hello", range="1.0.0"), world.ports())
+    assert found.changes.is_downgrade
+    assert "-# hello 1.1.0" in found.patch
+    assert "+# hello 1.0.0" in found.patch
+    with pytest.raises(NotFound, match=r"3\.0\.0"):
+        diff(Named("hello", range="3.0.0"), world.ports())
+
+
+def test_what_the_intent_has_from_elsewhere_is_refused(world: Reaching, upstream: Upstream) -> None:
+    world.install(upstream.ref("git"))
+    (world.base / "skillhub.toml").write_text(f'[skills]\ndeploy = {{ from = "{upstream.ref("site")}" }}\n')
+    with pytest.raises(SourceMismatch):
+        diff(Named("deploy"), world.ports())
+
+
+def test_two_locks_are_compared_skill_by_skill(world: Reaching, upstream: Upstream, tmp_path: Path) -> None:
+    mail, notes = skill(tmp_path, "mail"), skill(tmp_path, "notes")
+    world.install(upstream.ref("git"), str(mail))
+    old = world.lock()
+    upstream.have(AFTER)
+    world.update("deploy")
+    world.remove("mail")
+    world.install(str(notes))
+    shutil.rmtree(world.home.data)  # trees are fetched again, at the commits that the locks name
+    found = {each.name: each for each in diff_locks(old, (), world.ports(scratch=True))}
+    assert {name: each.status for name, each in found.items()} == {
+        "deploy": "changed",
+        "mail": "removed",
+        "notes": "added",
+    }
+    assert "+2" in found["deploy"].patch
+    assert [each.name for each in diff_locks(old, ["notes"], world.ports())] == ["notes"]
+    assert diff_locks(world.lock(), (), world.ports()) == []
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_where_files_cannot_be_had_the_locks_are_compared(
+    world: Reaching, upstream: Upstream, *, gone: bool
+) -> None:
+    world.install(upstream.ref("site"))
+    now = world.lock()
+    entry = replace(now.skills["deploy"], tree=Digest("sha256:" + "0" * 64), capabilities=("hooks",))
+    if gone:
+        upstream.vanish()
+    else:
+        upstream.have(AFTER)
+    (found,) = diff_locks(Lock({"deploy": entry}, {}), (), world.ports(scratch=True))
+    assert (found.status, found.patch, found.changes.files) == ("changed", "", None)
+    assert found.changes.capabilities.removed == ("hooks",)
+    assert any("not compared" in note for note in found.notes)
+
+
+def test_attack_a_lock_under_review_leads_into_our_network(
+    world: Reaching, upstream: Upstream, web: Web
+) -> None:
+    """Whoever reviews a lock has agreed to nothing of it: what it names is not reached in a private network."""
+    world.install(upstream.ref("site"))
+    old = world.lock()
+    for url in (upstream.ref("archive"), "http://169.254.169.254/latest.zip"):
+        entry = replace(old.skills["deploy"], source=url, url=url, tree=Digest("sha256:" + "0" * 64))
+        (world.base / "skillhub.lock").write_bytes(Lock({"deploy": entry}, {}).dump())
+        web.seen.clear()
+        (found,) = diff_locks(old, (), world.ports(scratch=True))
+        assert any("not compared" in note for note in found.notes)
+        assert not web.seen
