@@ -20,7 +20,7 @@ _EDITED = frozenset({"changed-file", "changed-mode", "extra-file", "missing-file
 
 def list_skills(common: Common) -> int:
     """Show what is installed here, and what lies in agents' folders without a lock."""
-    from skillhub.flows.listing import managed, unmanaged
+    from skillhub.flows.listing import beside, managed, unmanaged
 
     project = common.open_project()
     skills = managed(project, common.store, os.environ)
@@ -30,19 +30,30 @@ def list_skills(common: Common) -> int:
 
         skills += [found_skill(folder, project.scope) for folder in folders]
     skills.sort(key=lambda skill: skill.name)
-    _show(skills, common)
+    _show(skills, beside(project, common.user_home, common.store, os.environ), common)
     return 0
 
 
-def _show(skills: list[Skill], common: Common) -> None:
+def _show(skills: list[Skill], users: list[Skill], common: Common) -> None:
+    first = {skill.name: skill.links[0] for skill in skills if skill.state == "enabled"}
+    hidden = [(skill.name, skill.links[0], first[skill.name]) for skill in users if skill.name in first]
     if common.json:
-        common.terminal.json({"skills": [skill.to_json() for skill in skills]})
-    elif skills:
-        from skillhub.cli.render import skills_table
+        shadowed = [{"name": name, "path": path, "by": by} for name, path, by in hidden]
+        found = {"skills": [each.to_json() for each in skills], "user": [each.to_json() for each in users]}
+        common.terminal.json({**found, "shadowed": shadowed})
+        return
+    from skillhub.cli.render import skills_table
 
+    if skills:
         skills_table(skills, common.terminal)
     else:
         common.terminal.say("no skills are installed here; for one: skillhub install github:gh-fix-ci")
+    if users:
+        common.terminal.out("")
+        common.terminal.out("Of your own, in every project (skillhub list --global):", "bold")
+        skills_table(users, common.terminal)
+    for name, path, by in hidden:
+        common.terminal.out(f"{name}: {path} is hidden by {by}", "yellow")
 
 
 def verify_skills(common: Common, names: Sequence[str]) -> int:

@@ -30,6 +30,18 @@ def managed(project: Project, store: Store, environ: Mapping[str, str]) -> list[
     ]
 
 
+def beside(project: Project, user_home: str, store: Store, environ: Mapping[str, str]) -> list[Skill]:
+    """Return the user's own skills that agents find beside those of a project, as far as they are enabled.
+
+    Raises:
+        FormatError, StateError: as for ``managed``, of the user's own lock.
+    """
+    if project.scope == "user":
+        return []
+    skills = managed(project.users(user_home), store, environ)
+    return [skill for skill in skills if skill.state == "enabled"]
+
+
 def unmanaged(project: Project, user_home: str, environ: Mapping[str, str]) -> Iterator[str]:
     """Yield each folder with a ``SKILL.md`` in an agent's folder that skillhub did not put there."""
     ours = _ours(project)

@@ -45,6 +45,7 @@ class Project:
         key = sha256(os.fsencode(f"{scope}:{os.path.realpath(base)}")).hexdigest()[:32]
         self.config_lock = os.path.join(home.state, "agents.lock")
         self._state = os.path.join(home.state, "projects", f"{key}.json")
+        self._home = home
         self._seen: dict[str, tuple[bytes, object]] = {}
 
     @classmethod
@@ -73,6 +74,10 @@ class Project:
     def of_user(cls, user_home: str, home: Home) -> Project:
         """Return the user's own scope, whose skills every project of theirs sees."""
         return cls(os.path.abspath(user_home), "user", home)
+
+    def users(self, user_home: str) -> Project:
+        """Return the user's own scope, which is beside this one."""
+        return Project.of_user(user_home, self._home)
 
     def lock(self) -> Lock:
         """Return the lock; an absent one is empty.
