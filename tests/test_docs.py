@@ -2,11 +2,11 @@
 
 import ast
 import json
-import os
 import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -14,6 +14,7 @@ import pytest
 import typer
 
 from skillhub.cli.main import build
+from tests.support.cli import Shell
 
 REPO = Path(__file__).resolve().parents[1]
 PAGES = sorted([*REPO.glob("*.md"), *REPO.glob("docs/**/*.md")])
@@ -63,14 +64,20 @@ def test_files_that_are_named_exist(page):
         assert (REPO / path).is_file(), f"{page} names {path}"
 
 
+@cache
+def defined_in(path):
+    """Return the names of all functions and classes of a file."""
+    tree = ast.parse((REPO / path).read_text(encoding="utf-8"))
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+
+
 def test_threats_name_code_and_tests_that_are_there():
     rows = NAMED.findall(TEXTS["docs/threats.md"])
     assert len(rows) > 80
     for path, name, target in rows:
         assert target == f"../{path}"
-        tree = ast.parse((REPO / path).read_text(encoding="utf-8"))
-        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        assert name in {node.name for node in ast.walk(tree) if isinstance(node, kinds)}, f"{path}: {name}"
+        assert name in defined_in(path), f"{path}: {name}"
 
 
 def test_every_threat_is_answered_and_tested():
@@ -81,9 +88,15 @@ def test_every_threat_is_answered_and_tested():
             assert "(../tests/" in test or "(../docs/demo.py" in test, line
 
 
+@cache
+def program():
+    """Return the command that holds all others."""
+    return typer.main.get_command(build([]))
+
+
 def parsed(words):
     """Parse a command line as the program does, and run nothing."""
-    command = typer.main.get_command(build([]))
+    command = program()
     context = typer.Context(command, info_name="skillhub")
     while hasattr(command, "commands"):
         word = words.pop(0)
@@ -114,7 +127,7 @@ def test_every_command_that_is_shown_parses(page):
 @pytest.mark.parametrize("page", TEXTS)
 def test_every_command_that_is_named_exists(page):
     for line in re.findall(r"`skillhub ([a-z][^`\n]*)`", TEXTS[page]):
-        command = typer.main.get_command(build([]))
+        command = program()
         for word in line.split():
             if hasattr(command, "commands"):
                 assert word in command.commands, f"{page}: skillhub {line}"
@@ -130,7 +143,7 @@ def test_every_command_that_is_named_exists(page):
 )
 def test_what_is_said_to_be_missing_is_missing(page, begins, ends, group):
     said = TEXTS[page].partition(begins)[2].partition(ends)[0]
-    top = typer.main.get_command(build([])).commands
+    top = program().commands
     of_registry = top["registry"].commands
     words = set(re.findall(r"`(\w+)`", said))
     assert words
@@ -138,28 +151,16 @@ def test_what_is_said_to_be_missing_is_missing(page, begins, ends, group):
     assert not there, f"{page} says that there is no {there}"
 
 
-class Machine:
-    """A user's machine in a folder, with a project to work in."""
+class Machine(Shell):
+    """A user's machine with a skill in its project."""
 
     def __init__(self, folder):
-        self.project = folder / "project"
-        for path in (self.project, folder / "home"):
-            path.mkdir()
-        self.environ = {
-            "PATH": os.environ.get("PATH", ""),
-            "HOME": str(folder / "home"),
-            "SKILLHUB_HOME": str(folder / "skillhub"),
-        }
-        (self.project / "my-skill").mkdir()
-        (self.project / "my-skill" / "SKILL.md").write_text(MY_SKILL, encoding="utf-8")
+        super().__init__(folder)
+        self.write("project/my-skill/SKILL.md", MY_SKILL)
 
-    def run(self, line, status=0):
-        words = [sys.executable, "-m", "skillhub", *shlex.split(line)[1:]]
-        done = subprocess.run(
-            words, cwd=self.project, env=self.environ, capture_output=True, text=True, check=False, timeout=60
-        )
-        assert done.returncode == status, f"{line}: {done.returncode}\n{done.stdout}{done.stderr}"
-        return done.stdout
+    def follow(self, line):
+        done = self.run(*shlex.split(line)[1:])
+        assert done.status == 0, f"{line}: {done.status}\n{done.out}{done.err}"
 
 
 @pytest.fixture
@@ -172,39 +173,36 @@ def test_the_tour_of_the_readme_runs(machine):
     lines = COMMAND.findall(tour)
     assert len(lines) > 15
     for line in lines:
-        machine.run(line)
+        machine.follow(line)
 
 
 def test_the_page_for_publishers_runs(machine):
     for line in COMMAND.findall(fenced("docs/publishing.md", "sh")):
         if "me.pub.pem" in line:
-            key = Path(machine.environ["SKILLHUB_HOME"], "state", "keys", "default.pub.pem")
+            key = machine.hub / "state" / "keys" / "default.pub.pem"
             (machine.project / "me.pub.pem").write_bytes(key.read_bytes())
-        machine.run(line + " --yes" if line.startswith("skillhub install") else line)
+        machine.follow(line + " --yes" if line.startswith("skillhub install") else line)
 
 
 def test_the_page_for_operators_runs(machine, tmp_path):
     lines = COMMAND.findall(fenced("docs/registry.md", "sh"))
     made = [line for line in lines if " registry " in line and " serve " not in line]
     for line in made[:3]:
-        machine.run(line)
+        machine.follow(line)
     for path in re.findall(r"^\| `registry/([\w./-]+)`", TEXTS["docs/registry.md"], re.MULTILINE):
         assert (machine.project / "registry" / path).exists(), path
     serve = next(line for line in lines if " serve " in line).replace("8000", "0")
-    words = [sys.executable, "-m", "skillhub", *shlex.split(serve)[1:], "--json"]
-    with subprocess.Popen(
-        words, cwd=machine.project, env=machine.environ, stdout=subprocess.PIPE, text=True
-    ) as server:
+    with machine.start(*shlex.split(serve)[1:], "--json") as server:
         try:
             url = json.loads(server.stdout.readline())["url"]
             root = (machine.project / "registry" / "site" / "metadata" / "1.root.json").resolve()
             add, install = (line for line in lines if " registry " not in line)
-            machine.run(
+            machine.follow(
                 add.replace("http://127.0.0.1:8000", url).replace(
                     "--fingerprint sha256:…", f"--root '{root}'"
                 )
             )
-            machine.run(f"{install} --yes")
+            machine.follow(f"{install} --yes")
         finally:
             server.terminate()
     assert (machine.project / ".agents" / "skills" / "my-skill" / "SKILL.md").is_file()

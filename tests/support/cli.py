@@ -163,7 +163,7 @@ class Shell:
 
     def having(self, environ: dict[str, str]) -> dict[str, str]:
         merged = {**self.environ, **environ}
-        return {name: value for name, value in merged.items() if value is not None}
+        return {name: str(value) for name, value in merged.items() if value is not None}
 
     def _is_of_the_interpreter(self, environ: dict[str, str]) -> bool:
         """Say whether an interpreter that starts would heed what is unusual in this environment."""
