@@ -65,7 +65,7 @@ class Common:
         if self.user_scope:
             return Project.of_user(self.user_home, self.home)
         if self.project is None:
-            return Project.find(_working_folder(), self.home)
+            return Project.find(working_folder(), self.home)
         if not os.path.isdir(self.project):
             raise NotFound("the project's folder is not there", where=self.project)
         return Project(os.path.abspath(self.project), "project", self.home)
@@ -136,7 +136,12 @@ class Common:
         return pick(self.terminal, offered)
 
 
-def _working_folder() -> str:
+def working_folder() -> str:
+    """Return where the person is.
+
+    Raises:
+        NotFound: the folder is gone.
+    """
     try:
         return os.getcwd()
     except OSError as error:

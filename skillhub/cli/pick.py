@@ -1,0 +1,60 @@
+"""``pick``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from skillhub.cli.common import Common, command
+from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, wishes_of
+from skillhub.cli.render import ended, show_outcome
+from skillhub.cli.streams import is_interactive
+from skillhub.errors import UsageError
+
+
+def pick(
+    common: Common,
+    agent: Agents = None,
+    env: Env = None,
+    env_file: EnvFile = None,
+    mcp: Mcp = "ask",
+    link: Link = None,
+    no_enable: Annotated[bool, typer.Option("--no-enable", help="Store and lock; link nothing.")] = False,
+    allow_unsigned: Annotated[
+        bool, typer.Option("--allow-unsigned", help="Take skills that nobody signed.")
+    ] = False,
+) -> int:
+    """Pick among the skills that all sources list, and install what you pick. It takes a terminal.
+
+    Example: skillhub pick
+    """
+    from skillhub.cli.picker import pick as choose
+    from skillhub.flows.install import install
+    from skillhub.flows.pick import offers, reference
+
+    if common.json or not is_interactive():
+        hint = "skillhub search WORDS finds skills, skillhub install NAME installs them"
+        raise UsageError("there is nobody at a terminal to pick", hint=hint)
+    wishes = wishes_of(agent, env, env_file, mcp, link)
+    wishes = replace(wishes, enable=not no_enable, dry_run=common.dry_run)
+    ports = common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run)
+    offer = offers(ports)
+    for warning in offer.warnings:
+        common.terminal.say(f"warning: {warning}", "yellow")
+    if not offer.releases:
+        common.terminal.say("no source lists a skill; skillhub source list shows what you have")
+        return 0
+    picked = choose(common.terminal, offer.releases)
+    if not picked:
+        common.terminal.say("nothing was picked", "dim")
+        return 0
+    outcome = install([reference(each) for each in picked], wishes, ports)
+    show_outcome(outcome, "would install" if common.dry_run else "installed", common.terminal, as_json=False)
+    return 0 if no_enable or common.dry_run else ended(outcome, common.terminal)
+
+
+def register(app: typer.Typer, name: str) -> None:
+    """Add the command to the app."""
+    app.command(name)(command(pick))

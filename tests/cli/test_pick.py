@@ -1,0 +1,86 @@
+"""A person picks among what all sources list, and what they pick is installed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from skillhub.errors import SourceError
+from skillhub.flows.pick import offers, reference
+from skillhub.model.release import Index, Release
+from tests.support.world import World
+
+PROMPT, ASK = "empty to stop: ", "[N]o: "
+
+
+def test_what_is_picked_is_asked_about_and_installed(shell):
+    say = [(PROMPT, "release notes\n"), (PROMPT, "release-notes\n"), (ASK, "y\n")]
+    done = shell.at_terminal("pick", say=say)
+    assert done.status == 0, done.out
+    assert set(shell.lock()["skills"]) == {"release-notes"}
+    assert (shell.project / ".agents/skills/release-notes/SKILL.md").exists()
+
+
+@pytest.mark.parametrize("words", [("pick",), ("pick", "--json"), ("pick", "--yes")])
+def test_without_a_person_it_is_a_usage_error(shell, words):
+    before = shell.files()
+    assert shell.run(*words).status == 2
+    assert shell.files() == before
+
+
+def test_nothing_picked_changes_nothing(shell):
+    done = shell.at_terminal("pick", say=[(PROMPT, "\n")])
+    assert (done.status, "nothing was picked" in done.out) == (0, True)
+    assert not (shell.project / "skillhub.lock").exists()
+
+
+class Listing:
+    """An opened registry that lists these, and has nothing else."""
+
+    def __init__(self, *releases: Release) -> None:
+        self.releases = releases
+
+    def listing(self) -> Index:
+        return Index({each.name: (each,) for each in self.releases})
+
+
+def offered(world, **listings):
+    def opened(source):
+        found = listings.get(source.alias)
+        if found is None:
+            raise SourceError("it cannot be reached")
+        return found
+
+    return offers(replace(world.ports(), open=opened))
+
+
+@pytest.fixture
+def world(tmp_path):
+    world = World(tmp_path)
+    world.sources.add("acme", "https://skills.example", b"{}")
+    return world
+
+
+def release(name, **more):
+    return Release(name=name, url=f"{name}.zip", **more)
+
+
+def test_one_name_in_two_sources_is_told_apart_by_the_source(world):
+    offer = offered(world, acme=Listing(release("pdf")), github=Listing(release("pdf"), release("csv")))
+    assert [str(reference(each)) for each in offer.releases] == ["github:csv", "acme:pdf", "github:pdf"]
+
+
+def test_what_was_taken_back_is_not_offered(world):
+    listing = Listing(release("gone", withdrawn="bad"), release("old", yanked="bug"), release("good"))
+    assert [each.name for each in offered(world, acme=listing, github=Listing()).releases] == ["good"]
+
+
+def test_a_source_that_cannot_be_reached_is_told_of(world):
+    offer = offered(world, github=Listing(release("csv")))
+    assert ([each.name for each in offer.releases], offer.warnings) == (
+        ["csv"],
+        ("acme was left out: it cannot be reached",),
+    )
+    with pytest.raises(SourceError):
+        offered(world)
