@@ -7,6 +7,8 @@ from pathlib import Path
 
 from skillhub.model.digest import Digest
 from skillhub.model.intent import Intent, ProposedSource, Wanted
+from skillhub.model.policy import KEYS
+from skillhub.model.policy_file import AGREEABLE, parse_policy
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.tree import Listing
 from skillhub.model.version import Range
@@ -42,13 +44,14 @@ def test_the_intent_says_what_is_shown():
     assert intent.skills["pdf"].version == "^2"
     assert intent.skills["deploy"].path == "skills/deploy"
     assert (intent.agents, intent.link) == (("claude-code", "codex"), "copy")
-    assert set(tomllib.loads(data.decode())) == {"sources", "skills", "install"}
+    assert (intent.policy.signed, intent.policy.min_age_days) == ("required", 3)
+    assert set(tomllib.loads(data.decode())) == {"sources", "skills", "install", "policy"}
 
 
 def test_the_page_of_the_intent_names_every_key():
     text = page("intent.md")
     for field in fields(Wanted):
-        assert f"`skills.NAME.{field.name}`" in text
+        assert f"`skills.NAME.{'from' if field.name == 'origin' else field.name}`" in text
     assert {field.name for field in fields(ProposedSource)} == {"url", "root"}
     assert "`sources.ALIAS.url`, `.root`" in text
     for spelled in re.findall(r"`([\^~>*\d][^`]*)`", text.split("skills.NAME.version")[1].split("\n")[0]):
@@ -71,3 +74,14 @@ def test_the_listing_has_the_digest_shown():
 def test_the_pipeline_of_the_page_is_the_one_that_is_tested():
     (shown,) = examples("tree.md", "sh")
     assert shown.decode().strip() == PIPELINE.strip()
+
+
+def test_the_policies_say_what_is_shown():
+    lines, build = examples("policy.md", "toml")
+    assert set(dict(parse_policy(lines, "machine", "p").rules())) == set(KEYS) - {"allow-findings", "agree"}
+    assert parse_policy(build, "machine", "p").agree == ("install", "source")
+
+
+def test_the_page_of_policies_names_every_key_and_every_question():
+    for word in (*KEYS, *AGREEABLE):
+        assert f"`{word}`" in page("policy.md")

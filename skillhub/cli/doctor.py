@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from skillhub.cli.common import Common, command
+from skillhub.errors import UsageError
+from skillhub.model.text import quote
 
 
-def doctor(common: Common) -> int:
+def doctor(
+    common: Common,
+    what: Annotated[
+        str | None, typer.Argument(metavar="[policy]", help="Show the policy that is in force here.")
+    ] = None,
+) -> int:
     """Check sources, lock, agents, skills and their needs; change nothing. Exits 1 if something is wrong.
+
+    `skillhub doctor policy` shows what machine, user and project permit together, and where each
+    line of it stands.
 
     Example: skillhub doctor
     """
+    if what is not None:
+        if what != "policy":
+            raise UsageError(
+                f"expected nothing or policy, found {quote(what)}", hint="skillhub doctor policy"
+            )
+        return _policy(common)
     from skillhub.flows.doctor import diagnose
 
     found = diagnose(common.ports())
@@ -38,6 +56,34 @@ def doctor(common: Common) -> int:
     for root in found.roots:
         common.terminal.out(f"    skills are read from {root.path} ({root.scope})", "dim")
     return 0 if found.ok else 1
+
+
+def _policy(common: Common) -> int:
+    """Show every line of a policy that is in force, and where it stands."""
+    from skillhub.flows.doctor import policies_here
+    from skillhub.model.policy_view import effective, rows
+    from skillhub.world.policies import places
+
+    ports = common.ports()
+    policies = policies_here(ports)
+    every = list(rows(policies))
+    where = {**places(common.home), "project": ports.project.intent_path}
+    if common.json:
+        lines = [
+            {"level": r.level, "key": r.key, "value": r.value, "where": r.where, "in_force": r.in_force}
+            for r in every
+        ]
+        common.terminal.json({"effective": effective(policies), "lines": lines, "places": where})
+        return 0
+    for row in every:
+        beaten = "" if row.in_force else "  (a stricter line holds)"
+        common.terminal.out(f"{row.text}{beaten}", "plain" if row.in_force else "dim")
+        common.terminal.out(f"    {row.level}: {row.where}", "dim")
+    if not every:
+        common.terminal.say("no policy is in force; these files would be read:")
+        for level, path in where.items():
+            common.terminal.out(f"{level}: {path}")
+    return 0
 
 
 def register(app: typer.Typer, name: str) -> None:

@@ -79,7 +79,7 @@ def _age(candidate: Candidate, ports: Ports, *, agreed: bool) -> timedelta | Non
     subject = of_entry(candidate.name, entry, (), ports)
     published = _time(candidate.published)
     if subject.root is not None:
-        return now - published if published is not None else None
+        return since(candidate.published, ports)
     if published is None and entry.git is not None:
         commit = Release(name=candidate.name, url=entry.git, type="tree", rev=entry.rev, path=entry.path)
         published = _time(ports.reach(repository(entry.git), entry.rev, guarded=not agreed).committed(commit))
@@ -88,6 +88,12 @@ def _age(candidate: Candidate, ports: Ports, *, agreed: bool) -> timedelta | Non
     if published is None:
         return now - sight.time
     return now - (published if sight.at_first else max(published, sight.time))
+
+
+def since(published: str | None, ports: Ports) -> timedelta | None:
+    """Return how long ago that was; None if it is no time."""
+    time = _time(published)
+    return ports.clock() - time if time is not None else None
 
 
 def _time(text: str | None) -> datetime | None:

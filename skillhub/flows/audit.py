@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skillhub.errors import NotFound, UsageError
 from skillhub.flows import listing
@@ -68,7 +68,7 @@ def audit(request: Request, ports: Ports) -> Report:
     Raises:
         NotFound: a name that is neither locked nor in an agent's folder, or a path with nothing at it.
         UsageError: a path to a file that is no archive.
-        FormatError: the lock is malformed.
+        FormatError: lock or intent is malformed.
         StateError: something here cannot be read.
     """
     lock = ports.project.lock()
@@ -121,6 +121,7 @@ def _subjects(request: Request, lock: Lock, ports: Ports) -> _Subjects:
 
 def _cases(names: Iterable[str], heard: Heard, places: Places, ports: Ports) -> Iterator[Case]:
     lock, records = ports.project.lock(), ports.project.records()
+    ports = replace(ports, policies=ports.policies.tightened(ports.project.intent().policy))
     for number, name in enumerate(names):
         ports.report("looking at skills", number, len(lock.skills))
         entry = lock.skills[name]

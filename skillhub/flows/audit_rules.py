@@ -43,6 +43,12 @@ _RELEASE = (
     Rule(
         "certificate-expired", "medium", "the certificate of its signer has expired", "take a newer version"
     ),
+    Rule(
+        "policy",
+        "high",
+        "a policy of the machine, the user or the project forbids it",
+        "skillhub doctor policy shows every line; skillhub remove takes the skill out",
+    ),
     Rule("outdated", "low", "there is a newer version", "look at what it changes, then take it"),
 )
 _SOURCE = (
@@ -80,6 +86,12 @@ _STATE = (
     Rule("missing-file", "high", "a locked file is gone", _MEND),
     Rule("not-a-file", "high", "something that is neither file nor folder", _MEND),
     Rule("unreadable", "high", "something that cannot be read", "look at who may read it"),
+    Rule(
+        "patch",
+        "high",
+        "the patch that the lock names is gone or was changed",
+        "take it back out of version control, or agree to another: skillhub patch NAME",
+    ),
     Rule("missing-link", "high", "an enabled skill is not in an agent's folder", _MEND),
     Rule("wrong-link", "high", "a link that skillhub did not make", _MEND),
     Rule("not-a-folder", "high", "something else where a skill's folder should be", _MEND),

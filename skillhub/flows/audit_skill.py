@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError
 from skillhub.flows import recalled, signers
+from skillhub.flows.admission import since
 from skillhub.flows.audit_places import Places
 from skillhub.flows.audit_rules import note, seen
+from skillhub.flows.policy import of_entry
 from skillhub.flows.ports import Ports
 from skillhub.flows.resolve import TakenBack, choose_release
 from skillhub.model.capability import capabilities
 from skillhub.model.lock import Locked
 from skillhub.model.manifest import Manifest
+from skillhub.model.policy import LASTING
 from skillhub.model.ref import Named
 from skillhub.model.release import Admission, Index
 from skillhub.model.report import Noted
@@ -133,6 +136,24 @@ def content(case: Case) -> Iterator[Noted]:
         yield note("capability-unsaid", message, case.name, case.places.skill(case.name))
 
 
-# Of where a skill came from and who signed it, and of all else; a policy's check is one more function.
+def policy(case: Case) -> Iterator[Noted]:
+    """Hold it against the policies of machine, user and project, as if it were installed today."""
+    policies, tree, entry = case.ports.policies, case.tree, case.entry
+    if not policies:
+        return
+    subject = of_entry(case.name, entry, entry.capabilities, case.ports)
+    keys = LASTING
+    if tree is not None:
+        with suppress(SkillhubError):  # a manifest that cannot be read is told of by ``content``
+            subject = replace(subject, can=capabilities(tree, Manifest.read(tree)))
+        subject, keys = replace(subject, findings=scan(tree)), keys | {"fail-on"}
+    locked = recalled.locked_release(case.name, entry, case.said)
+    if locked is not None and (out := since(locked.published, case.ports)) is not None:
+        subject, keys = replace(subject, age=out), keys | {"min-age-days"}
+    for found in policies.objections(subject, keys):
+        yield note("policy", f"{found.message} ({found.where})", case.name, case.places.skill(case.name))
+
+
+# Of where a skill came from and who signed it, and of all else.
 TRUST: tuple[Check, ...] = (release, signer)
-CHECKS: tuple[Check, ...] = (*TRUST, age, content)
+CHECKS: tuple[Check, ...] = (*TRUST, age, content, policy)

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from skillhub.errors import SkillhubError
-from skillhub.flows.listing import agent_folders, managed, unmanaged
+from skillhub.flows.listing import agent_folders, beside, managed, unmanaged
 from skillhub.flows.ports import Ports
 from skillhub.model.hosts import Host, detect, hosts, skill_folder
+from skillhub.model.policy import Policies
+from skillhub.model.policy_view import rows
 from skillhub.model.skill import Scope
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Root, discover
@@ -48,8 +50,27 @@ def diagnose(ports: Ports) -> Diagnosis:
     agents = detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
     roots = tuple(_roots(agents, ports))
     sources, source_checks = _sources(ports)
-    checks = [*source_checks, *_project(ports), _agents(agents), *_catalog(roots, ports)]
+    checks = [*source_checks, _policy(ports), *_project(ports), _agents(agents), *_catalog(roots, ports)]
     return Diagnosis(tuple(checks), roots, agents, sources)
+
+
+def _policy(ports: Ports) -> Check:
+    try:
+        found = list(rows(policies_here(ports)))
+    except SkillhubError as error:
+        return Check("policy", False, f"{error.where}: {error.message}", error.hint)
+    if not found:
+        return Check("policy", True, "none is in force")
+    return Check("policy", True, f"{len(found)} lines; skillhub doctor policy shows them")
+
+
+def policies_here(ports: Ports) -> Policies:
+    """Return the policies that are in force in this project.
+
+    Raises:
+        FormatError, StateError: the project's intent is malformed, or cannot be read.
+    """
+    return ports.policies.tightened(ports.project.intent().policy)
 
 
 def _roots(agents: tuple[Host, ...], ports: Ports) -> Iterator[Root]:
@@ -123,13 +144,21 @@ def _catalog(roots: tuple[Root, ...], ports: Ports) -> Iterator[Check]:
         strangers = set(unmanaged(ports.project, ports.user_home, ports.environ))
     except SkillhubError:
         return  # told of as a problem of the lock
+    try:
+        users = beside(ports.project, ports.user_home, ports.store, ports.environ)
+    except SkillhubError as error:
+        users = []
+        yield Check("your own lock", False, f"{error.where}: {error.message}", error.hint)
     found = discover(roots)
+    ours = {link for skill in users for link in skill.links}
     loose = [
         skill
         for skill in found.skills
-        if strangers.intersection(skill.links) or skill.scope != ports.project.scope
+        if strangers.intersection(skill.links)
+        or (skill.scope != ports.project.scope and not ours.intersection(skill.links))
     ]
-    catalog = Catalog.of([*(skill for skill in skills if skill.state == "enabled"), *loose], found.problems)
+    enabled = [skill for skill in skills if skill.state == "enabled"]
+    catalog = Catalog.of([*enabled, *users, *loose], found.problems)
     waiting = {skill.name for skill in skills if skill.state == "disabled"}
     for skill in found.skills:
         if strangers.intersection(skill.links) and skill.name in waiting:
@@ -142,4 +171,5 @@ def _catalog(roots: tuple[Root, ...], ports: Ports) -> Iterator[Check]:
         is_ok = problem.level == "warning"
         yield Check("skill", is_ok, f"{problem.path}{line}: {problem.message}", "mend it, or take it away")
     for hidden in catalog.shadowed:
-        yield Check("shadowed", True, f"{hidden.skill.path} is hidden by {hidden.by.path}")
+        path, by = ((*each.links, each.path)[0] for each in (hidden.skill, hidden.by))
+        yield Check("shadowed", True, f"{path} is hidden by {by}")

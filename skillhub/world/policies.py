@@ -33,6 +33,11 @@ def machine_policy() -> str:
     return f"/etc/skillhub/{NAME}"
 
 
+def places(home: Home) -> dict[Level, str]:
+    """Return where the machine's policy is read from, and the user's."""
+    return {"machine": machine_policy(), "user": os.path.join(home.config, NAME)}
+
+
 def read_policies(home: Home, machine: str | None = None) -> Policies:
     """Return the machine's policy and the user's, as far as there are any.
 
@@ -44,11 +49,8 @@ def read_policies(home: Home, machine: str | None = None) -> Policies:
         FormatError: one is malformed; nobody can tell what it would have forbidden.
         StateError: one cannot be read.
     """
-    paths: tuple[tuple[Level, str], ...] = (
-        ("machine", machine_policy() if machine is None else machine),
-        ("user", os.path.join(home.config, NAME)),
-    )
-    return Policies(tuple(policy for level, path in paths if (policy := _read(level, path)) is not None))
+    paths = places(home) | ({"machine": machine} if machine is not None else {})
+    return Policies(tuple(policy for each in paths.items() if (policy := _read(*each)) is not None))
 
 
 def _read(level: Level, path: str) -> Policy | None:

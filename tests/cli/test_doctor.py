@@ -88,3 +88,50 @@ def test_a_root_that_was_changed_is_told(shell):
     shell.write("hub/state/sources.json", "{}")
     by_name, _ = checks(shell)
     assert by_name["sources"]["ok"] is False
+
+
+def test_the_policy_with_the_place_of_each_line(shell):
+    shell.write("hub/config/policy.toml", 'signed = "ask"\nmin-age-days = 3\nagree = ["install"]\n')
+    shell.write("project/skillhub.toml", '[policy]\n# why\nsigned = "required"\nagents = ["codex"]\n')
+    done = shell.run("doctor", "policy", "--json")
+    assert done.status == 0
+    assert done.json["effective"] == {
+        "signed": "required",
+        "min-age-days": 3,
+        "agents": ["codex"],
+        "agree": ["install"],
+    }
+    assert [
+        (each["key"], each["where"].rpartition("/")[2], each["in_force"]) for each in done.json["lines"]
+    ] == [
+        ("signed", "policy.toml:1", False),
+        ("min-age-days", "policy.toml:2", True),
+        ("agree", "policy.toml:3", True),
+        ("signed", "skillhub.toml:3", True),
+        ("agents", "skillhub.toml:4", True),
+    ]
+    assert done.json["places"]["machine"] == "/etc/skillhub/policy.toml"
+    told = shell.run("doctor", "policy").out
+    assert 'signed = "ask"  (a stricter line holds)' in told
+    assert f"project: {shell.project}/skillhub.toml:3" in told
+
+
+def test_without_a_policy_the_places_are_told(shell):
+    done = shell.run("doctor", "policy")
+    assert (done.status, "/etc/skillhub/policy.toml" in done.out) == (0, True)
+    assert shell.run("doctor", "policies").status == 2
+
+
+def test_a_policy_that_is_none_stops_what_would_install(shell):
+    path = shell.write("hub/config/policy.toml", "sign = 'required'\n")
+    done = shell.run("install", "github:code-review", "--yes", "--json")
+    assert (done.status, done.error["code"]) == (4, "format")
+    assert str(path) in done.error["where"]
+
+
+def test_a_refusal_by_a_policy_has_a_code_a_line_and_a_hint(shell):
+    path = shell.write("hub/config/policy.toml", "# ours\nsources = []\n")
+    done = shell.run("install", "github:code-review", "--yes", "--json")
+    assert (done.status, done.error["code"], done.error["where"]) == (6, "policy", f"{path}:2")
+    assert "sources = []" in done.error["message"]
+    assert "doctor policy" in done.error["hint"]

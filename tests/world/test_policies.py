@@ -1,0 +1,67 @@
+"""Where policies are read, and that nobody reads past them."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from skillhub.errors import FormatError, StateError
+from skillhub.world.home import Home
+from skillhub.world.policies import machine_policy, places, read_policies
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home.of({"SKILLHUB_HOME": str(tmp_path)})
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return str(path)
+
+
+def test_none_is_none(home, tmp_path):
+    assert not read_policies(home, str(tmp_path / "none.toml"))
+
+
+def test_the_machines_comes_first_and_each_says_where(home, tmp_path):
+    machine = write(tmp_path / "etc" / "policy.toml", "signed = 'required'\n")
+    user = write(os.path.join(home.config, "policy.toml"), "\n[policy]\nmin-age-days = 3\n")
+    found = read_policies(home, machine)
+    assert [(each.level, each.path) for each in found.each] == [("machine", machine), ("user", user)]
+    assert [each.where(key) for each in found.each for key, _ in each.rules()] == [
+        f"{machine}:1",
+        f"{user}:3",
+    ]
+
+
+def test_no_variable_moves_the_machines_policy(monkeypatch, tmp_path):
+    before = machine_policy()
+    for name in ("SKILLHUB_HOME", "PROGRAMDATA", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    assert machine_policy() == before == "/etc/skillhub/policy.toml"
+    assert places(Home.of(os.environ))["machine"] == before
+
+
+@pytest.mark.parametrize("text", ["signed = 'no'", "sign = 'required'", "[policy", "\x00"])
+def test_a_malformed_policy_permits_nothing(home, tmp_path, text):
+    machine = write(tmp_path / "policy.toml", text)
+    with pytest.raises(FormatError) as caught:
+        read_policies(home, machine)
+    assert caught.value.where.startswith(machine)
+
+
+def test_a_policy_that_cannot_be_read_permits_nothing(home, tmp_path):
+    (tmp_path / "policy.toml").mkdir()
+    with pytest.raises(StateError):
+        read_policies(home, str(tmp_path / "policy.toml"))
+
+
+def test_a_policy_may_be_a_link_of_whoever_may_write_there(home, tmp_path):
+    real = write(tmp_path / "real.toml", "signed = 'required'\n")
+    (tmp_path / "policy.toml").symlink_to(real)
+    (found,) = read_policies(home, str(tmp_path / "policy.toml")).each
+    assert found.signed == "required"
