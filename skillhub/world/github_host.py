@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from skillhub.errors import FormatError, UsageError
+from skillhub.errors import FormatError, StateError, UsageError
 from skillhub.model import yaml
 from skillhub.world import files
 from skillhub.world.github_site import PUBLIC, site_of
@@ -65,12 +65,9 @@ def _token(environ: Mapping[str, str], site: str) -> str | None:
 def _kept(environ: Mapping[str, str], site: str) -> str | None:
     """Return the token that ``gh`` keeps in its file; newer ones keep it with the system, and are not asked."""
     path = os.path.realpath(os.path.join(_gh_folder(environ), "hosts.yml"))
-    data = files.read(path, _CAP)
-    if data is None:
-        return None
-    with suppress(
-        FormatError, UnicodeDecodeError
-    ):  # Another program's file: without it, nobody is logged in.
+    # Another program's file: where it cannot be read, nobody is logged in.
+    with suppress(FormatError, StateError, UnicodeDecodeError):
+        data = files.read(path, _CAP) or b""
         hosts = yaml.parse(data.decode(), path)
         entry = hosts.get(urlsplit(site).hostname or "") if isinstance(hosts, dict) else None
         token = entry.get("oauth_token") if isinstance(entry, dict) else None

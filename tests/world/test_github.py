@@ -233,6 +233,9 @@ def test_the_token_of_gh_is_used(tmp_path, environ):
     assert host_of(environ | {"GH_CONFIG_DIR": str(tmp_path)}).token is None
     (folder / "hosts.yml").write_text("github.com: &a\n  - [")
     assert host_of(environ).token is None
+    (folder / "hosts.yml").unlink()
+    (folder / "hosts.yml").mkdir()
+    assert host_of(environ).token is None
 
 
 def test_a_company_has_a_github_of_its_own(tmp_path):
