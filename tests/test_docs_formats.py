@@ -7,9 +7,9 @@ from pathlib import Path
 
 from skillhub.model.digest import Digest
 from skillhub.model.intent import Intent, ProposedSource, Wanted
+from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.policy import KEYS
 from skillhub.model.policy_file import AGREEABLE, parse_policy
-from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.tree import Listing
 from skillhub.model.version import Range
 from tests.model.test_tree import PIPELINE
