@@ -144,8 +144,9 @@ def test_attack_a_lock_under_review_leads_into_our_network(
     """Whoever reviews a lock has agreed to nothing of it: what it names is not reached in a private network."""
     world.install(upstream.ref("site"))
     old = world.lock()
-    for url in (upstream.ref("archive"), "http://169.254.169.254/latest.zip"):
-        entry = replace(old.skills["deploy"], source=url, url=url, tree=Digest("sha256:" + "0" * 64))
+    for url in (upstream.ref("archive"), upstream.ref("single")):
+        other = Digest("sha256:" + "0" * 64)
+        entry = replace(old.skills["deploy"], source=url, url=url, tree=other, digest=other)
         (world.base / "skillhub.lock").write_bytes(Lock({"deploy": entry}, {}).dump())
         web.seen.clear()
         (found,) = diff_locks(old, (), world.ports(scratch=True))
