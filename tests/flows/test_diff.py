@@ -141,14 +141,13 @@ def test_where_files_cannot_be_had_the_locks_are_compared(
 def test_attack_a_lock_under_review_leads_into_our_network(
     world: Reaching, upstream: Upstream, web: Web
 ) -> None:
-    """Whoever reviews a lock has agreed to nothing of it: what it names is not reached in a private network."""
+    """Whoever reviews a lock has agreed to nothing of it."""
     world.install(upstream.ref("site"))
     old = world.lock()
-    for url in (upstream.ref("archive"), upstream.ref("single")):
-        other = Digest("sha256:" + "0" * 64)
-        entry = replace(old.skills["deploy"], source=url, url=url, tree=other, digest=other)
-        (world.base / "skillhub.lock").write_bytes(Lock({"deploy": entry}, {}).dump())
-        web.seen.clear()
-        (found,) = diff_locks(old, (), world.ports(scratch=True))
-        assert any("not compared" in note for note in found.notes)
-        assert not web.seen
+    url, other = f"https://0.0.0.0:{web.port}/deploy.zip", Digest("sha256:" + "0" * 64)
+    entry = replace(old.skills["deploy"], source=url, url=url, tree=other, digest=other)
+    (world.base / "skillhub.lock").write_bytes(Lock({"deploy": entry}, {}).dump())
+    before = web.connections
+    (found,) = diff_locks(old, (), world.ports(scratch=True))
+    assert any("not compared" in note for note in found.notes)
+    assert web.connections == before
