@@ -124,10 +124,13 @@ class _Unnamed:
     def ask(
         self, url: str, *, cap: int, named_by: str | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        # Nobody's origin: what is asked for is of another, and is judged as what a stranger's document names.
-        stranger = "http://localhost:1" if Hop.parse(url).loopback else "https://nobody.invalid"
+        hop = Hop.parse(url)
+        if named_by is None or Hop.parse(named_by).origin == hop.origin:
+            # Nobody's origin: what is asked for is of another, and is judged as what a stranger's document names.
+            # A site that nobody named cannot vouch for itself.
+            named_by = "http://localhost:1" if hop.loopback else "https://nobody.invalid"
         try:
-            return self._web.ask(url, cap=cap, named_by=named_by or stranger, headers=headers)
+            return self._web.ask(url, cap=cap, named_by=named_by, headers=headers)
         except UnsafeTransfer as error:
             error.hint = error.hint or f"only this repository names it; if it is meant: skillhub install {url}"
             raise

@@ -25,9 +25,10 @@ class Recorder:
     ["https://10.0.0.7/", "https://169.254.169.254/latest/", "http://skills.example/", "https://[fd00::1]/"],
 )
 def test_attack_a_lock_that_points_into_a_private_network(url):
-    with Http(patience=Patience(pauses=())) as http, pytest.raises(UnsafeTransfer) as caught:
-        unnamed(http).get(url, cap=100)
-    assert f"skillhub install {url}" in caught.value.hint
+    for named_by in (None, url):  # what lies at a site is named by the site, and that by nobody
+        with Http(patience=Patience(pauses=())) as http, pytest.raises(UnsafeTransfer) as caught:
+            unnamed(http).get(url, cap=100, named_by=named_by)
+        assert f"skillhub install {url}" in caught.value.hint
 
 
 @pytest.mark.parametrize("url", ["https://skills.example/x", "http://127.0.0.1:8000/x"])
