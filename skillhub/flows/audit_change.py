@@ -13,7 +13,7 @@ from skillhub.model.signer import Signer
 
 
 def changed(before: Lock, now: Lock, names: Iterable[str], places: Places) -> Iterator[Noted]:
-    """Yield what comes from elsewhere now, and what is signed by another or no longer; versions may differ."""
+    """Yield what comes from elsewhere now, what is signed by another or no longer, and what is patched otherwise."""
     for alias in sorted(before.sources.keys() & now.sources.keys()):
         old, new = before.sources[alias], now.sources[alias]
         if old != new:
@@ -30,6 +30,9 @@ def changed(before: Lock, now: Lock, names: Iterable[str], places: Places) -> It
             found = ", ".join(entry.signed_by) or "nobody"
             message = f"{name} was signed by {', '.join(earlier.signed_by)}, and is signed by {found}"
             yield note("signer-changed", message, name, places.skill(name))
+        if entry.patch is not None and entry.patch != earlier.patch:
+            message = f"{name} is patched by {entry.patch.path} now, which nobody signed"
+            yield note("patch-changed", message, name, places.skill(name))
 
 
 def _origin(entry: Locked) -> tuple[str, str | None, str, str | None]:

@@ -34,6 +34,12 @@ _RELEASE = (
         "it comes from another place than the earlier lock says",
         "find out whether that is meant before you take the change",
     ),
+    Rule(
+        "patch-changed",
+        "high",
+        "the project patches it otherwise than the earlier lock says",
+        "read the patch before you take the change; no signature speaks for it",
+    ),
     Rule("yanked", "medium", "the release was yanked: nobody should choose it anew", "take another version"),
     Rule("release-gone", "medium", "its registry no longer has the release", _ASK),
     Rule(

@@ -76,6 +76,10 @@ def release(case: Case) -> Iterator[Noted]:
 def signer(case: Case) -> Iterator[Noted]:
     """Hold the lock's signer against those whom its registry admits today, and whom the user trusts."""
     at = case.places.skill(case.name)
+    if case.entry.patch is not None:
+        yield note(
+            "unsigned", f"{case.name} is patched by this project, and nobody signed the patch", case.name, at
+        )
     if not case.entry.signed_by:
         yield note("unsigned", f"{case.name} is signed by nobody", case.name, at)
         return

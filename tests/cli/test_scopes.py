@@ -26,6 +26,25 @@ def test_the_users_scope_lies_below_home_and_state(shell):
     assert not (shell.home / ".agents/skills/release-notes").exists()
 
 
+def test_both_scopes_are_shown_side_by_side_and_what_hides_what(shell):
+    for scope in ((), ("--global",)):
+        assert shell.run("install", REF, "--yes", *scope).status == 0
+    assert shell.run("install", "github:code-review", "--yes", "--global").status == 0
+    mine, ours = (str(place / ".agents/skills/release-notes") for place in (shell.home, shell.project))
+    found = shell.run("list", "--json").json
+    assert [(each["name"], each["scope"]) for each in found["skills"]] == [("release-notes", "project")]
+    assert [(each["name"], each["scope"]) for each in found["user"]] == [
+        ("code-review", "user"),
+        ("release-notes", "user"),
+    ]
+    assert found["shadowed"] == [{"name": "release-notes", "path": mine, "by": ours}]
+    assert f"release-notes: {mine} is hidden by {ours}" in shell.run("list").out
+    done = shell.run("doctor")
+    assert f"shadowed: {mine} is hidden by {ours}" in done.out
+    assert done.status == 0, done.out
+    assert shell.run("list", "-g", "--json").json["shadowed"] == []
+
+
 def test_a_project_that_is_named(shell):
     done = shell.run("install", REF, "--yes", "--json", "--project", shell.project, cwd=shell.folder)
     assert done.status == 0

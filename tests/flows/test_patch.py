@@ -18,6 +18,7 @@ from skillhub.errors import (
     UsageError,
     WrongBytes,
 )
+from skillhub.flows.audit import Request, audit
 from skillhub.flows.patch import drop, patch
 from skillhub.flows.update import behind
 from skillhub.flows.wishes import Wishes
@@ -330,3 +331,13 @@ def test_faults_a_kill_between_patch_and_lock_loses_nothing(world):
     run(world)
     assert (world.base / "skillhub-edits/plain-2.patch").read_bytes() == text
     assert world.problems() == []
+
+
+def test_audit_tells_of_a_patch_and_of_a_change_that_brings_one(world):
+    edited(world)
+    before = world.lock()
+    run(world)
+    rules = {each.rule for each in audit(Request(before=before), world.ports()).findings}
+    assert {"patch-changed", "unsigned"} <= rules
+    (world.base / "skillhub-edits/plain-1.patch").unlink()
+    assert "patch" in {each.rule for each in audit(Request(), world.ports()).findings}
