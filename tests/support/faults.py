@@ -9,7 +9,9 @@ import errno
 import os
 import sys
 import warnings
-from collections.abc import Callable
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from skillhub.errors import SkillhubError
@@ -19,6 +21,7 @@ _CHANGES = frozenset({
 })  # fmt: skip
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 KILLED, BUG = 9, 70
+EVERY = "SKILLHUB_EVERY_FAULT" in os.environ
 
 
 class Faults:
@@ -26,7 +29,7 @@ class Faults:
 
     def __init__(self, folder: Path, at: int, happen: Callable[[], None]) -> None:
         self._folder, self._at, self._happen = str(folder), at, happen
-        self.count = 0
+        self.kinds: list[str] = []
 
     def hook(self, event: str, args: tuple[object, ...]) -> None:
         if event == "open":
@@ -35,9 +38,16 @@ class Faults:
         else:
             is_change = event in _CHANGES
         if is_change and (isinstance(args[0], int) or os.fsdecode(args[0]).startswith(self._folder)):
-            self.count += 1
-            if self.count == self._at:
+            self.kinds.append(self._kind(event, args[0]))
+            if len(self.kinds) == self._at:
                 self._happen()
+
+    def _kind(self, event: str, path: object) -> str:
+        """Say what is done in which of a user's places: the store, the state, the project, its agents' folders."""
+        if isinstance(path, int):
+            return event
+        top, *below = os.path.relpath(os.path.dirname(os.fsdecode(path)), self._folder).split(os.sep)
+        return f"{event} {top} {'below' if top == 'project' and below else ' '.join(below[1:2])}"
 
 
 def kill() -> None:
@@ -84,14 +94,38 @@ def run_with_fault(folder: Path, act: Callable[[], None], at: int, happen: Calla
 
 def changes_of(folder: Path, act: Callable[[], None]) -> int:
     """Run ``act`` in a child and return how many changes of the disk it made."""
+    return len(kinds_of(folder, act))
+
+
+def kinds_of(folder: Path, act: Callable[[], None]) -> list[str]:
+    """Run ``act`` in a child and return of what kind each change of the disk was that it made."""
     read, write = os.pipe()
     faults = Faults(folder, 0, kill)
 
-    def counted() -> None:
+    def told() -> None:
         act()
-        os.write(write, b"%d" % faults.count)
+        os.write(write, "\n".join(faults.kinds).encode())
 
-    assert in_child(counted, lambda: sys.addaudithook(faults.hook)) == 0
+    assert in_child(told, lambda: sys.addaudithook(faults.hook)) == 0
     os.close(write)
     with os.fdopen(read) as pipe:
-        return int(pipe.read())
+        return pipe.read().splitlines()
+
+
+def sample(kinds: Sequence[str], happen: Callable[[], None], label: str) -> list[int]:
+    """Return at which changes, from 1, a fault is tried; all of them where ``SKILLHUB_EVERY_FAULT`` is set.
+
+    A kill comes before every rename, as things become visible by one, and before one change of each other kind.
+    What a disk says comes at one change of every second kind: ``no_space`` at those that ``forbidden`` is not at.
+    Which change of a kind it is depends on ``label``.
+    """
+    if EVERY:
+        return list(range(1, len(kinds) + 1))
+    chance = zlib.crc32(label.encode())
+    steps = defaultdict(list)
+    for at, kind in enumerate(kinds, 1):
+        steps[kind].append(at)
+    one = [numbers[chance % len(numbers)] for numbers in steps.values()]
+    if happen is kill:
+        return sorted({*one, *(at for at, kind in enumerate(kinds, 1) if kind.startswith("os.rename"))})
+    return sorted(one[(chance + (happen is forbidden)) % 2 :: 2])
