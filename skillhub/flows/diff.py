@@ -20,7 +20,7 @@ from skillhub.model.intent import Intent
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.patch import difference
 from skillhub.model.ref import Named
-from skillhub.model.tree import Tree
+from skillhub.model.tree import SIGNATURE, File, Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +146,12 @@ def _tree(name: str, entry: Locked, standing: Standing, ports: Ports) -> Tree:
 def _compared(name: str, before: Locked, after: Locked, old: Tree | None, new: Tree | None) -> Diff:
     if old is None or new is None:
         return Diff(name, before, after, Changes.between(before, after, None, None))
-    patch, whole = difference(old, new)
+    patch, whole = difference(_readable(old), _readable(new))
     changes = Changes.between(before, after, old.listing, new.listing)
-    return Diff(name, before, after, changes, patch, tuple(sorted(whole)))
+    unread = {SIGNATURE} if old.get(SIGNATURE) != new.get(SIGNATURE) else set()
+    return Diff(name, before, after, changes, patch, tuple(sorted({*whole, *unread})))
+
+
+def _readable(tree: Tree) -> dict[str, File]:
+    """Return what a person can read: a signature is a line of some thousand digits, and another each time."""
+    return {path: file for path, file in tree.items() if path != SIGNATURE}

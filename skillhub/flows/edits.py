@@ -13,9 +13,9 @@ from skillhub.model.patch_merge import merge
 from skillhub.model.tree import File, Tree
 from skillhub.world import files
 from skillhub.world.folders import is_link, walk, write_tree
+from skillhub.world.links import EDITS
 from skillhub.world.project import Project
 
-EDITS = "skillhub-edits"
 _EDITS_MAX = 256 << 20  # bytes; a copy may have become somebody's build folder
 _PATCH_CAP = 64 << 20
 

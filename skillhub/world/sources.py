@@ -123,7 +123,10 @@ class Sources:
         """
         known = self.all()
         if alias not in known:
-            hint = f"configured: {', '.join(known) or 'none'}; add one with skillhub source add"
+            hint = (
+                f"configured: {', '.join(known) or 'none'}; skillhub source add adds one, "
+                "skillhub install asks about those that the project names"
+            )
             raise NotFound(f"no source is named {quote(alias)}", hint=hint)
         return known[alias]
 
