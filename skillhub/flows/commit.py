@@ -25,6 +25,9 @@ from skillhub.world import files, links
 from skillhub.world.exclude import exclude
 from skillhub.world.intent import edit
 
+# A patch is held to its digest, which git must not change by writing the line ends of Windows.
+_ATTRIBUTES = b"*.patch -text\n"
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -145,6 +148,9 @@ def _write_patch(candidate: Candidate, ports: Ports) -> None:
         hint = "run the command again"
         raise StateError("another process wrote a patch here meanwhile", where=path, hint=hint)
     files.write_atomic(path, candidate.patch)
+    attributes = os.path.join(os.path.dirname(path), ".gitattributes")
+    if not os.path.lexists(attributes):
+        files.write_atomic(attributes, _ATTRIBUTES)
 
 
 def _records(changes: Sequence[Change], wishes: Wishes, now: Standing) -> Records:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 
 import pytest
 
@@ -341,3 +342,18 @@ def test_audit_tells_of_a_patch_and_of_a_change_that_brings_one(world):
     assert {"patch-changed", "unsigned"} <= rules
     (world.base / "skillhub-edits/plain-1.patch").unlink()
     assert "patch" in {each.rule for each in audit(Request(), world.ports()).findings}
+
+
+def test_git_does_not_change_the_bytes_of_a_patch(world, tmp_path):
+    edited(world)
+    run(world)
+    patch = world.base / "skillhub-edits/plain-1.patch"
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1"}
+    for words in (
+        ("init", "-q"),
+        ("add", "skillhub-edits"),
+        ("-c", "user.name=a", "-c", "user.email=a@b.invalid", "commit", "-qm", "x"),
+        ("clone", "-q", "-c", "core.autocrlf=true", ".", str(tmp_path / "clone")),
+    ):
+        subprocess.run(["git", *words], cwd=world.base, env=environ, check=True)
+    assert (tmp_path / "clone/skillhub-edits/plain-1.patch").read_bytes() == patch.read_bytes()

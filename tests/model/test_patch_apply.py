@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 
 import pytest
 from hypothesis import given
@@ -157,3 +158,10 @@ def test_git_merge_file_gives_the_same(tmp_path, case):
     found = merge(BASE, MINE, theirs)
     assert found is not None
     assert done.stdout == found["SKILL.md"].data
+
+
+def test_attack_lines_that_are_all_alike_take_no_hours():
+    base, mine, theirs = b"a\nb\n" * 4_900, b"x\n" + b"b\na\n" * 4_900, b"a\nb\n" * 4_900 + b"y\n"
+    began = time.monotonic()
+    merge({"f": File(base)}, {"f": File(mine)}, {"f": File(theirs)})
+    assert time.monotonic() - began < 5
