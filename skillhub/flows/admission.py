@@ -9,6 +9,7 @@ from skillhub.errors import Forbidden
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.policy import forbidden, of_entry, refuse, urls_of
 from skillhub.flows.ports import Ports
+from skillhub.flows.standing import Standing
 from skillhub.model.capability import capabilities
 from skillhub.model.policy import EVERYTHING, LASTING, Subject
 from skillhub.model.record import Record
@@ -19,18 +20,20 @@ from skillhub.scan import scan
 _AGE = frozenset({"min-age-days"})
 
 
-def admit(candidate: Candidate, record: Record | None, ports: Ports) -> Candidate:
+def admit(candidate: Candidate, standing: Standing, ports: Ports) -> Candidate:
     """Return the candidate, less the findings that a policy agrees to, of which it is warned instead.
 
     What is enabled already is held to where it comes from, who signed it and what it can do; it was held to all
-    else when it was enabled.
+    else when it was enabled. What is locked, and its user keeps disabled, is held to nothing: so one may do with
+    a team's lock without what one's own policy forbids.
 
     Raises:
         Forbidden: a line of a policy.
         SourceError: nobody can say how old it is, for its repository cannot be reached.
     """
-    policies = ports.policies
-    if not policies:
+    policies, record = ports.policies, standing.records.skills.get(candidate.name)
+    is_out = record is not None and record.held == "user"
+    if not policies or (is_out and standing.lock.skills.get(candidate.name) == candidate.entry):
         return candidate
     known = record if record is not None and record.tree == candidate.tree.digest else None
     subject = _subject(candidate, known, ports)

@@ -71,9 +71,8 @@ def adopt(names: Sequence[str], into: str, wishes: Wishes, ports: Ports) -> Outc
     origins = Origins(ports)
     adopted, left = [], []
     for find in _finds(names, standing, ports):
-        each = (
-            find if isinstance(find, Left) else _admitted(_read(find, into, origins, standing, ports), ports)
-        )
+        each = find if isinstance(find, Left) else _read(find, into, origins, standing, ports)
+        each = each if isinstance(each, Left) else _admitted(each, standing, ports)
         left.append(each) if isinstance(each, Left) else adopted.append(each)
     aim = Aim.of(wishes, standing, ports)
     is_met = given(ports.environ, {*standing.lock.skills, *(each.find.name for each in adopted)})
@@ -153,11 +152,9 @@ def _read(find: Find, into: str, origins: Origins, standing: Standing, ports: Po
     return _Adopted(find, replace(found, entry=entry, wanted=Wanted(path=path)), target)
 
 
-def _admitted(each: _Adopted | Left, ports: Ports) -> _Adopted | Left:
-    if isinstance(each, Left):
-        return each
+def _admitted(each: _Adopted, standing: Standing, ports: Ports) -> _Adopted | Left:
     try:
-        return replace(each, candidate=admit(each.candidate, None, ports))
+        return replace(each, candidate=admit(each.candidate, standing, ports))
     except Forbidden as error:
         return Left(each.find.name, error.code, f"{error.message} ({error.where})")
 

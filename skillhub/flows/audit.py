@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from skillhub.errors import NotFound, UsageError
 from skillhub.flows import listing
+from skillhub.flows.audit_agents import agents
 from skillhub.flows.audit_change import changed
 from skillhub.flows.audit_loose import at_path, unmanaged
 from skillhub.flows.audit_places import Places
@@ -72,6 +73,7 @@ def audit(request: Request, ports: Ports) -> Report:
         StateError: something here cannot be read.
     """
     lock = ports.project.lock()
+    ports = replace(ports, policies=ports.policies.tightened(ports.project.intent().policy))
     places = Places(ports.project, lock)
     about = _subjects(request, lock, ports)
     heard = hear(about.locked, lock, places, ports, refresh=request.refresh)
@@ -86,6 +88,7 @@ def audit(request: Request, ports: Ports) -> Report:
         for each in check(case)
     ]
     if not request.sources_alone:
+        findings += agents(about.locked, places, ports)
         findings += _drift(about.locked, places, ports)
         findings += _tracked(about, places, ports)
         findings += [each for path in about.strays for each in unmanaged(path, places, ports)]
@@ -121,7 +124,6 @@ def _subjects(request: Request, lock: Lock, ports: Ports) -> _Subjects:
 
 def _cases(names: Iterable[str], heard: Heard, places: Places, ports: Ports) -> Iterator[Case]:
     lock, records = ports.project.lock(), ports.project.records()
-    ports = replace(ports, policies=ports.policies.tightened(ports.project.intent().policy))
     for number, name in enumerate(names):
         ports.report("looking at skills", number, len(lock.skills))
         entry = lock.skills[name]

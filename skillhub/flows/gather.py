@@ -78,7 +78,7 @@ def _add(candidate: Candidate, pick: Pick, gathered: Gathered, standing: Standin
     if any((each.name, each.code) == (candidate.name, _AMBIGUOUS) for each in gathered.left):
         return
     try:
-        candidate = admit(candidate, standing.records.skills.get(candidate.name), ports)
+        candidate = admit(candidate, standing, ports)
     except Forbidden as error:
         if not pick.optional:
             raise

@@ -122,7 +122,7 @@ def plan(
     Raises:
         Forbidden: a policy forbids it.
     """
-    candidate = admit(candidate, standing.records.skills.get(candidate.name), ports)
+    candidate = admit(candidate, standing, ports)
     proposal = _enabling(candidate, wishes, is_met, aim, standing, ports)
     return replace(proposal, changes=changes_of(candidate, standing, ports))
 

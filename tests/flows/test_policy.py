@@ -418,6 +418,28 @@ def test_agents_that_may_have_none_get_none(world):
     forbidden(world, f"{path}:1", lambda: world.install("github:release-notes", agents=("claude-code",)))
 
 
+def test_audit_tells_of_agents_that_have_skills_and_may_have_none(world):
+    for folder in (".claude", ".codex"):
+        (world.base / folder).mkdir()
+    world.install("github:code-review")
+    path = user(world, 'agents = ["codex"]')
+    (found,) = [each for each in audit(Request(), world.ports()).findings if each.rule == "policy"]
+    assert (found.skill, found.path) == ("code-review", ".claude/skills/code-review")
+    assert f"({path}:1)" in found.message
+
+
+def test_one_may_do_without_what_a_team_has_and_ones_own_policy_forbids(world):
+    world.install("github:code-review", repository(world), skills=("pdf",))
+    other = world.on_another_machine()
+    other.store = world.store
+    path = user(other, f"sources = [{ROOT}]")
+    forbidden(other, f"{path}:1", other.install)
+    other.disable("pdf")
+    states = {each.name: each.state for each in other.install().skills}
+    assert states == {"code-review": "enabled", "pdf": "disabled"}
+    forbidden(other, f"{path}:1", lambda: other.enable("pdf"))
+
+
 def test_what_a_policy_agrees_to_is_asked_of_nobody(world):
     user(world, f'agree = ["install"]\nsources = [{ROOT}]')
     nobody = Answers("unanswered")

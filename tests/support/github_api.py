@@ -12,6 +12,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
+from skillhub.world.git_objects import date_of
 from tests.support.gitrepos import Repo
 
 _HEX = re.compile(r"[0-9a-f]{40}")
@@ -145,9 +146,9 @@ class _Handler(BaseHTTPRequestHandler):
             kind, data = hub.repo.get(id_)
             if kind != "commit":
                 raise KeyError(id_)
-            return self._say(
-                200, {"sha": id_, "tree": {"sha": data.split()[1].decode(), "url": "…"}, "message": "…"}
-            )
+            tree = {"sha": data.split()[1].decode(), "url": "…"}
+            committer = {"name": "…", "date": date_of(data)}
+            return self._say(200, {"sha": id_, "tree": tree, "message": "…", "committer": committer})
         if verb == "git/trees":
             return self._say(200, hub.tree(id_, query == "recursive=1"))
         if verb == "git/blobs":
