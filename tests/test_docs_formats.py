@@ -29,7 +29,7 @@ def test_the_lock_is_written_as_shown():
     (data,) = examples("lock.md", "json")
     lock = Lock.parse(data)
     assert lock.dump() == data
-    assert list(lock.skills) == ["deploy", "gh-fix-ci"]
+    assert list(lock.skills) == ["deploy", "gh-fix-ci", "review"]
 
 
 def test_the_page_of_the_lock_names_every_key():
