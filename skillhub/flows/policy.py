@@ -58,13 +58,13 @@ def refuse(subject: Subject, keys: Collection[str], policies: Policies) -> None:
         raise forbidden(objection)
 
 
-def refuse_source(alias: str, url: str, root: Digest | None, policies: Policies) -> None:
+def refuse_source(url: str, root: Digest | None, policies: Policies) -> None:
     """Refuse a source that nothing may come from.
 
     Raises:
         Forbidden: a line of a policy.
     """
-    refuse(Subject(name=f"what {alias} has", root=root, urls=(url,)), ORIGIN, policies)
+    refuse(Subject(name="a skill", root=root, urls=(url,)), ORIGIN, policies)
 
 
 def of_entry(name: str, entry: Locked, can: Sequence[str], ports: Ports) -> Subject:
@@ -120,11 +120,11 @@ class _Guard:
     ports: Ports
 
     def open(self, source: Source) -> Registry:
-        refuse_source(source.alias, source.url, source.root, self.policies)
+        refuse_source(source.url, source.root, self.policies)
         return self.ports.open(source)
 
     def reach(self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False) -> Place:
-        refuse_source(str(ref), _url(ref, self.ports.environ), None, self.policies)
+        refuse_source(_url(ref, self.ports.environ), None, self.policies)
         return self.ports.reach(ref, pin, guarded=guarded)
 
 

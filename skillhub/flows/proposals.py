@@ -28,8 +28,8 @@ def proposals(standing: Standing, ports: Ports) -> dict[str, LockedSource]:
     }
     every = {**wanted, **standing.lock.sources}
     proposed = {alias: each for alias, each in every.items() if alias not in known}
-    for alias, each in proposed.items():
-        refuse_source(alias, each.url, each.root, ports.policies)
+    for each in proposed.values():
+        refuse_source(each.url, each.root, ports.policies)
     return proposed
 
 

@@ -175,7 +175,7 @@ def _by_source(policy: Policy, subject: Subject) -> str | None:
     for url in subject.urls:
         if not any(is_under(url, each) for each in allowed):
             root = f" (root {subject.root})" if subject.root else ""
-            return f"{subject.name} comes from {quote(url)}{root}"
+            return f"{quote(url)}{root} is no place that {subject.name} may come from"
     return None if subject.urls else f"nobody knows where {subject.name} comes from"
 
 
