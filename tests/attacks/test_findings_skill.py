@@ -10,8 +10,8 @@ import pytest
 
 from skillhub.errors import UsageError
 from skillhub.flows.author import pack_skill
-from skillhub.flows.linking import difference
 from skillhub.flows.trusting import Pin, add_source
+from skillhub.model.patch import difference
 from skillhub.model.requirement import McpServer
 from skillhub.model.tree import File, Tree
 from tests.support.world import NOW, World, skill
