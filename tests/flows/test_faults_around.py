@@ -96,6 +96,20 @@ def test_metadata_that_has_expired_stops_an_update_and_nothing_that_is_here(mach
     assert version(machine) == "1.1.0"
 
 
+def test_an_update_that_was_cut_off_between_lock_and_record_is_finished_by_the_same_update(machine):
+    known = Path(machine.project._state)
+    before = known.read_bytes()
+    machine.update()
+    known.write_bytes(before)
+    machine.sync(Answers())
+    assert not machine.copy("hello").exists()  # nobody is known to have agreed to what is locked now
+    again = machine.update()
+    assert [(each.name, each.state) for each in again.skills] == [("hello", "enabled")]
+    assert machine.copy("hello").joinpath("run.py").exists()
+    assert (version(machine), machine.problems()) == ("1.1.0", [])
+    assert machine.update().changed is False
+
+
 def test_two_updates_at_once_are_one(machine):
     assert set(at_once(machine.update, machine.update)) <= {0, StateError.exit_code}
     machine.update()
