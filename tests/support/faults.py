@@ -12,6 +12,7 @@ import warnings
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 
 from skillhub.errors import SkillhubError
@@ -30,6 +31,7 @@ class Faults:
     def __init__(self, folder: Path, at: int, happen: Callable[[], None]) -> None:
         self._folder, self._at, self._happen = str(folder), at, happen
         self.kinds: list[str] = []
+        self._numbers = count(1)  # two threads at once get two of them
 
     def hook(self, event: str, args: tuple[object, ...]) -> None:
         if event == "open":
@@ -39,7 +41,7 @@ class Faults:
             is_change = event in _CHANGES
         if is_change and (isinstance(args[0], int) or os.fsdecode(args[0]).startswith(self._folder)):
             self.kinds.append(self._kind(event, args[0]))
-            if len(self.kinds) == self._at:
+            if next(self._numbers) == self._at:
                 self._happen()
 
     def _kind(self, event: str, path: object) -> str:
