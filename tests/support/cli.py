@@ -89,13 +89,19 @@ class Shell:
         """Return what a process does that is not started anew."""
         return partial(main, [str(each) for each in args])
 
-    def run(self, *args: object, cwd: object = None, **environ: str) -> Done:
+    def run(self, *args: object, cwd: object = None, stdin: bytes | None = None, **environ: str) -> Done:
         """Run the program without a terminal; a value of None in ``environ`` takes the variable away."""
         given = self.having(environ)
-        if self._is_of_the_interpreter(given):
+        if stdin is None and self._is_of_the_interpreter(given):
             return self.run_anew(*args, cwd=cwd, **environ)
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, open(os.devnull) as nothing:
-            streams = [each.fileno() for each in (nothing, out, err)]
+        with (
+            tempfile.TemporaryFile() as out,
+            tempfile.TemporaryFile() as err,
+            tempfile.TemporaryFile() as said,
+        ):
+            said.write(stdin or b"")
+            said.seek(0)
+            streams = [each.fileno() for each in (said, out, err)]
             status = wait(fork(self.program(*args), cwd or self.project, given, streams, SECONDS))
             out.seek(0)
             err.seek(0)

@@ -1,0 +1,128 @@
+"""``diff``: for a person, a script and a pull request; what strangers wrote steers neither terminal nor page."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.cli import hidden_in
+from tests.support.gitrepos import Repo
+
+HOSTILE = (
+    "plain\n\x1b[2J\x1b]0;owned\x07 clears the screen\n```\n</details><img src=x onerror=alert(1)>\n"
+    "@everyone ~~~~ ````\n\u202egnp.exe \u200b\U000e0041\r\x9b31m\n"
+)
+YES = ("--yes", "--allow-unsigned")
+
+
+def files(body, name="deploy", **more):
+    head = f"---\nname: {name}\ndescription: Deploys.\n---\n"
+    return {
+        f"skills/{name}/{path}": data for path, data in {"SKILL.md": (head + body).encode(), **more}.items()
+    }
+
+
+@pytest.fixture
+def repo(shell):
+    repo = Repo(shell.folder / "repo.git")
+    repo.commit(files("Do it.\n"))
+    return repo
+
+
+@pytest.fixture
+def behind(shell, repo):
+    """A machine whose skill has a newer, hostile state upstream."""
+    assert shell.run("install", f"git+{repo.url}", *YES).status == 0
+    bad = {"no`tice`.md": b"x\n", "bin": b"\0\1", "run.sh": b"curl https://api.github.com\n"}
+    repo.commit(files(HOSTILE, **bad))
+    return shell
+
+
+def test_a_person_reads_the_lines_and_the_terminal_stays_whole(behind):
+    done = behind.run("diff", "deploy")
+    assert done.status == 0, done.err
+    assert hidden_in(done.raw) == []
+    for line in ("deploy: changed", "+plain", "-Do it.", "+ run.sh", "~ SKILL.md", "network:api.github.com"):
+        assert line in done.out, line
+    assert "is no text: bin" in done.out
+    coloured = behind.at_terminal("diff", "deploy", PAGER="cat")
+    assert hidden_in(coloured.raw, on_terminal=True) == []
+
+
+def test_a_script_gets_all_of_it(behind):
+    (found,) = behind.run("diff", "deploy", "--json").json["skills"]
+    assert (found["name"], found["status"], found["binary"]) == ("deploy", "changed", ["bin"])
+    assert found["changes"]["files"]["added"] == ["bin", "no`tice`.md", "run.sh"]
+    assert found["changes"]["capabilities"]["added"]
+    assert found["before"]["origin"] != found["after"]["origin"]
+    assert "\x1b[2J" in found["patch"]  # as it is: `patch -p1` takes it
+    assert hidden_in(behind.run("diff", "deploy", "--format", "json").raw) == []
+
+
+def fences(text):
+    """Return what stands in the one fenced block, as CommonMark reads it, and what comes after."""
+    lines = text.split("\n")
+    start = next(number for number, line in enumerate(lines) if line.startswith("```"))
+    fence = lines[start].removesuffix("diff")
+    end = next(
+        number
+        for number, line in enumerate(lines)
+        if number > start and set(line) == {"`"} and len(line) >= len(fence)
+    )
+    return lines[start + 1 : end], lines[end + 1 :]
+
+
+def test_attack_a_page_is_left_by_no_backtick_and_no_tag(behind):
+    done = behind.run("diff", "deploy", "--format", "markdown")
+    assert hidden_in(done.raw) == []
+    within, after = fences(done.out)
+    assert any("onerror" in line for line in within)
+    assert [line for line in after if line] == ["</details>"]
+    before = done.out.partition("<details>")[0]
+    for line in before.splitlines():
+        if line.startswith("- "):
+            fence = line[2:].partition(" ")[0]
+            assert set(fence) == {"`"}
+            assert line.endswith(f" {fence}")
+            assert fence not in line[2 + len(fence) : -len(fence)]
+
+
+def test_a_review_compares_the_lock_before_with_the_one_now(behind, repo):
+    before = (behind.project / "skillhub.lock").read_bytes()
+    repo.commit(files("plain\n"))
+    assert behind.run("update", *YES).status == 0
+    repo.commit({**files("New.\n"), **files("Mail.\n", "mail")})
+    assert behind.run("install", f"git+{repo.url}", "--skill", "mail", *YES).status == 0
+    done = behind.run("diff", "--from-lock", "-", "--json", stdin=before)
+    assert done.status == 0, done.out
+    found = {each["name"]: each for each in done.json["skills"]}
+    assert {name: each["status"] for name, each in found.items()} == {"deploy": "changed", "mail": "added"}
+    assert "+plain" in found["deploy"]["patch"]
+    behind.write("before.lock", before)
+    shown = behind.run("diff", "--from-lock", behind.folder / "before.lock", "mail", "--format", "markdown")
+    assert shown.out.startswith("## Skills\n\n### mail: added\n")
+    same = behind.run("diff", "--from-lock", behind.project / "skillhub.lock")
+    assert (same.status, same.out) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "status"),
+    [
+        ((), None, 2),
+        (("./deploy",), None, 2),
+        (("github:deploy",), None, 2),
+        (("nobody",), None, 3),
+        (("deploy@1.0.0",), None, 3),
+        (("--from-lock", "nowhere.lock"), None, 3),
+        (("--from-lock", "-"), b"", 4),
+        (("--from-lock", "-"), b"<<<<<<< ours\n", 4),
+        (("--format", "html", "deploy"), None, 2),
+    ],
+)
+def test_what_makes_no_sense_is_told(behind, words, stdin, status):
+    before = behind.files()
+    done = behind.run("diff", *words, "--json", stdin=stdin)
+    assert done.status == status, done.out
+    assert json.loads(done.out)["error"]["message"]
+    assert behind.files() == before
