@@ -34,6 +34,7 @@ COMMANDS: dict[str, Command] = {
     "lock": Command("lock", "Import, export, mend and merge locks.", _USE),
     "audit": Command("audit", "Check what is installed, and where it came from.", _USE),
     "doctor": Command("doctor", "Check this machine and this project.", _USE),
+    "cache": Command("cache", "What is kept on this disk, and the removal of what nobody needs.", _USE),
     "catalog": Command("catalog", "Show what an agent's model sees of the skills first.", _SEE),
     "resolve": Command("resolve", "Show which skills a message means.", _SEE),
     "load": Command("load", "Show what an agent gets of a skill.", _SEE),

@@ -90,7 +90,8 @@ def commit(changes: Sequence[Change], wishes: Wishes, before: Standing, ports: P
 
 
 def _store(candidate: Candidate, ports: Ports) -> None:
-    if not candidate.stored:
+    # What was stored when it was looked for, `cache gc` may have removed since.
+    if not (candidate.stored and ports.store.has(candidate.tree.digest)):
         ports.store.put(candidate.tree)
     if candidate.base is not None:
         ports.store.put(candidate.base)

@@ -20,6 +20,7 @@ Kind = Literal[
     "mcp",  # an MCP server is to be written into agents' configuration
     "mcp-shell",  # the same, and it runs a shell
     "mcp-conflict",  # a server of that name is there already and differs
+    "unused",  # what no project needs is to be removed from the store
     "local-edit",  # a copy in an agent's folder was edited by hand
 ]
 

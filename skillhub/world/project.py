@@ -42,9 +42,8 @@ class Project:
         self.root = base if scope == "project" else home.state
         self.lock_path = os.path.join(self.root, LOCK)
         self.intent_path = os.path.join(self.root, INTENT)
-        key = sha256(os.fsencode(f"{scope}:{os.path.realpath(base)}")).hexdigest()[:32]
         self.config_lock = os.path.join(home.state, "agents.lock")
-        self._state = os.path.join(home.state, "projects", f"{key}.json")
+        self._state = os.path.join(home.state, "projects", f"{state_key(base, scope)}.json")
         self._home = home
         self._seen: dict[str, tuple[bytes, object]] = {}
 
@@ -165,6 +164,11 @@ class Project:
         if (self._read(name) or b"") == data:
             return
         files.write_atomic(files.inside(self.root, name), data)
+
+
+def state_key(base: str, scope: Scope) -> str:
+    """Return what names the files that this machine keeps of a project, or of the user's own scope."""
+    return sha256(os.fsencode(f"{scope}:{os.path.realpath(base)}")).hexdigest()[:32]
 
 
 def _refuse_other_owner(status: os.stat_result, path: str) -> None:

@@ -7,6 +7,8 @@ trusted for being there: whoever relies on a tree compares it with a listing who
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
 from contextlib import suppress
 
 from skillhub.errors import FormatError, StateError
@@ -15,6 +17,9 @@ from skillhub.model.tree import File, Listing, Tree
 from skillhub.world import files
 from skillhub.world.folders import Problem, compare, remove_tree, walk, write_tree
 
+_NAME = re.compile("[0-9a-f]{64}", re.ASCII)
+# The listing goes first: who stores the same tree meanwhile then finds it not whole, and writes both anew.
+_PARTS = (".listing", "")
 _LISTING_CAP = 8 * 1024 * 1024  # 2,000 files whose paths have 1,024 bytes, and as much again
 
 
@@ -120,6 +125,52 @@ class Store:
             return None
         read = Tree(whole)
         return read if read.digest == tree else None
+
+    def trees(self) -> Iterator[Digest]:
+        """Yield every tree that has a folder here, whole or not.
+
+        Raises:
+            StateError: the store cannot be read.
+        """
+        try:
+            with suppress(FileNotFoundError):
+                for first in sorted(os.listdir(self.root)):
+                    shelf = os.path.join(self.root, first)
+                    names = sorted(os.listdir(shelf)) if os.path.isdir(shelf) else []
+                    trees = (Digest(f"sha256:{name}") for name in names if _NAME.fullmatch(name))
+                    yield from (tree for tree in trees if tree.hex[:2] == first and self.has(tree))
+        except OSError as error:
+            raise files.disk_error(error, self.root) from error
+
+    def set_aside(self, tree: Digest) -> str:
+        """Take a tree and its listing out of their place, and return where they are for now.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        path = self.path(tree)
+        aside = f"{path}.{os.urandom(4).hex()}.tmp"
+        try:
+            for end in _PARTS:
+                with suppress(FileNotFoundError):
+                    os.rename(path + end, aside + end)
+        except OSError as error:
+            raise files.disk_error(error, path) from error
+        return aside
+
+    def put_back(self, tree: Digest, aside: str) -> None:
+        """Bring a tree back that was set aside; where it was stored anew meanwhile, that one stays."""
+        if not self.has(tree):
+            for end in _PARTS:
+                with suppress(OSError):
+                    os.rename(aside + end, self.path(tree) + end)
+        self.discard(aside)
+
+    def discard(self, aside: str) -> None:
+        """Remove a tree that was set aside; what of it cannot be removed is left."""
+        for end in _PARTS:
+            with suppress(OSError):
+                remove_tree(aside + end)
 
     def drop(self, tree: Digest) -> None:
         """Remove the tree and its listing, whatever state they are in.

@@ -13,6 +13,7 @@ GROUPS = {
     "source": ("add", "list", "show", "remove"),
     "publisher": ("list", "trust", "remove"),
     "key": ("new", "list"),
+    "cache": ("info", "gc"),
     "registry": ("init", "add", "check", "serve"),
     "lock": ("import", "export", "fix", "merge"),
 }

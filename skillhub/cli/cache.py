@@ -1,0 +1,101 @@
+"""``cache``: what skillhub keeps on this disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from skillhub.cli.common import Common, command
+from skillhub.cli.failure import question_json
+from skillhub.cli.table import COMMANDS
+
+if TYPE_CHECKING:
+    from skillhub.flows.cache import Collected
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def info(common: Common) -> int:
+    """Show what is kept where, and how large it is. Everything but the store can be deleted at any time.
+
+    Example: skillhub cache info
+    """
+    from skillhub.flows.cache import places
+
+    found = places(common.home, common.store)
+    if common.json:
+        rows = [{"name": p.name, "path": p.path, "files": p.files, "size": p.size} for p in found]
+        common.terminal.json({"places": rows, "size": sum(place.size for place in found)})
+        return 0
+    cells = [(place.name, _spelled(place.size), str(place.files), place.path) for place in found]
+    common.terminal.table(("WHAT", "SIZE", "FILES", "WHERE"), cells)
+    common.terminal.say("skillhub cache gc --dry-run shows what of it nobody needs", "dim")
+    return 0
+
+
+def gc(
+    common: Common,
+    days: Annotated[
+        int, typer.Option("--days", metavar="N", min=0, help="Keep what was fetched in the last N days.")
+    ] = 30,
+) -> int:
+    """Remove what nobody needs: stored skills that no project names, old downloads, what killed processes left.
+
+    A project counts as gone only if its folder is not there any more. What is removed is fetched again when it is
+    needed. You are asked before a stored skill goes.
+
+    Example: skillhub cache gc --dry-run
+    """
+    from skillhub.flows.cache import collect
+
+    found = collect(common.home, days, common.ports(), dry_run=common.dry_run)
+    if common.json:
+        common.terminal.json(_json(found, removed=not common.dry_run))
+        return 0
+    done = "would remove" if common.dry_run else "removed"
+    for each in found.waste:
+        about = f"{each.about}: " if each.about else ""
+        common.terminal.out(f"{done} {each.kind} {about}{each.path} ({_spelled(each.size)})")
+    for base in found.gone:
+        common.terminal.say(f"{base} had some of these, and is no more", "dim")
+    if found.waste:
+        common.terminal.out(f"{done} {_spelled(found.size)} in all", "green")
+    else:
+        common.terminal.say("there is nothing that nobody needs", "dim")
+    return 0
+
+
+def _json(found: Collected, *, removed: bool) -> dict[str, Any]:
+    rows = [
+        {
+            "kind": each.kind,
+            "path": each.path,
+            "size": each.size,
+            "name": each.about or None,
+            "tree": each.tree,
+        }
+        for each in found.waste
+    ]
+    return {
+        "removed": rows,
+        "size": found.size,
+        "changed": removed and bool(rows),
+        "gone": list(found.gone),
+        "questions": [question_json(question, answer) for question, answer in found.asked],
+    }
+
+
+def _spelled(size: int) -> str:
+    number, unit = float(size), 0
+    while number >= 1024 and unit < len(_UNITS) - 1:
+        number, unit = number / 1024, unit + 1
+    return f"{number:.1f} {_UNITS[unit]}" if unit else f"{size} B"
+
+
+def register(app: typer.Typer, name: str) -> None:
+    """Add the group to the app."""
+    group = typer.Typer(help=COMMANDS[name].help, no_args_is_help=True, rich_markup_mode=None)
+    group.command("info")(command(info))
+    group.command("gc")(command(gc))
+    app.add_typer(group, name=name)

@@ -1,0 +1,49 @@
+"""``cache`` as a person and as a script see it."""
+
+from __future__ import annotations
+
+import os
+
+ASK = "[N]o: "
+
+
+def removed(shell):
+    """Leave a stored tree that no project needs; return its folder."""
+    shell.skill("project/mine")
+    assert shell.run("install", "./mine", "--yes", "--allow-unsigned").status == 0
+    path = shell.run("list", "--json").json["skills"][0]["path"]
+    assert shell.run("remove", "mine", "--yes").status == 0
+    return path
+
+
+def test_a_script_is_told_what_is_where_and_what_went(shell):
+    path = removed(shell)
+    found = shell.run("cache", "info", "--json")
+    assert (found.status, [each["name"] for each in found.json["places"]]) == (
+        0,
+        ["store", "downloads", "git"],
+    )
+    assert found.json["size"] == sum(each["size"] for each in found.json["places"]) > 0
+    would = shell.run("cache", "gc", "--dry-run", "--json").json
+    assert (would["changed"], [each["path"] for each in would["removed"]]) == (False, [path])
+    nobody = shell.run("cache", "gc", "--json")
+    assert (nobody.status, nobody.error["code"], nobody.json["questions"][0]["kind"]) == (
+        6,
+        "refused",
+        "unused",
+    )
+    assert os.path.isdir(path)
+    done = shell.run("cache", "gc", "--yes", "--json")
+    assert (done.status, done.json["changed"], done.json["removed"][0]["name"]) == (0, True, "mine")
+    assert not os.path.lexists(path)
+    assert shell.run("cache", "gc", "--json").json["removed"] == []
+
+
+def test_a_person_is_asked(shell):
+    path = removed(shell)
+    done = shell.at_terminal("cache", "gc", say=[(ASK, "n\n")])
+    assert (done.status, os.path.isdir(path)) == (6, True)
+    assert "mine: sha256:" in done.out
+    done = shell.at_terminal("cache", "gc", say=[(ASK, "y\n")])
+    assert (done.status, os.path.isdir(path)) == (0, False)
+    assert "in all" in done.out
