@@ -24,6 +24,8 @@ class Killer:
     def _hear(self, event: str, arguments: tuple) -> None:
         if self.left is None or event not in ("os.rename", "os.remove"):
             return
+        if event == "os.remove" and os.path.basename(arguments[0]).startswith(".skillhub-"):
+            return  # our own temporary file, which the rename before took away
         self.left -= 1
         if self.left < 0:
             self.left = None
@@ -46,10 +48,10 @@ def kill_everywhere(folder: str, run: Callable[[], object], look: Callable[[int,
         look: Judges what is there.
 
     Returns:
-        The last step that it was killed at.
+        How many steps the work has.
     """
     start = shutil.copytree(folder, f"{folder}-start")
-    kills = last = 0
+    kills = 0
     while True:
         shutil.rmtree(folder)
         shutil.copytree(start, folder)
@@ -57,11 +59,11 @@ def kill_everywhere(folder: str, run: Callable[[], object], look: Callable[[int,
         try:
             run()
         except Killed:
-            last, kills = kills + 1, kills + (1 if EVERY or kills < 4 else 3)
+            kills += 1 if EVERY or kills < 4 else 3
         else:
-            KILLER.left = None
+            steps, KILLER.left = kills - KILLER.left, None
             look(kills + 1, True)
-            return last
+            return steps
         look(kills, False)
         run()
         look(kills, True)
