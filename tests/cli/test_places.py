@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from tests.support.cli import REPO
 from tests.support.gitrepos import Repo
 from tests.support.site import JSON, WELL_KNOWN, current, offer
 from tests.support.web import Web, answer
 
 YES = ("--yes", "--allow-unsigned")
+PAGE = (REPO / "docs" / "sources.md").read_text("utf-8")
+SHOWN = re.findall(
+    r"^skillhub ((?:source|install (?:docs:|code-|\./pdf)|update|diff).*)$", PAGE, re.MULTILINE
+)
 
 
 @pytest.fixture
@@ -103,3 +110,19 @@ def test_a_script_is_told_what_was_left_out(shell):
     again = shell.run("install", f"git+{repo.url}", "--all", *YES)
     assert again.status == 6
     assert "left out bad" in again.err
+
+
+def test_the_examples_of_the_page_run(shell):
+    """Those of places that are no sources are run beside the tests of their kind."""
+    kinds = {line.rsplit(" --", 1)[0].partition(" ")[0] for line in SHOWN}
+    assert kinds == {"source", "install", "update", "diff"}
+    assert len(SHOWN) == 7
+    shell.skill("project/pdf-tools")
+    with Web() as web:
+        web.at(WELL_KNOWN, answer(current(offer(web, "pdf-tools")), JSON))
+        shell.write("hub/config/config.toml", f'[mirrors]\n"https://skills.example" = "{web.url("")}"\n')
+        for line in sorted(SHOWN, key=lambda line: line.startswith(("update", "diff"))):
+            if line.startswith("install ./"):
+                assert shell.run("remove", "pdf-tools", "--yes").status == 0
+            done = shell.run(*line.split(), *(["--yes"] if line.startswith("install") else []))
+            assert done.status == 0, f"{line}: {done.err}"
