@@ -204,7 +204,7 @@ def checks(place: Place) -> list[Race]:
     count = place.count
     return [
         Race(f"list {count}", lambda: place.warm([*SKILLHUB, "list", "--json"]), floor("list"), 2.5),
-        Race(f"verify {count}", lambda: place.warm([*SKILLHUB, "verify", "--json"]), hashing, 2.5),
+        Race(f"verify {count}", lambda: place.warm([*SKILLHUB, "verify", "--json"]), hashing, 2.0),
         Race(f"sync {count}", lambda: place.warm([*SKILLHUB, "sync", "--json"]), hashing, 2.5),
         Race(f"install again {count}", lambda: place.warm([*SKILLHUB, *place.install]), hashing, 4.0),
     ]
