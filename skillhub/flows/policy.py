@@ -76,7 +76,7 @@ def of_entry(name: str, entry: Locked, can: Sequence[str], ports: Ports) -> Subj
     return Subject(
         name=name,
         root=_root(entry, ports),
-        urls=urls_of(entry, ports),
+        urls=(*urls_of(entry, ports), *_artifact(entry, ports)),
         signer=signers[0] if signers else None,
         vouched=True,
         can=tuple(can),
@@ -92,6 +92,12 @@ def urls_of(entry: Locked, ports: Ports) -> tuple[str, ...]:
         return (_url(Local(os.path.join(ports.project.base, entry.path or "")), ports.environ),)
     asked = _url(parse_remote(entry.place), ports.environ)
     return tuple(dict.fromkeys((asked, entry.git or asked)))
+
+
+def _artifact(entry: Locked, ports: Ports) -> tuple[str, ...]:
+    """Return where a lock says that the artifact of a site is: nobody proves that the site ever named that place."""
+    is_web = (entry.url or "").startswith(("https://", "http://"))
+    return (entry.url,) if entry.url and is_web and _root(entry, ports) is None else ()
 
 
 def _root(entry: Locked, ports: Ports) -> Digest | None:

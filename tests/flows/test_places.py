@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from skillhub.errors import NotFound, SourceError, SourceMismatch, WrongBytes
+from skillhub.errors import Forbidden, NotFound, SourceError, SourceMismatch, WrongBytes
+from skillhub.flows.trusting import Pin, add_source
 from skillhub.model.lock import Lock
 from tests.support.reaching import Reaching
 from tests.support.registry import Simulator
+from tests.support.site import WELL_KNOWN
 from tests.support.upstream import KINDS, PINNED, Upstream, text
 from tests.support.web import Web
 from tests.support.world import refused, skill
@@ -158,3 +161,25 @@ def test_two_places_are_installed_as_one_or_not_at_all(
     refused(world, NotFound, lambda: world.install(str(folder), upstream.ref("git") + "#nowhere"))
     world.install(str(folder), upstream.ref("git"))
     assert set(world.lock().skills) == {"deploy", "mail"}
+
+
+@pytest.mark.parametrize("source", ["site", "alias"])
+def test_attack_a_lock_says_an_allowed_site_and_brings_bytes_of_another(
+    world: Reaching, upstream: Upstream, web: Web, source: str
+) -> None:
+    """That the site ever named the place, the lock alone says."""
+    if source == "alias":
+        web.acts[WELL_KNOWN] = web.acts[f"/new{WELL_KNOWN}"]
+        add_source("docs", web.url(""), Pin(), world.ports())
+    world.install("docs:deploy" if source == "alias" else upstream.ref("site"))
+    lock = world.lock()
+    entry = lock.skills["deploy"]
+    elsewhere = (entry.url or "").replace("127.0.0.1", "localhost")
+    forged = replace(entry, url=elsewhere)
+    (world.base / "skillhub.lock").write_bytes(Lock({"deploy": forged}, lock.sources).dump())
+    policy = Path(world.home.config) / "policy.toml"
+    policy.parent.mkdir(parents=True, exist_ok=True)
+    policy.write_text(f'sources = ["{web.url("/")}"]\n')
+    shutil.rmtree(world.home.data)
+    error = refused(world, Forbidden, lambda: world.install())
+    assert elsewhere in error.message
