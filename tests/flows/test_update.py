@@ -19,7 +19,7 @@ from skillhub.world.sources import Sources
 from tests.support.reaching import Reaching
 from tests.support.registry import Simulator
 from tests.support.site import WELL_KNOWN
-from tests.support.upstream import Upstream, text
+from tests.support.upstream import SAMPLE, Upstream, text
 from tests.support.web import Web
 from tests.support.world import Answers, World, needs, refused, skill, snapshot
 
@@ -156,7 +156,7 @@ def reaching(tmp_path: Path) -> Iterator[Reaching]:
     found.close()
 
 
-@pytest.mark.parametrize("kind", ["git", "tag", "site", "archive", "single", "legacy"])
+@pytest.mark.parametrize("kind", ["tag", *SAMPLE])
 def test_a_place_is_updated_to_what_it_is_now(reaching: Reaching, upstream: Upstream, kind: str) -> None:
     reaching.install(upstream.ref(kind))
     assert reaching.behind().skills == ()
@@ -197,7 +197,7 @@ def test_a_local_folder_is_updated_to_what_it_is_now(reaching: Reaching) -> None
     assert "Better." in reaching.text("deploy")
 
 
-@pytest.mark.parametrize("kind", ["git", "tag", "site", "archive", "single", "legacy", "source", "offline"])
+@pytest.mark.parametrize("kind", [*SAMPLE, "source", "offline"])
 def test_a_check_writes_nothing_at_all(reaching: Reaching, upstream: Upstream, web: Web, kind: str) -> None:
     """Not even a cache: it could change what the next command finds."""
     if kind == "source":

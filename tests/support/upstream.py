@@ -10,6 +10,7 @@ from tests.support.site import JSON, LEGACY, WELL_KNOWN, current, entry, legacy,
 from tests.support.web import Web, answer
 
 KINDS = ("git", "tag", "commit", "site", "archive", "single", "legacy")
+SAMPLE = ("git", "site", "single", "legacy")  # where one of each sort is enough
 PINNED = ("git", "tag", "commit")  # places that can still give what they had before
 ZIP = "Content-Type: application/zip"
 
