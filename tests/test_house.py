@@ -101,9 +101,8 @@ def test_a_function_fits_on_a_screen():
 
 
 def test_a_function_takes_six_arguments_at_most():
-    called = [
-        path for path in MODULES if path.parent.name != "cli"
-    ]  # options of a command are arguments there
+    # The arguments of a command are its options.
+    called = [path for path in MODULES if path.parent.name != "cli"]
     found = [(name_of(path), each.name, arguments(each)) for path in called for each in functions(path)]
     assert [each for each in found if each[-1] > 6] == []
 

@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from contextlib import chdir
 
 import pytest
 
@@ -14,13 +15,21 @@ def _cases(kind):
     return [pytest.param(case, id=case.name) for case in CASES if isinstance(case.expect, kind)]
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Run in an empty folder, with nothing beside it."""
+    folder = tmp_path_factory.mktemp("corpus") / "here"
+    folder.mkdir()
+    with chdir(folder):
+        yield folder
+
+
 @pytest.fixture(autouse=True)
-def empty_folder(tmp_path, monkeypatch):
-    """Run in an empty folder, and find it empty afterwards: unpacking touches no disk."""
-    monkeypatch.chdir(tmp_path)
+def empty(folder):
+    """Find the folder empty afterwards: unpacking touches no disk."""
     yield
-    assert os.listdir(tmp_path) == []
-    assert not os.path.exists(tmp_path.parent / "outside.txt")
+    assert os.listdir(folder) == []
+    assert os.listdir(folder.parent) == ["here"]
 
 
 @pytest.mark.parametrize("case", _cases(Hostile))

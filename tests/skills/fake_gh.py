@@ -105,7 +105,9 @@ class FakeGh:
         program = folder / "gh"
         (folder / "gh.py").write_text(PROGRAM, encoding="utf-8")
         # Through a shell, for a #! line cannot name an interpreter whose path has a blank in it.
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{folder}/gh.py" "$@"\n', encoding="utf-8")
+        program.write_text(
+            f'#!/bin/sh\nexec "{sys.executable}" -IS "{folder}/gh.py" "$@"\n', encoding="utf-8"
+        )
         program.chmod(0o755)
         self.world: dict[str, Any] = {
             "signed_in": True,

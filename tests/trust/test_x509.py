@@ -4,6 +4,7 @@ import sys
 import warnings
 from dataclasses import replace
 from datetime import timedelta
+from ssl import DER_cert_to_PEM_cert
 
 import pytest
 from cryptography import x509 as c
@@ -202,14 +203,9 @@ def test_openssl_accepts_the_sound_chain(tmp_path):
 
 
 def openssl_accepts(folder, made, root):
-    def pem(der):
-        return subprocess.run(
-            ["openssl", "x509", "-inform", "DER"], input=der, capture_output=True, check=False
-        ).stdout
-
-    (folder / "leaf.pem").write_bytes(pem(made[0]))
-    (folder / "root.pem").write_bytes(pem(root))
-    (folder / "others.pem").write_bytes(b"".join(pem(der) for der in made[1:]))
+    (folder / "leaf.pem").write_text(DER_cert_to_PEM_cert(made[0]))
+    (folder / "root.pem").write_text(DER_cert_to_PEM_cert(root))
+    (folder / "others.pem").write_text("".join(DER_cert_to_PEM_cert(der) for der in made[1:]))
     when = str(int(NOW.timestamp()))
     command = ["openssl", "verify", "-no-CApath", "-no-CAstore", "-attime", when]
     command += ["-CAfile", "root.pem", "-untrusted", "others.pem", "leaf.pem"]
