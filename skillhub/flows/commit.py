@@ -79,8 +79,12 @@ def commit(changes: Sequence[Change], wishes: Wishes, before: Standing, ports: P
             if change.passage is not None:
                 change.passage.write(ports.project.config_lock)
                 changed |= bool(change.passage.writes)
-        changed |= _write_documents(text, changes, wishes, ports)
         records = _records(changes, wishes, now)
+        if text is not None:
+            # Cut off behind the lock, `sync` knows that a person agreed to what it says.
+            coming = {change.name: records.skills[change.name] for change in changes}
+            ports.project.write_records(replace(now.records, coming=coming))
+        changed |= _write_documents(text, changes, wishes, ports)
         write_records(_leaving(records, now.records), ports)
         for done, change in enumerate(changes):
             ports.report("enabling", done, len(changes))

@@ -58,7 +58,7 @@ def disable(names: Sequence[str], ports: Ports) -> Outcome:
     standing = _known(names, read_standing(ports))
     cleared, asked = _clear(names, standing, ports)
     with ports.project.exclusively():
-        records = ports.project.records()
+        records = read_standing(ports).records
         changed = {name: _held(records.skills.get(name)) for name in names}
         # Their links are forgotten only when they are gone: until then `sync` would take them away.
         write_records(replace(records, skills={**records.skills, **changed}), ports)

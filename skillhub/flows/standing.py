@@ -34,7 +34,9 @@ def read_standing(ports: Ports) -> Standing:
         StateError: one cannot be read, or is a link that leaves the project.
         SourceMismatch: lock or intent give an alias of this user's to another registry.
     """
-    standing = Standing(ports.project.lock(), ports.project.intent(), ports.project.records())
+    lock = ports.project.lock()
+    records = ports.project.records().arrived({name: entry.tree for name, entry in lock.skills.items()})
+    standing = Standing(lock, ports.project.intent(), records)
     known = ports.sources.all()
     for alias, locked in standing.lock.sources.items():
         mine = known.get(alias)

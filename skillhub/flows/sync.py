@@ -172,7 +172,7 @@ def _write_records(kept: Collection[str], standing: Standing, ports: Ports) -> b
             skills[name] = replace(record, enabled=False, links=())
     records = replace(standing.records, skills=skills)
     exclude(ports.project.base, [link for record in skills.values() for link in record.links])
-    if records == standing.records:
+    if records == ports.project.records():
         return False
     ports.project.write_records(records)
     return True

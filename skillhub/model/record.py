@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from skillhub.errors import FormatError
@@ -63,19 +63,42 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """All records of a project, and the agents that a person chose for it."""
+    """All records of a project.
+
+    Attributes:
+        agents: The agents that a person chose for it.
+        coming: What a person has just agreed to and the lock is about to say; counts once the lock does.
+    """
 
     skills: Mapping[str, Record] = field(default_factory=dict)
     agents: tuple[str, ...] = ()
+    coming: Mapping[str, Record] = field(default_factory=dict)
+
+    def arrived(self, locked: Mapping[str, Digest]) -> Records:
+        """Return the records once what was coming has come, or has not: a command may have been cut off between.
+
+        Args:
+            locked: The tree of each locked skill.
+        """
+        if not self.coming:
+            return self
+        skills = dict(self.skills)
+        for name, record in self.coming.items():
+            if locked.get(name) == record.tree:
+                before = skills[name].links if name in skills else ()
+                skills[name] = replace(record, links=tuple(dict.fromkeys((*record.links, *before))))
+        return Records(skills, self.agents)
 
     def dump(self, project: str) -> bytes:
         """Return the bytes of the state file of ``project``, which is named in it for whoever reads it."""
-        document = {
+        document: dict[str, Any] = {
             "agents": self.agents,
             "project": project,
             "skills": {name: _encode(record) for name, record in self.skills.items()},
             "version": VERSION,
         }
+        if self.coming:
+            document["coming"] = {name: _encode(record) for name, record in self.coming.items()}
         text = json.dumps(document, sort_keys=True, ensure_ascii=False) + "\n"
         # A path need not be UTF-8; what of it is not becomes a question mark, or nobody could read the file.
         return text.encode("utf-8", "replace")
@@ -101,14 +124,8 @@ class Records:
             agents = _texts(document["agents"])
         except (KeyError, ValueError) as error:
             raise FormatError(f"expected agents: {error}", where=f"{where}: agents", hint=hint) from error
-        skills = {}
-        for name, block in _blocks(document, where, hint):
-            try:
-                skills[name] = _decode(block)
-            except (KeyError, ValueError, FormatError) as error:
-                message = f"expected the state of a skill: {error}"
-                raise FormatError(message, where=f"{where}: skills.{name}", hint=hint) from error
-        return cls(skills, agents)
+        coming = _all(document, "coming", where, hint) if "coming" in document else {}
+        return cls(_all(document, "skills", where, hint), agents, coming)
 
 
 _T = TypeVar("_T")
@@ -134,14 +151,20 @@ def _encode(record: Record) -> dict[str, Any]:
     }
 
 
-def _blocks(document: dict[str, Any], where: str, hint: str) -> list[tuple[str, dict[str, Any]]]:
-    blocks = document.get("skills")
+def _all(document: dict[str, Any], key: str, where: str, hint: str) -> dict[str, Record]:
+    blocks = document.get(key)
     if not isinstance(blocks, dict):
-        raise FormatError(f"expected an object, found {quote(blocks)}", where=f"{where}: skills", hint=hint)
+        raise FormatError(f"expected an object, found {quote(blocks)}", where=f"{where}: {key}", hint=hint)
+    found = {}
     for name, block in blocks.items():
         if not is_name(name) or not isinstance(block, dict):
-            raise FormatError(f"expected a skill, found {quote(name)}", where=f"{where}: skills", hint=hint)
-    return list(blocks.items())
+            raise FormatError(f"expected a skill, found {quote(name)}", where=f"{where}: {key}", hint=hint)
+        try:
+            found[name] = _decode(block)
+        except (KeyError, ValueError, FormatError) as error:
+            message = f"expected the state of a skill: {error}"
+            raise FormatError(message, where=f"{where}: {key}.{name}", hint=hint) from error
+    return found
 
 
 def _decode(block: dict[str, Any]) -> Record:

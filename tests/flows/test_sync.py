@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from skillhub.errors import FormatError, NotFound, SourceError
+from skillhub.model.digest import Digest
 from tests.support.world import World, skill, unlocked
 
 
@@ -91,3 +93,35 @@ def test_sync_loads_neither_network_nor_cryptography():
     code = f"import sys, skillhub.flows.sync; print([each for each in {heavy} if each in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_was_agreed_to_and_cut_off_behind_the_lock_is_finished(world):
+    world.install("github:systematic-debugging@1.0.0")
+    (world.base / "skillhub.toml").write_text('[skills]\nsystematic-debugging = "^1"\n')
+    before = world.project.records()
+    world.update("systematic-debugging")
+    after = world.project.records()
+    # As a kill between the lock and the links leaves it: the new record is known to be coming.
+    world.project.write_records(replace(before, coming=after.skills))
+    copy = world.copy("systematic-debugging")
+    shutil.rmtree(copy)
+    for path, file in world.store.read(before.skills["systematic-debugging"].tree).items():
+        (copy / path).parent.mkdir(parents=True, exist_ok=True)
+        (copy / path).write_bytes(file.data)
+        (copy / path).chmod(0o755 if file.executable else 0o644)
+    world.sync()
+    assert world.project.records() == after
+    assert world.problems() == []
+
+
+def test_what_was_coming_and_never_came_is_forgotten(world):
+    world.install("github:code-review")
+    record = world.record("code-review")
+    other = replace(record, tree=Digest.of(b"another"))
+    world.project.write_records(
+        replace(world.project.records(), coming={"code-review": other, "gone": other})
+    )
+    world.disable("code-review")
+    assert world.project.records().coming == {}
+    assert world.record("code-review").held == "user"
+    assert world.sync().skills[0].state == "disabled"
