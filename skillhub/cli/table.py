@@ -32,6 +32,7 @@ COMMANDS: dict[str, Command] = {
     "patch": Command("patch", "Keep edits of a skill as a patch that the project agrees to.", _USE),
     "adopt": Command("adopt", "Bring skills that lie in agents' folders under the lock.", _USE),
     "lock": Command("lock", "Import, export, mend and merge locks.", _USE),
+    "env": Command("env", "Values that skills need, kept in the system's keyring.", _USE),
     "audit": Command("audit", "Check what is installed, and where it came from.", _USE),
     "doctor": Command("doctor", "Check this machine and this project.", _USE),
     "cache": Command("cache", "What is kept on this disk, and the removal of what nobody needs.", _USE),

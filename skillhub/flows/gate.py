@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from skillhub.flows.needs import Given
+from skillhub.flows.needs import Given, or_stored
 from skillhub.flows.ports import Ports
 from skillhub.flows.wishes import McpChoice, Wishes
 from skillhub.model.hosts import Host
@@ -101,6 +101,7 @@ def approach(
         StateError: such a file leads out of the project or cannot be read.
     """
     env = [need for need in manifest.requires if need.kind == "env" and need.required]
+    is_met = or_stored(is_met, name, ports.project)
     missing = tuple(need for need in env if not wishes.env.get(need.name) and not is_met("env", need.name))
     surveys = [_survey(need, agents, ports) for need in manifest.requires if need.kind == "mcp"]
     return _gate(name, missing, surveys, wishes.mcp, ports)

@@ -15,7 +15,7 @@ from skillhub.flows.gate import Gate, approach, passage, widen
 from skillhub.flows.gather import gather
 from skillhub.flows.linking import Linker, Linking, left_alone
 from skillhub.flows.needed import needed_by, with_needed
-from skillhub.flows.needs import Given, facts_of, given, needs_of
+from skillhub.flows.needs import Given, facts_of, given, needs_of, or_stored
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
@@ -194,7 +194,11 @@ def carry_out(
     plans, kept = _settled(plans, answers, standing)
     locked = {**standing.lock.skills, **{each.candidate.name: each.candidate.entry for each in plans}}
     is_met = given(ports.environ, locked)
-    changes = [decide(each, wishes, answers[each.candidate.name], is_met) for each in plans]
+    changes = [
+        decide(each, wishes, answers[name], or_stored(is_met, name, ports.project))
+        for each in plans
+        for name in [each.candidate.name]
+    ]
     warnings = [f"{each.candidate.name}: {note}" for each in plans for note in each.candidate.warnings]
     warnings += [note for each in plans if each.gate for note in each.gate.warnings]
     warnings += [line for each in asked if each[0].kind == "finding" for line in each[0].details]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from skillhub.model.record import Facts, Record
 from skillhub.model.skill import Need
+from skillhub.world.project import Project
 
 if TYPE_CHECKING:  # a manifest is parsed with PyYAML, which `list` has no use for
     from skillhub.model.manifest import Manifest
@@ -33,6 +34,15 @@ def given(environ: Mapping[str, str], locked: Collection[str]) -> Given:
         return kind == "skill" and name in locked
 
     return is_met
+
+
+def or_stored(is_met: Given, skill: str, project: Project) -> Given:
+    """Return the test for one skill: a variable is met too if a value is stored that this skill may have."""
+
+    def is_met_for_it(kind: str, name: str) -> bool:
+        return is_met(kind, name) or (kind == "env" and name in project.secrets.names_for(project.key, skill))
+
+    return is_met_for_it
 
 
 def facts_of(manifest: Manifest, capabilities: tuple[str, ...]) -> Facts:
@@ -71,7 +81,8 @@ def _need(row: Mapping[str, Any], is_met: Given, met: Collection[str], waived: C
 def how_to_meet(skill: str, need: Need) -> str:
     """Return what to type or do about an open need, as one line."""
     if need.kind == "env":
-        return f"export {need.name}=…, then skillhub enable {skill}  (or: --env {need.name}=…)"
+        lasting = f"export {need.name}=…, or skillhub env set {need.name}"
+        return f"{lasting}; then skillhub enable {skill}  (or: --env {need.name}=…)"
     if need.kind == "program":
         return f"install the program {need.name}, then skillhub enable {skill}"
     if need.kind == "mcp":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skillhub.flows.needs import Given, needs_of
+from skillhub.flows.needs import Given, needs_of, or_stored
 from skillhub.model.lock import Locked
 from skillhub.model.record import Facts, Record
 from skillhub.model.signer import Signer
@@ -36,7 +36,7 @@ def view(
         state="enabled" if enabled else "disabled",
         invocation="model" if facts.model_invocable else "user",
         signed_by=tuple(map(Signer.parse, entry.signed_by)),
-        requires=needs_of(facts, record, is_met),
+        requires=needs_of(facts, record, or_stored(is_met, name, project)),
         capabilities=facts.capabilities if record else entry.capabilities,
         description=facts.description,
         patch=entry.patch.path if entry.patch else None,

@@ -14,6 +14,7 @@ from skillhub.model.record import Records
 from skillhub.model.skill import Scope
 from skillhub.world import files
 from skillhub.world.home import Home
+from skillhub.world.secret_index import SecretIndex
 
 if TYPE_CHECKING:
     from skillhub.model.intent import Intent
@@ -30,6 +31,8 @@ class Project:
         scope: ``project``, or ``user`` for the user's own.
         base: The folder that agents' folders hang off: the project's root, or the user's home.
         root: Where lock and intent lie: the same, or ``<state>`` for the user's own.
+        key: What names the files that this machine keeps of it.
+        secrets: Which values the user has stored, for this and for all other projects.
         config_lock: The lock file for editing agents' configuration, which projects of a user may share.
         patience: Seconds to wait for another process that is changing the project.
     """
@@ -43,7 +46,9 @@ class Project:
         self.lock_path = os.path.join(self.root, LOCK)
         self.intent_path = os.path.join(self.root, INTENT)
         self.config_lock = os.path.join(home.state, "agents.lock")
-        self._state = os.path.join(home.state, "projects", f"{state_key(base, scope)}.json")
+        self.key = state_key(base, scope)
+        self.secrets = SecretIndex(home.state)
+        self._state = os.path.join(home.state, "projects", f"{self.key}.json")
         self._home = home
         self._seen: dict[str, tuple[bytes, object]] = {}
 
@@ -110,8 +115,9 @@ class Project:
         return Records() if data is None else self._parsed(Records.parse, data, self._state)
 
     def write_records(self, records: Records) -> None:
-        """Replace what this machine knows of the project, atomically."""
+        """Replace what this machine knows of the project, atomically; a skill that is forgotten may have no value."""
         self._make_state()
+        self.secrets.leave(self.key, self.records().skills.keys() - records.skills.keys())
         data = records.dump(self.base)
         files.write_atomic(self._state, data, mode=0o600)
         self._seen[self._state] = data, records
@@ -167,7 +173,7 @@ class Project:
 
 
 def state_key(base: str, scope: Scope) -> str:
-    """Return what names the files that this machine keeps of a project, or of the user's own scope."""
+    """Return the ``key`` of a project, or of the user's own scope."""
     return sha256(os.fsencode(f"{scope}:{os.path.realpath(base)}")).hexdigest()[:32]
 
 

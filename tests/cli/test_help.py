@@ -14,6 +14,7 @@ GROUPS = {
     "publisher": ("list", "trust", "remove"),
     "key": ("new", "list"),
     "cache": ("info", "gc"),
+    "env": ("list", "set", "unset", "exec"),
     "registry": ("init", "add", "check", "serve"),
     "lock": ("import", "export", "fix", "merge"),
 }

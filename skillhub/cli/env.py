@@ -1,0 +1,190 @@
+"""``env``: values that skills need."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from skillhub.cli.common import Common, command
+from skillhub.cli.streams import is_interactive
+from skillhub.cli.table import COMMANDS
+from skillhub.errors import UsageError
+
+if TYPE_CHECKING:
+    from skillhub.flows.env import Vault
+    from skillhub.world.secret_index import Secret
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The variable.")]
+_BYTES_MAX = 1 << 20
+
+
+def list_(common: Common) -> int:
+    """List the variables that you have stored a value of, and which skills of which project may have it.
+
+    Example: skillhub env list
+    """
+    found = common.open_project().secrets.all()
+    if common.json:
+        common.terminal.json({"variables": [_json(secret) for secret in found]})
+        return 0
+    if not found:
+        common.terminal.say("no value is stored; to store one: skillhub env set NAME")
+        return 0
+    rows = [(each.name, ", ".join(each.skills) or "(no skill)", _place(each)) for each in found]
+    common.terminal.table(("NAME", "SKILLS", "PROJECT"), rows)
+    return 0
+
+
+def set_(
+    common: Common,
+    name: Name,
+    skill: Annotated[
+        list[str] | None,
+        typer.Option("--skill", metavar="SKILL", help="A skill that may have it too (repeatable)."),
+    ] = None,
+) -> int:
+    """Store a value in the system's keyring, for skills of this project. It is asked for, or read from stdin.
+
+    Without --skill it is for those that may have it already, else for the one skill here that needs it.
+
+    Example: skillhub env set GITHUB_TOKEN --skill gh-fix-ci
+    """
+    from skillhub.flows.env import intended, keep
+
+    project = common.open_project()
+    secret = intended(name, skill or (), project)
+    vault = _vault()
+    if not common.dry_run:
+        keep(secret, _value(name, common), project, vault)
+    if common.json:
+        common.terminal.json(_json(secret))
+        return 0
+    may = f"for {', '.join(secret.skills)}" if secret.skills else "for no skill yet"
+    common.terminal.out(
+        f"{'would store' if common.dry_run else 'stored'} {name} {may}, {_place(secret)}", "green"
+    )
+    if not secret.skills:
+        common.terminal.say(f"to say which may have it: skillhub env set {name} --skill SKILL")
+    common.terminal.say("skillhub env exec -- CMD runs CMD with the values of enabled skills", "dim")
+    return 0
+
+
+def unset(
+    common: Common,
+    name: Name,
+    skill: Annotated[
+        list[str] | None,
+        typer.Option("--skill", metavar="SKILL", help="Take it from this skill alone (repeatable)."),
+    ] = None,
+) -> int:
+    """Remove a stored value of this project. A skill that is enabled stays so.
+
+    Example: skillhub env unset GITHUB_TOKEN
+    """
+    from skillhub.flows.env import forget, remainder
+
+    project = common.open_project()
+    left = remainder(name, skill or (), project)
+    if not common.dry_run:
+        forget(left, project, _vault())
+    if common.json:
+        common.terminal.json({**_json(left), "stored": bool(left.skills)})
+    elif left.skills:
+        common.terminal.out(f"{name} is for {', '.join(left.skills)} alone now")
+    else:
+        common.terminal.out(f"{'would remove' if common.dry_run else 'removed'} the value of {name}")
+    return 0
+
+
+def exec_(
+    common: Common,
+    words: Annotated[list[str], typer.Argument(metavar="CMD...", help="The program and its arguments.")],
+) -> int:
+    """Run a program, by no shell, with the stored values that the enabled skills of this project may have.
+
+    A variable that is set already stays as it is. Whatever the program starts can read the values.
+
+    Example: skillhub env exec -- claude
+    """
+    from skillhub.flows.env import Released, due, release
+    from skillhub.world.program import become
+
+    if common.json:
+        raise UsageError("what is printed is the program's own, and --json is not for it")
+    secrets = due(common.open_project(), os.environ)
+    if common.dry_run:
+        names = ", ".join(secret.name for secret in secrets)
+        common.terminal.out(f"would run {words[0]} with {names or 'no value added'}")
+        return 0
+    released = release(secrets, os.environ, _vault()) if secrets else Released(os.environ)
+    for name in released.missing:
+        common.terminal.say(f"warning: the keyring has no value of {name}; skillhub env set {name}", "yellow")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return become(words, released.environ)
+
+
+def _vault() -> Vault:
+    """Return the keyring.
+
+    Raises:
+        UsageError: the extra is not installed.
+    """
+    try:
+        module = import_module("skillhub.world.secrets")
+    except ModuleNotFoundError as error:
+        message = "values are kept in the system's keyring, by a part of skillhub that is not installed"
+        raise UsageError(message, hint="pip install 'skillhub[keyring]'") from error
+    vault: Vault = module.Keyring()
+    return vault
+
+
+def _value(name: str, common: Common) -> str:
+    """Return the value as typed unseen, else as read from stdin less one line break; never from the command line.
+
+    Raises:
+        UsageError: there is none, or it is no text.
+    """
+    if not common.json and is_interactive():
+        return getpass.getpass(f"value of {name} (not shown): ", sys.stderr)
+    if sys.stdin.isatty():
+        raise UsageError(f"nobody is there to type the value of {name}", hint="write it to stdin")
+    data = sys.stdin.buffer.read(_BYTES_MAX)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = ""
+    value = text.removesuffix("\n").removesuffix("\r")
+    if not value:
+        raise UsageError(f"expected the value of {name} on stdin, as text")
+    return value
+
+
+def _place(secret: Secret) -> str:
+    return "for you everywhere" if secret.scope == "user" else f"in {secret.project}"
+
+
+def _json(secret: Secret) -> Mapping[str, Any]:
+    return {
+        "name": secret.name,
+        "skills": list(secret.skills),
+        "scope": secret.scope,
+        "project": secret.project if secret.scope == "project" else None,
+    }
+
+
+def register(app: typer.Typer, name: str) -> None:
+    """Add the group to the app."""
+    group = typer.Typer(help=COMMANDS[name].help, no_args_is_help=True, rich_markup_mode=None)
+    group.command("list")(command(list_))
+    group.command("set")(command(set_))
+    group.command("unset")(command(unset))
+    # What follows the program is the program's, whatever it looks like.
+    group.command("exec", context_settings={"allow_interspersed_args": False})(command(exec_))
+    app.add_typer(group, name=name)

@@ -1,0 +1,73 @@
+"""``env`` without the library ``keyring``: what it can do, and how it says what it cannot."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PYTHON = sys.executable
+
+
+@pytest.fixture
+def bare(shell):
+    """A machine without the extra."""
+    shell.write("bug/keyring.py", "raise ModuleNotFoundError('no module named keyring', name='keyring')\n")
+    shell.environ["PYTHONPATH"] = f"{shell.folder}/bug:{shell.environ['PYTHONPATH']}"
+    return shell
+
+
+def test_without_the_extra_a_value_cannot_be_stored(bare):
+    done = bare.run_anew("env", "set", "TOKEN", "--json")
+    assert (done.status, done.error["code"], done.error["hint"]) == (
+        2,
+        "usage",
+        "pip install 'skillhub[keyring]'",
+    )
+
+
+def test_without_the_extra_a_program_runs_if_nothing_is_stored(bare):
+    done = bare.run_anew("env", "exec", "--", PYTHON, "-c", "print(1)")
+    assert (done.status, done.out, done.err) == (0, "1\n", "")
+
+
+def test_nothing_is_stored_at_first(shell):
+    assert shell.run("env", "list", "--json").json == {"variables": []}
+    assert shell.run("env", "unset", "TOKEN", "--json").error["code"] == "not-found"
+
+
+def test_a_variable_that_steers_programs_is_refused(shell):
+    done = shell.run("env", "set", "LD_PRELOAD", "--json")
+    assert (done.status, done.error["code"]) == (5, "forbidden-variable")
+
+
+@pytest.mark.parametrize("dashes", [(), ("--",)])
+def test_a_program_gets_its_words_as_they_are_and_no_shell_reads_them(shell, dashes):
+    words = ("--json", "--help", "$HOME; *", "--", "-y", "")
+    done = shell.run("env", "exec", *dashes, PYTHON, "-c", "import sys; print(sys.argv[1:])", *words)
+    assert (done.status, done.out) == (0, f"{list(words)}\n")
+
+
+def test_its_status_is_the_programs(shell):
+    assert shell.run("env", "exec", "--", PYTHON, "-c", "raise SystemExit(23)").status == 23
+
+
+def test_what_is_no_program_is_told(shell):
+    assert shell.run("env", "exec", "--", "no-such\x1b[2Jprogram").status == 3
+    assert "\x1b" not in shell.run("env", "exec", "--", "no-such\x1b[2Jprogram").err
+    assert shell.run("env", "exec", "--", str(shell.project)).status == 7
+    assert shell.run("env", "exec").status == 2
+
+
+def test_it_prints_nothing_of_its_own_to_a_reader_of_json(shell):
+    done = shell.run("env", "exec", "--json", "--", PYTHON, "-c", "print(1)")
+    assert (done.status, done.error["code"]) == (2, "usage")
+
+
+def test_a_program_whose_reader_has_gone_ends(shell):
+    words = shell.words("env", "exec", "--", "yes")
+    with subprocess.Popen(words, cwd=shell.project, env=shell.environ, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(30) == -13  # SIGPIPE, not an error that it prints
