@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from skillhub.cli.common import Common, command
-from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, wishes_of
+from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, wishes_of
 from skillhub.cli.render import ended, show_outcome
-from skillhub.errors import Refused
 
 
 def adopt(
@@ -28,9 +27,7 @@ def adopt(
     env_file: EnvFile = None,
     mcp: Mcp = "ask",
     link: Link = None,
-    allow_unsigned: Annotated[
-        bool, typer.Option("--allow-unsigned", help="Take skills that nobody signed.")
-    ] = False,
+    allow_unsigned: AllowUnsigned = False,
 ) -> int:
     """Bring skills that lie in agents' folders under the lock: compare with their origin, scan, ask, lock.
 
@@ -50,9 +47,7 @@ def adopt(
     )
     done = "would adopt" if common.dry_run else "adopted"
     show_outcome(outcome, done, common.terminal, as_json=common.json)
-    if common.dry_run:
-        return 0
-    return ended(outcome, common.terminal) or (Refused.exit_code if outcome.left else 0)
+    return 0 if common.dry_run else ended(outcome, common.terminal)
 
 
 def register(app: typer.Typer, name: str) -> None:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skillhub.cli.common import Common, command
+from skillhub.cli.common import Common, add_group
 from skillhub.cli.failure import question_json
-from skillhub.cli.table import COMMANDS
 
 if TYPE_CHECKING:
     from skillhub.flows.cache import Collected
@@ -95,7 +94,4 @@ def _spelled(size: int) -> str:
 
 def register(app: typer.Typer, name: str) -> None:
     """Add the group to the app."""
-    group = typer.Typer(help=COMMANDS[name].help, no_args_is_help=True, rich_markup_mode=None)
-    group.command("info")(command(info))
-    group.command("gc")(command(gc))
-    app.add_typer(group, name=name)
+    add_group(app, name, {"info": info, "gc": gc})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from skillhub.world.store import Store
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    import typer
 
     from skillhub.flows.ports import Ports
     from skillhub.model.question import Approver
@@ -209,3 +211,15 @@ def command(run: Run) -> Run:
     wrapped.__annotations__ = {each.name: each.annotation for each in parameters}
     wrapped.__doc__, wrapped.__name__ = run.__doc__, run.__name__
     return wrapped
+
+
+def add_group(app: typer.Typer, name: str, commands: Mapping[str, Run]) -> None:
+    """Add a command that has commands of its own, each by its verb."""
+    import typer
+
+    from skillhub.cli.table import COMMANDS
+
+    group = typer.Typer(help=COMMANDS[name].help, no_args_is_help=True, rich_markup_mode=None)
+    for verb, run in commands.items():
+        group.command(verb)(command(run))
+    app.add_typer(group, name=name)

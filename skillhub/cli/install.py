@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from skillhub.cli.common import Common, command
-from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, wishes_of
+from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
 from skillhub.cli.render import ended, show_outcome
 
 
@@ -35,10 +35,8 @@ def install(
     mcp: Mcp = "ask",
     link: Link = None,
     frozen: Annotated[bool, typer.Option("--frozen", help="The lock as it stands, or fail.")] = False,
-    no_enable: Annotated[bool, typer.Option("--no-enable", help="Store and lock; link nothing.")] = False,
-    allow_unsigned: Annotated[
-        bool, typer.Option("--allow-unsigned", help="Take skills that nobody signed.")
-    ] = False,
+    no_enable: NoEnable = False,
+    allow_unsigned: AllowUnsigned = False,
 ) -> int:
     """Find skills, verify and scan them, ask, then store, lock and enable them; all or none.
 

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from skillhub.cli.common import Common, command
+from skillhub.cli.common import Common, add_group
 from skillhub.cli.passphrase import new_passphrase, with_passphrase
-from skillhub.cli.table import COMMANDS
 
 if TYPE_CHECKING:
     from skillhub.world.keys import Key
@@ -135,9 +134,4 @@ def _json(key: Key) -> dict[str, str]:
 
 def register(app: typer.Typer, name: str) -> None:
     """Add the group to the app."""
-    group = typer.Typer(help=COMMANDS[name].help, no_args_is_help=True, rich_markup_mode=None)
-    group.command("new")(command(new))
-    group.command("list")(command(list_))
-    group.command("show")(command(show))
-    group.command("import")(command(import_))
-    app.add_typer(group, name=name)
+    add_group(app, name, {"new": new, "list": list_, "show": show, "import": import_})

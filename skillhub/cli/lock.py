@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from skillhub.cli.common import Common, command
-from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, wishes_of
+from skillhub.cli.common import Common, add_group
+from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
 from skillhub.cli.render import ended, show_outcome
-from skillhub.cli.table import COMMANDS
 from skillhub.errors import NotFound, Refused, UsageError
 from skillhub.model.text import quote
 
@@ -34,10 +33,8 @@ def import_(
     env_file: EnvFile = None,
     mcp: Mcp = "ask",
     link: Link = None,
-    no_enable: Annotated[bool, typer.Option("--no-enable", help="Store and lock; link nothing.")] = False,
-    allow_unsigned: Annotated[
-        bool, typer.Option("--allow-unsigned", help="Take skills that nobody signed.")
-    ] = False,
+    no_enable: NoEnable = False,
+    allow_unsigned: AllowUnsigned = False,
 ) -> int:
     """Install what the lock of another installer names, and pin it; tell what could not be pinned.
 
@@ -66,8 +63,9 @@ def import_(
     show_outcome(outcome, done, common.terminal, as_json=common.json)
     if common.dry_run:
         return 0
-    held = 0 if no_enable else ended(outcome, common.terminal)
-    return held or (Refused.exit_code if outcome.left else 0)
+    if no_enable:
+        return Refused.exit_code if outcome.left else 0
+    return ended(outcome, common.terminal)
 
 
 def export(
@@ -194,9 +192,4 @@ def _line(choice: Choice) -> str:
 
 def register(app: typer.Typer, name: str) -> None:
     """Add the group to the app."""
-    group = typer.Typer(help=COMMANDS[name].help, no_args_is_help=True, rich_markup_mode=None)
-    group.command("import")(command(import_))
-    group.command("export")(command(export))
-    group.command("fix")(command(fix))
-    group.command("merge")(command(merge))
-    app.add_typer(group, name=name)
+    add_group(app, name, {"import": import_, "export": export, "fix": fix, "merge": merge})

@@ -36,6 +36,8 @@ Link = Annotated[
         "--link", help="Copies in the agents' folders, or links into the store (edits are then shared)."
     ),
 ]
+NoEnable = Annotated[bool, typer.Option("--no-enable", help="Store and lock; link nothing.")]
+AllowUnsigned = Annotated[bool, typer.Option("--allow-unsigned", help="Take skills that nobody signed.")]
 _ENV_FILE_CAP = 1 << 20
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
 
 import typer
 
 from skillhub.cli.common import Common, command
-from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, wishes_of
+from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
 from skillhub.cli.render import ended, show_outcome
 from skillhub.cli.streams import is_interactive
 from skillhub.errors import UsageError
@@ -21,10 +20,8 @@ def pick(
     env_file: EnvFile = None,
     mcp: Mcp = "ask",
     link: Link = None,
-    no_enable: Annotated[bool, typer.Option("--no-enable", help="Store and lock; link nothing.")] = False,
-    allow_unsigned: Annotated[
-        bool, typer.Option("--allow-unsigned", help="Take skills that nobody signed.")
-    ] = False,
+    no_enable: NoEnable = False,
+    allow_unsigned: AllowUnsigned = False,
 ) -> int:
     """Pick among the skills that all sources list, and install what you pick. It takes a terminal.
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skillhub.cli.common import Common, Run, command
-from skillhub.cli.table import COMMANDS
+from skillhub.cli.common import Common, add_group
 from skillhub.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
@@ -138,12 +137,6 @@ def _identity(name: str, issuer: str, trusted_root: str | None) -> str:
     return Identity(name, issuer, root).dump()
 
 
-_COMMANDS: dict[str, Run] = {"list": list_, "trust": trust, "remove": remove}
-
-
 def register(app: typer.Typer, name: str) -> None:
     """Add the group to the app."""
-    group = typer.Typer(help=COMMANDS[name].help, no_args_is_help=True, rich_markup_mode=None)
-    for verb, run in _COMMANDS.items():
-        group.command(verb)(command(run))
-    app.add_typer(group, name=name)
+    add_group(app, name, {"list": list_, "trust": trust, "remove": remove})

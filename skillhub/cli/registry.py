@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from skillhub.cli.common import Common, Run, command, now
+from skillhub.cli.common import Common, Run, add_group, now
 from skillhub.cli.passphrase import new_passphrase, with_passphrase
 from skillhub.cli.registry_operate import Dir, KeysDir, delegate, refresh, rotate, withdraw, yank
 from skillhub.cli.registry_push import push
-from skillhub.cli.table import COMMANDS
 from skillhub.errors import UsageError
 
 
@@ -177,7 +176,4 @@ _COMMANDS: dict[str, Run] = {
 
 def register(app: typer.Typer, name: str) -> None:
     """Add the group to the app."""
-    group = typer.Typer(help=COMMANDS[name].help, no_args_is_help=True, rich_markup_mode=None)
-    for verb, run in _COMMANDS.items():
-        group.command(verb)(command(run))
-    app.add_typer(group, name=name)
+    add_group(app, name, _COMMANDS)

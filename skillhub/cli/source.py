@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skillhub.cli.common import Common, Run, command, now
-from skillhub.cli.table import COMMANDS
+from skillhub.cli.common import Common, add_group, now
 from skillhub.errors import NotFound
 
 if TYPE_CHECKING:
@@ -197,12 +196,6 @@ def _spelled(source: Source) -> str:
     return f"{source.url}, root {source.root}" if source.root else str(source.locked())
 
 
-_COMMANDS: dict[str, Run] = {"add": add, "list": list_, "show": show, "remove": remove, "trust": trust}
-
-
 def register(app: typer.Typer, name: str) -> None:
     """Add the group to the app."""
-    group = typer.Typer(help=COMMANDS[name].help, no_args_is_help=True, rich_markup_mode=None)
-    for verb, run in _COMMANDS.items():
-        group.command(verb)(command(run))
-    app.add_typer(group, name=name)
+    add_group(app, name, {"add": add, "list": list_, "show": show, "remove": remove, "trust": trust})

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from skillhub.cli.common import Common, command
-from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, wishes_of
+from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
 from skillhub.cli.render import ended, show_changes, show_outcome
 
 BEHIND = 1
@@ -26,10 +26,8 @@ def update(
     env_file: EnvFile = None,
     mcp: Mcp = "ask",
     link: Link = None,
-    no_enable: Annotated[bool, typer.Option("--no-enable", help="Store and lock; link nothing.")] = False,
-    allow_unsigned: Annotated[
-        bool, typer.Option("--allow-unsigned", help="Take skills that nobody signed.")
-    ] = False,
+    no_enable: NoEnable = False,
+    allow_unsigned: AllowUnsigned = False,
 ) -> int:
     """Bring skills to the newest version that skillhub.toml allows: show the plan, ask, then change; all or none.
 
