@@ -35,7 +35,7 @@ LAZY = {
     "skillhub/__init__.py",
     "skillhub/flows/needs.py",
     "skillhub/model/hosts.py",
-    "skillhub/model/lock.py",
+    "skillhub/model/lock_origin.py",
     "skillhub/model/lock_fields.py",
     "skillhub/trust/publishers.py",
     "skillhub/trust/x509.py",

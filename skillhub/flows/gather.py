@@ -161,6 +161,6 @@ def same_origin(candidate: Candidate, entry: Locked | None) -> None:
 
 
 def _whence(entry: Locked) -> tuple[str | None, ...]:
-    """Return what may not change under a name: the place, whatever its revision, the plugin, the folder."""
+    """Return what may not change under a name: the place, whatever its revision, repository, plugin and folder."""
     place = entry.place if entry.local or entry.named else parse_remote(entry.place).place
-    return place, entry.plugin, entry.path
+    return place, entry.git, entry.plugin, entry.path

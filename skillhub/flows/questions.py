@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from skillhub.flows.candidate import Candidate, spelled
 from skillhub.model.changes import Changes
 from skillhub.model.finding import at_least
-from skillhub.model.lock import LockedSource
+from skillhub.model.lock import Locked, LockedSource
 from skillhub.model.question import Question
 from skillhub.model.record import Record
 
@@ -70,13 +72,22 @@ def _install(candidate: Candidate, record: Record | None, changes: Changes | Non
     row = (
         candidate.name,
         entry.version or entry.short,
-        entry.source,
+        _from(entry),
         (candidate.signer.identity if candidate.signer else "nobody") + (", patched" if entry.patch else ""),
         ", ".join(candidate.can) or "-",
         ", ".join(spelled(candidate.manifest)) or "-",
     )
     message = f"{verb} {candidate.name}{version}?"
     return Question("install", candidate.name, message, tuple(details), row=row)
+
+
+def _from(entry: Locked) -> str:
+    """Return the source, and the server that the bytes are really from where that is another."""
+    if entry.local or entry.named:
+        return entry.source
+    server = urlsplit(entry.git or entry.url or "").netloc
+    said = urlsplit(entry.place.removeprefix("git+")).netloc or "github.com"
+    return entry.source if server == said else f"{entry.source} (at {server or entry.origin})"
 
 
 def _unsigned(candidate: Candidate) -> Question:

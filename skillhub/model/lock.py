@@ -12,16 +12,17 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
-from skillhub.errors import FormatError, UsageError
+from skillhub.errors import FormatError
 from skillhub.model.decode import record
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.lock_fields import FIELDS, Patch
+from skillhub.model.lock_origin import check_origin
 from skillhub.model.text import clean, is_alias, is_name, quote
 
 VERSION = 1
 LOCAL = "local"  # the `source` of what has a `path` on this machine
-_ORIGIN = ("url", "digest", "version", "git", "rev", "path")
+_ORIGIN = ("url", "digest", "version", "rev", "path")
 _PLUGIN = "?plugin="  # what follows it in a `source` is the plugin of a marketplace that the skill is part of
 _CAP = 64 * 1024 * 1024
 # What git leaves where two branches meet; no line of JSON begins so.
@@ -165,9 +166,9 @@ class Lock:
             set()
         )  # what decides it, so that a thousand skills of a source are one look
         for name, entry in skills.items():
-            shape = (entry.source, *(getattr(entry, key) is None for key in _ORIGIN))
+            shape = (entry.source, entry.git, *(getattr(entry, key) is None for key in _ORIGIN))
             if shape not in seen:
-                _check_origin(entry, sources, f"{where}: skills.{name}")
+                check_origin(entry, sources, f"{where}: skills.{name}")
                 seen.add(shape)
         return cls(skills, sources)
 
@@ -200,43 +201,14 @@ def _check_version(document: Mapping[str, Any], where: str) -> None:
         raise FormatError(message, where=f"{where}: version", hint=hint)
 
 
-def _check_origin(entry: Locked, sources: Mapping[str, LockedSource], where: str) -> None:
-    """Refuse an entry that does not say in one way where its bytes come from."""
-    if entry.local:
-        return _have(entry, (), ("git", "rev", "url"), where)
-    if entry.named:
-        source = sources.get(entry.source)
-        is_site = source is not None and source.kind == "well-known"
-        _have(entry, ("url",) if is_site else ("digest", "url", "version"), ("git", "path", "rev"), where)
-        if source is None:
-            raise FormatError(f"{quote(entry.source)} is not in sources", where=f"{where}.source")
-        return None
-    from skillhub.model.ref import parse_remote  # noqa: PLC0415 - 4 ms, which most locks have no use for
-
-    try:
-        parse_remote(entry.place)
-    except UsageError as error:
-        raise FormatError(error.message, where=f"{where}.source") from error
-    if entry.git is None:
-        return _have(entry, ("url",), ("path", "rev"), where)
-    return _have(entry, ("rev",), ("digest", "url"), where)
-
-
-def _have(entry: Locked, needed: tuple[str, ...], unwanted: tuple[str, ...], where: str) -> None:
-    for key in unwanted:
-        if getattr(entry, key) is not None:
-            message = f"expected no {key} of what comes from {quote(entry.source)}"
-            raise FormatError(message, where=f"{where}.{key}")
-    for key in needed:
-        if getattr(entry, key) is None:
-            message = f"expected a {key} of what comes from {quote(entry.source)}"
-            raise FormatError(message, where=f"{where}.{key}")
-
-
 def _block(entry: Locked | LockedSource) -> dict[str, Any]:
     values = ((f.name, getattr(entry, f.name)) for f in fields(entry))
     return {
-        name: list(value) if isinstance(value, tuple) else asdict(value) if isinstance(value, Patch) else value
+        name: list(value)
+        if isinstance(value, tuple)
+        else asdict(value)
+        if isinstance(value, Patch)
+        else value
         for name, value in values
         if value is not None and (name, value) != ("signed_by", ())
     }

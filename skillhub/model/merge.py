@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
+from urllib.parse import urlsplit
 
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.ref import parse_remote
@@ -157,14 +158,15 @@ def _redefined(alias: str, mine: LockedSource, yours: LockedSource) -> Choice | 
 
 
 def _whence(entry: Locked) -> str:
-    """Return where an entry is from, whatever its version: an alias, a path, or a repository and the folder in it."""
+    """Return where an entry is from, whatever its version: an alias, a path, or a place and where its bytes are."""
     if entry.named:
         return entry.source
     if entry.local:
         return f"{entry.source}: {entry.path}"
     part = f" #{entry.path}" if entry.path else ""
     plugin = f", plugin {entry.plugin}" if entry.plugin else ""
-    return f"{parse_remote(entry.place).place}{part}{plugin}"
+    at = f" at {entry.git}" if entry.git else f" at {urlsplit(entry.url or '').netloc}"
+    return f"{parse_remote(entry.place).place}{at}{part}{plugin}"
 
 
 def _signers(entry: Locked) -> set[tuple[str, str]]:

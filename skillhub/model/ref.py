@@ -72,6 +72,10 @@ class Git:
         """What the lock says of whence: the repository, and the revision that was asked for."""
         return f"{self.place}{'@' + self.rev if self.rev else ''}"
 
+    def is_at(self, url: str) -> bool:
+        """Say whether ``url`` is the repository's."""
+        return url == self.url
+
     def __str__(self) -> str:
         return f"{self.source}{'#' + self.path if self.path else ''}"
 
@@ -94,6 +98,10 @@ class GitHub:
     def source(self) -> str:
         """What the lock says of whence: the repository, and the revision that was asked for."""
         return f"{self.place}{'@' + self.rev if self.rev else ''}"
+
+    def is_at(self, url: str) -> bool:
+        """Say whether ``url`` may be the repository's: on which server, a company says by its environment."""
+        return url.lower().endswith(f"/{self.owner}/{self.repo}".lower())
 
     def __str__(self) -> str:
         path = f"/{self.path}" if self.path else ""

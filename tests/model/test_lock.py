@@ -217,3 +217,41 @@ def test_reading_a_lock_loads_nothing_heavy():
     code = "import sys, skillhub.model.lock; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert not {"pydantic", "yaml", "semantic_version", "cryptography", "httpx"} & set(loaded.split())
+
+
+GITHUB_SKILL = Locked(
+    source="github:acme/skills",
+    tree=TREE,
+    size=1,
+    git="https://github.com/acme/skills",
+    rev="a" * 40,
+    path="skills/deploy",
+)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        replace(GITHUB_SKILL, git="https://evil.example/x"),
+        replace(GITHUB_SKILL, git="file:///tmp/x"),
+        replace(GITHUB_SKILL, git="https://evil.example/notacme/skills.git"),
+        replace(GITHUB_SKILL, source="git+https://git.example/a", git="https://evil.example/a"),
+        replace(GITHUB_SKILL, source="https://skills.example"),
+        replace(GITHUB_SKILL, source="https://skills.example?plugin=x"),
+        replace(GITHUB_SKILL, path="/etc"),
+        replace(GITHUB_SKILL, path="a//b"),
+    ],
+)
+def test_attack_a_lock_whose_repository_is_not_that_of_its_source(entry):
+    with pytest.raises(FormatError):
+        Lock({"deploy": entry}).dump()
+
+
+def test_a_plugin_may_lie_in_another_repository_and_a_company_has_a_server_of_its_own():
+    for entry in (
+        GITHUB_SKILL,
+        replace(GITHUB_SKILL, source="github:acme/market?plugin=deploy-tools"),
+        replace(GITHUB_SKILL, git="https://git.acme.example/ACME/skills"),
+        replace(GITHUB_SKILL, source="git+ssh://git@h/r@v1", git="ssh://git@h/r"),
+    ):
+        Lock.parse(Lock({"deploy": entry}).dump())

@@ -1,0 +1,62 @@
+"""Where a lock says that bytes come from: in one way, and one that its parts agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from skillhub.errors import FormatError, UsageError
+from skillhub.model.text import quote
+
+if TYPE_CHECKING:
+    from skillhub.model.lock import Locked, LockedSource
+
+
+def check_origin(entry: Locked, sources: Mapping[str, LockedSource], where: str) -> None:
+    """Return if the entry says in one way where its bytes come from.
+
+    Raises:
+        FormatError: it says nothing, too much, or two things; ``where`` names the key.
+    """
+    if entry.local:
+        return _have(entry, (), ("git", "rev", "url"), where)
+    if entry.named:
+        source = sources.get(entry.source)
+        is_site = source is not None and source.kind == "well-known"
+        _have(entry, ("url",) if is_site else ("digest", "url", "version"), ("git", "path", "rev"), where)
+        if source is None:
+            raise FormatError(f"{quote(entry.source)} is not in sources", where=f"{where}.source")
+        return None
+    return _check_place(entry, where)
+
+
+def _check_place(entry: Locked, where: str) -> None:
+    from skillhub.model.ref import Git, GitHub, is_inner_path, parse_remote  # noqa: PLC0415 - 4 ms, and seldom needed
+
+    try:
+        ref = parse_remote(entry.place)
+    except UsageError as error:
+        raise FormatError(error.message, where=f"{where}.source") from error
+    if entry.git is None:
+        return _have(entry, ("url",), ("path", "rev"), where)
+    _have(entry, ("rev",), ("digest", "url"), where)
+    # The source is what a person is shown, and whom a policy permits; a plugin may lie in another repository.
+    if not isinstance(ref, Git | GitHub) or not (entry.plugin or ref.is_at(entry.git)):
+        message = f"expected the repository of {quote(entry.source)}, found {quote(entry.git)}"
+        raise FormatError(message, where=f"{where}.git")
+    if entry.path is not None and not is_inner_path(entry.path):
+        raise FormatError(
+            f"expected a folder of the repository, found {quote(entry.path)}", where=f"{where}.path"
+        )
+    return None
+
+
+def _have(entry: Locked, needed: tuple[str, ...], unwanted: tuple[str, ...], where: str) -> None:
+    for key in unwanted:
+        if getattr(entry, key) is not None:
+            message = f"expected no {key} of what comes from {quote(entry.source)}"
+            raise FormatError(message, where=f"{where}.{key}")
+    for key in needed:
+        if getattr(entry, key) is None:
+            message = f"expected a {key} of what comes from {quote(entry.source)}"
+            raise FormatError(message, where=f"{where}.{key}")
