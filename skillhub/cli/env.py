@@ -43,7 +43,7 @@ def list_(common: Common) -> int:
 
 def set_(
     common: Common,
-    name: Name,
+    words: Annotated[list[str], typer.Argument(metavar="NAME", help="The variable.")],
     skill: Annotated[
         list[str] | None,
         typer.Option("--skill", metavar="SKILL", help="A skill that may have it too (repeatable)."),
@@ -57,6 +57,12 @@ def set_(
     """
     from skillhub.flows.env import intended, keep
 
+    name, *more = words
+    if more:  # which Typer would quote
+        message = "a value is not given on the command line, where others can read it"
+        raise UsageError(
+            message, hint="type it when you are asked, or write it to stdin: skillhub env set NAME"
+        )
     project = common.open_project()
     secret = intended(name, skill or (), project)
     vault = _vault()

@@ -136,7 +136,8 @@ class Store:
             with suppress(FileNotFoundError):
                 for first in sorted(os.listdir(self.root)):
                     shelf = os.path.join(self.root, first)
-                    names = sorted(os.listdir(shelf)) if os.path.isdir(shelf) else []
+                    is_shelf = os.path.isdir(shelf) and not os.path.islink(shelf)
+                    names = sorted(os.listdir(shelf)) if is_shelf else []
                     trees = (Digest(f"sha256:{name}") for name in names if _NAME.fullmatch(name))
                     yield from (tree for tree in trees if tree.hex[:2] == first and self.has(tree))
         except OSError as error:

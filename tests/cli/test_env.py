@@ -42,6 +42,21 @@ def test_a_variable_that_steers_programs_is_refused(shell):
     assert (done.status, done.error["code"]) == (5, "forbidden-variable")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("TOKEN", "hunter2"),
+        ("TOKEN=hunter2",),
+        ("TOKEN=hunter2", "x"),
+        ("TOKEN", "--skill", "a", "hunter2", "x"),
+    ],
+)
+def test_a_value_on_the_command_line_is_refused_and_not_quoted_back(shell, words):
+    done = shell.run("env", "set", *words, "--json")
+    assert (done.status, done.error["code"]) == (2, "usage")
+    assert "hunter2" not in done.out + done.err
+
+
 @pytest.mark.parametrize("dashes", [(), ("--",)])
 def test_a_program_gets_its_words_as_they_are_and_no_shell_reads_them(shell, dashes):
     words = ("--json", "--help", "$HOME; *", "--", "-y", "")

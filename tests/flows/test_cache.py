@@ -221,11 +221,13 @@ def test_attack_links_in_the_cache_lead_nowhere(world):
     (top / "git").mkdir()
     (top / "git" / ("1" * 32)).symlink_to(precious.parent)
     (Path(world.home.data) / "store").mkdir(parents=True)
+    (precious.parent / ("0" * 64)).mkdir()
     (Path(world.home.data) / "store" / "00").symlink_to(precious.parent)
     for each in ("http", "git/" + "1" * 32):
         os.utime(top / each, (OLD, OLD), follow_symlinks=False)
     collect(world, days=0)
     assert precious.read_bytes() == b"x"
+    assert (precious.parent / ("0" * 64)).exists()
 
 
 def test_attack_a_file_of_a_stored_skill_is_called_like_a_leftover(world):
