@@ -13,7 +13,6 @@ from skillhub.model.text import quote
 
 LOCAL: Final = b"PK\x03\x04"
 _CENTRAL: Final = b"PK\x01\x02"
-DESCRIPTOR: Final = b"PK\x07\x08"
 
 DESCRIBED: Final = 1 << 3
 _UTF8: Final = 1 << 11

@@ -16,7 +16,7 @@ from urllib.parse import urljoin, urlsplit
 from skillhub.errors import FormatError
 from skillhub.model.decode import Read, array, record, text, text_that, wrong
 from skillhub.model.digest import Digest
-from skillhub.model.index import FACTS, LISTING_CAP, SCHEMA, refuse_twice
+from skillhub.model.index import FACTS, LISTING_CAP, SCHEMA, TYPES, refuse_twice
 from skillhub.model.json import strict_json
 from skillhub.model.release import Index, Release
 from skillhub.model.text import clean, is_name, quote
@@ -72,7 +72,7 @@ def _current(entries: tuple[dict[str, Any], ...], url: str) -> Index:
     refuse_twice((entry["name"] for entry in entries), url)
     skills, warnings = {}, []
     for entry in entries:
-        if entry["type"] in _TYPES:
+        if entry["type"] in TYPES:
             release = Release(**{**entry, "url": _resolved(url, entry["url"])})
             skills[release.name] = (release,)
         else:
@@ -122,7 +122,7 @@ def _files(value: object) -> tuple[str, ...]:
 
 def _entry(value: object) -> dict[str, Any]:
     head = _HEAD(value)
-    return {**_ENTRY(value), **head} if head["type"] in _TYPES else head
+    return {**_ENTRY(value), **head} if head["type"] in TYPES else head
 
 
 def _if_sound(read: Read) -> Callable[[object], Any]:
@@ -137,7 +137,6 @@ def _if_sound(read: Read) -> Callable[[object], Any]:
     return read_or_not
 
 
-_TYPES = ("archive", "skill-md")
 _OURS: Mapping[str, Read] = {
     **{key: _if_sound(FACTS[key]) for key in ("version", "published", "size")},
     **{key: _if_sound(_described) for key in ("yanked", "withdrawn")},

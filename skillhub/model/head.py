@@ -24,6 +24,8 @@ from skillhub.model.yaml import Node
 DESCRIPTION_MAX: Final = 1024
 COMPATIBILITY_MAX: Final = 500
 _FORK: Final = ("context", "agent", "model")
+# A tool and what it is narrowed to: `Bash(git add:*)`; between tools stand blanks or commas.
+_TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
 # A value that YAML would take for a mapping, and that no sign of YAML begins: `description: Use when: asked`.
 _UNQUOTED = re.compile(r"^([A-Za-z_][\w-]*):[ \t]+([^\s\"'|>\[{&*!%@`#][^\n]*)$", re.MULTILINE | re.ASCII)
 _ODD = re.compile(r"[^ -~]+")
@@ -75,10 +77,7 @@ class Head:
     @property
     def version(self) -> str | None:
         """``metadata.version``, if it can be shown."""
-        metadata = self.front.get("metadata")
-        given = metadata.get("version") if isinstance(metadata, dict) else None
-        is_shown = isinstance(given, str) and 0 < len(given) <= NAME_MAX and clean(given) == given
-        return given if is_shown and isinstance(given, str) else None
+        return version_of(self.front.get("metadata", ""))
 
     @property
     def argument_hint(self) -> str:
@@ -108,8 +107,7 @@ class Head:
     @property
     def fork(self) -> Mapping[str, str] | None:
         """``context``, ``agent`` and ``model`` where the skill wants a context of its own, else None."""
-        found = {key: value for key in _FORK if isinstance(value := self.front.get(key), str) and value}
-        return MappingProxyType(found) if found.get("context") == "fork" else None
+        return fork_of(self.front)
 
     def _truth(self, key: str, default: bool) -> bool:
         try:
@@ -144,6 +142,25 @@ def read(data: bytes, folder: str, rules: Rules) -> Head:
     issues = (*warnings, *(Issue(key, message, _place(parts, key)) for key, message in breaches))
     shown = normalize("NFKC", name) if rules.strict else name
     return Head(shown, description, front, parts.body, parts.body_line, issues)
+
+
+def version_of(metadata: Node) -> str | None:
+    """Return ``version`` if it can be shown: it goes into locks and file names."""
+    given = metadata.get("version") if isinstance(metadata, dict) else None
+    is_shown = isinstance(given, str) and 0 < len(given) <= NAME_MAX and clean(given) == given
+    return given if is_shown and isinstance(given, str) else None
+
+
+def tools_of(value: Node) -> tuple[str, ...]:
+    """Return the tools that ``allowed-tools`` names, as text or as a list, each once."""
+    texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+    return tuple(dict.fromkeys(tool for text in texts for tool in _TOOL.findall(text)))
+
+
+def fork_of(front: Mapping[str, Node]) -> Mapping[str, str] | None:
+    """Return ``context``, ``agent`` and ``model`` where a skill wants a context of its own, else None."""
+    found = {key: value for key in _FORK if isinstance(value := front.get(key), str) and value}
+    return MappingProxyType(found) if found.get("context") == "fork" else None
 
 
 def one_line(text: str) -> str:

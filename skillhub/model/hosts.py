@@ -11,12 +11,12 @@ import os
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from skillhub.errors import UsageError
+from skillhub.model.skill import Scope
 from skillhub.model.text import quote
 
-Scope = Literal["project", "user"]
 # Many agents read these, so that they are there says nothing of which agent is in use.
 _SHARED = frozenset({".agents", "~/.agents", "~/.config/agents"})
 
@@ -29,7 +29,6 @@ class Host(NamedTuple):
     project_dir: str | None = None
     user_dir: str | None = None
     user_dir_env: str | None = None
-    reads_dot_agents: bool = False
     other_dirs: tuple[str, ...] = ()
     config_dirs: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()

@@ -65,7 +65,7 @@ def _any_version(value: object) -> str | None:
 
 def _complete(value: object) -> dict[str, Any]:
     entry = _ENTRY(value)
-    if entry["type"] in _TYPES and (entry.get("url") is None or entry.get("digest") is None):
+    if entry["type"] in TYPES and (entry.get("url") is None or entry.get("digest") is None):
         raise FormatError("expected url and digest")
     return entry
 
@@ -78,7 +78,7 @@ _MORE: Mapping[str, Read] = {
     "yanked": nullable(_shown),
     "withdrawn": nullable(_shown),
 }
-_TYPES = ("archive", "skill-md")
+TYPES = ("archive", "skill-md")
 _ENTRY = record(
     {"name": _name, "type": text, "description": _shown},
     {
@@ -132,9 +132,9 @@ def parse_listing(data: bytes, where: str) -> Index:
     warnings = tuple(
         f"{entry['name']}: skipped, its type {quote(entry['type'])} is unknown"
         for entry in entries
-        if entry["type"] not in _TYPES
+        if entry["type"] not in TYPES
     )
-    skills = {entry["name"]: (Release(**entry),) for entry in entries if entry["type"] in _TYPES}
+    skills = {entry["name"]: (Release(**entry),) for entry in entries if entry["type"] in TYPES}
     return Index(skills, warnings=warnings)
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from skillhub.errors import FormatError, UsageError
 from skillhub.model.digest import Digest
 from skillhub.model.policy import Policy
 from skillhub.model.policy_file import policy_of
+from skillhub.model.record import LinkKind
 from skillhub.model.ref import Git, GitHub, Remote, is_range, parse_remote
 from skillhub.model.text import clean, is_alias, is_name, quote
 from skillhub.model.toml import strict_toml
 
-LinkKind = Literal["copy", "symlink"]
 _SECTIONS = ("install", "policy", "skills", "sources")
 
 

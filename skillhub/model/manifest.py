@@ -6,25 +6,22 @@ holds a skill to the Agent Skills specification, for it is about to be published
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Final
 
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.model import declared, yaml
 from skillhub.model.finding import Issue
 from skillhub.model.frontmatter import split
+from skillhub.model.head import COMPATIBILITY_MAX, DESCRIPTION_MAX, fork_of, tools_of, version_of
 from skillhub.model.requirement import Requirement
-from skillhub.model.text import NAME_MAX, clean, is_name, quote
+from skillhub.model.text import NAME_MAX, is_name, quote
 from skillhub.model.tree import SKILL_MD, Tree
 from skillhub.model.yaml import Node
 
-DESCRIPTION_MAX: Final = 1024
-COMPATIBILITY_MAX: Final = 500
 _SPECIFIED = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
 # Of Claude Code, Codex, openclaw and their relatives: no part of the specification, and no mistake.
 _KNOWN = frozenset(
@@ -35,9 +32,6 @@ _KNOWN = frozenset(
         *("author", "category", "globs", "keywords", "permissions", "tags", "title", "triggers"),
     }
 )
-_FORK = ("context", "agent", "model")
-# A tool and what it is narrowed to: `Bash(git add:*)`; between tools stand blanks or commas.
-_TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,25 +194,20 @@ class _Reading:
 
     def _clients(self) -> None:
         version = self.metadata.get("version")
-        # It goes into locks and file names, so what cannot be shown there is no version.
-        is_shown = isinstance(version, str) and 0 < len(version) <= NAME_MAX and clean(version) == version
-        self.version = str(version) if is_shown else None
-        if version and not is_shown:
+        self.version = version_of(self.metadata)
+        if version and self.version is None:
             message = f"expected a version of at most {NAME_MAX} visible characters, found {quote(version)}"
             self.warnings.append(Issue("version", message, self.place("metadata")))
         self.tools: tuple[str, ...] = ()
         with self._noting(self.breaches, "allowed-tools"):
             tools = self.top.get("allowed-tools", "")
-            texts = [
-                text for text in (tools if isinstance(tools, list) else [tools]) if isinstance(text, str)
-            ]
-            if not isinstance(tools, str) and len(texts) != len(tools):
+            listed = tools if isinstance(tools, list) else [tools]
+            if not all(isinstance(each, str) for each in listed):
                 raise FormatError(f"expected names of tools with blanks between, found {quote(tools)}")
-            self.tools = tuple(dict.fromkeys(tool for text in texts for tool in _TOOL.findall(text)))
+            self.tools = tools_of(tools)
         self.user_invocable = self._truth("user-invocable", default=True)
         self.model_invocable = not self._truth("disable-model-invocation", default=False)
-        fork = {key: value for key in _FORK if isinstance(value := self.top.get(key), str) and value}
-        self.fork = MappingProxyType(fork) if fork.get("context") == "fork" else None
+        self.fork = fork_of(self.top)
 
     def place(self, key: str) -> str:
         """Return ``SKILL.md:LINE`` of a key of the frontmatter, without the line if it has none."""

@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from skillhub.errors import ForbiddenVariable, FormatError
 from skillhub.model.text import is_hidden, is_name, quote
 
 Kind = Literal["env", "mcp", "program", "skill"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 Transport = Literal["stdio", "http"]
 TEXT_MAX = 1024
 

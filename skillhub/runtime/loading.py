@@ -18,7 +18,7 @@ from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.folder import Agreed, Folder
 from skillhub.runtime.resolve import Caller, called
 from skillhub.runtime.suggest import Suggestions
-from skillhub.runtime.wants import Fork, Hook, hooks_of, tools_of
+from skillhub.runtime.wants import Fork, Hook, hooks_of
 
 _CAP: Final = 1 << 20
 _SHOWN = 5
@@ -171,7 +171,8 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
     read = head.read(data, os.path.basename(skill.path or ""), asked.rules)
     version = agreed.tree if agreed else f"sha256:{sha256(data).hexdigest()}"
     body = put_in(read.body, _given(folder, version, asked))
-    tools = tools_of(read.front.get("allowed-tools"))
+    allowed = read.front.get("allowed-tools")
+    tools = None if allowed is None else head.tools_of(allowed)
     return Loaded(
         skill=skill,
         folder=folder,

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from skillhub.model.yaml import Node
-
-# A tool and what it is narrowed to: `Bash(git add:*)`; between tools stand blanks or commas.
-_TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +51,6 @@ class Hook:
         """Return the hook as the contract has it."""
         shown = {"event": self.event, "matcher": self.matcher, "type": self.kind, "command": self.command}
         return {**shown, "once": self.once, "lifetime": self.lifetime}
-
-
-def tools_of(value: Node | None) -> tuple[str, ...] | None:
-    """Return the tools that ``allowed-tools`` names, as text or as a list, each once; None if it is not there."""
-    if value is None:
-        return None
-    texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
-    return tuple(dict.fromkeys(tool for text in texts for tool in _TOOL.findall(text)))
 
 
 def hooks_of(hooks: Node) -> tuple[Hook, ...]:

@@ -15,8 +15,9 @@ from typing import Literal
 
 from skillhub.errors import FormatError, StateError, UsageError
 from skillhub.model import jsonc, jsonc_edit
-from skillhub.model.hosts import Scope, absolute, expand, host
+from skillhub.model.hosts import absolute, expand, host
 from skillhub.model.requirement import McpServer
+from skillhub.model.skill import Scope
 from skillhub.model.text import quote
 from skillhub.world import files, mcp_toml
 from skillhub.world.mcp_dialects import DIALECTS, Entry, spell

@@ -29,7 +29,6 @@ def test_the_table_is_whole():
             assert path is None or ".." not in path.split("/")
             assert path is None or not path.startswith("/")
         assert each.user_dir is None or each.user_dir.startswith("~/")
-        assert each.reads_dot_agents == (each.project_dir == ".agents/skills")
         if each.user_dir_env:
             assert each.user_dir.count("/") == 2, "the variable stands for the first segment"
 
