@@ -15,13 +15,14 @@ from skillhub.model.text import clean
 from skillhub.runtime.loading import Loaded
 
 # Of every host, so that what is written for one cannot be misread by another. Between `<` and the name may stand
-# what a lenient reader, or a model, passes over.
+# what a lenient reader, or a model, passes over; hidden characters, each a `_VEIL` here, between any two letters.
 _TAGS: Final = (
     *("skill", "skill_content", "skill_context", "skill-invocation", "skill_files", "skill_resources"),
     *("skills", "skills_context", "skills_catalog", "available_skills", "system-reminder"),
 )
-_SKIPPED = r"[\s/\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufe00-\ufe0f]*"
-_TAG = re.compile(rf"<(?={_SKIPPED}(?:{'|'.join(map(re.escape, _TAGS))})(?![\w-]))", re.IGNORECASE)
+_VEIL: Final = "\u200b"
+_NAMES: Final = "|".join(f"{_VEIL}*+".join(map(re.escape, tag)) for tag in _TAGS)
+_TAG: Final = re.compile(rf"<(?=[\s/{_VEIL}]*+(?:{_NAMES})(?![\w-]))", re.IGNORECASE)
 _LISTED_MAX: Final = 50
 _LISTED_BYTES: Final = 4096
 
@@ -73,8 +74,15 @@ def listed(loaded: Loaded, most: int = _LISTED_MAX) -> Listed:
 
 
 def safe(text: str) -> str:
-    """Return ``text`` with no tag in it that opens or closes an envelope."""
-    return _TAG.sub("&lt;", text)
+    """Return ``text`` with no tag in it that opens or closes an envelope, nor would without its hidden characters."""
+    hidden = {ord(char): _VEIL for char in set(text) if _is_unseen(char)}
+    starts = {match.start() for match in _TAG.finditer(text.translate(hidden))}
+    return "".join("&lt;" if at in starts else char for at, char in enumerate(text)) if starts else text
+
+
+def _is_unseen(char: str) -> bool:
+    # Beside what `clean` takes away the selectors that emoji need.
+    return not clean(char) or "\ufe00" <= char <= "\ufe0f"
 
 
 def _attribute(text: str) -> str:
