@@ -16,7 +16,9 @@ _RANGE = r"(?a)[0-9A-Za-z.*^~<>=!,+ -]{1,256}"
 # Neither an option of git nor one of its expressions (`a..b`, `a^{}`): a branch, a tag or a commit.
 _REV = r"(?a)(?!.*(?:\.\.|//))[A-Za-z0-9_][A-Za-z0-9._/+-]{0,254}"
 _GIT = r"(?s)git\+((?:https?|ssh|file)://(?:[^/@#]*@)?[^@#]*)(?:@([^#]*))?(?:#(.*))?"
-_HOST = r"(?:[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?"
+# Labels of 1 to 63 characters (RFC 1035); what is longer, or empty, no resolver looks up.
+_NAME = r"[A-Za-z0-9][A-Za-z0-9-]{0,62}(?:\.[A-Za-z0-9-]{1,63})*\.?"
+_HOST = rf"(?:{_NAME}|\[[0-9A-Fa-f:.]+\])(?::\d{{1,5}})?"
 _GIT_URL = (
     rf"(?a)(?:https?://{_HOST}|ssh://(?:[A-Za-z0-9._][A-Za-z0-9._-]*@)?{_HOST})(?:/[A-Za-z0-9._~!$&'()*+,;=:%-]*)+"
     r"|file:///[^@#?\\]*"
@@ -101,7 +103,7 @@ class GitHub:
 
     def is_at(self, url: str) -> bool:
         """Say whether ``url`` may be the repository's: on which server, a company says by its environment."""
-        return url.lower().endswith(f"/{self.owner}/{self.repo}".lower())
+        return url.removesuffix(".git").lower().endswith(f"/{self.owner}/{self.repo}".lower())
 
     def __str__(self) -> str:
         path = f"/{self.path}" if self.path else ""

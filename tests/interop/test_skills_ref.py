@@ -56,7 +56,8 @@ def ask(folders):
 
 @pytest.fixture(scope="module")
 def real():
-    return sorted(path.parent for path in Path(given("SKILLHUB_REAL_SKILLS")).rglob("SKILL.md"))
+    found = sorted(path.parent for path in Path(given("SKILLHUB_REAL_SKILLS")).rglob("SKILL.md"))
+    return found or pytest.skip("no real skills at hand: their repositories could not be reached")
 
 
 def ours(folder):
