@@ -98,15 +98,29 @@ def install(refs: Sequence[Ref], wishes: Wishes, ports: Ports) -> Outcome:
     proposals.adopt(proposed, asked, ports)
     gathered = gather(refs, wishes, standing, ports)
     found, notes = with_needed({} if wishes.frozen else gathered.found, standing, ports)
-    candidates = list({**gathered.found, **found}.values())
+    outcome = take({**gathered.found, **found}, wishes, standing, ports)
+    return replace(
+        outcome,
+        asked=(*asked, *outcome.asked),
+        left=(*gathered.left, *outcome.left),
+        warnings=(*gathered.warnings, *notes, *outcome.warnings),
+    )
+
+
+def take(candidates: Mapping[str, Candidate], wishes: Wishes, standing: Standing, ports: Ports) -> Outcome:
+    """Plan what taking the candidates means, ask all questions at once, and carry out what was agreed to.
+
+    Raises:
+        Forbidden: a policy forbids one.
+        Refused: a question was answered no or by nobody; nothing was changed.
+        StateError: the disk is in the way.
+    """
     aim = Aim.of(wishes, standing, ports)
-    is_met = given(ports.environ, {*standing.lock.skills, *(each.name for each in candidates)})
-    plans = [plan(each, wishes, is_met, aim, standing, ports) for each in candidates]
+    is_met = given(ports.environ, {*standing.lock.skills, *candidates})
+    plans = [plan(each, wishes, is_met, aim, standing, ports) for each in candidates.values()]
     raised = [question for each in plans for question in questions(each)]
-    asked += [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
-    outcome = carry_out(plans, wishes, asked, standing, ports)
-    left = (*gathered.left, *outcome.left)
-    return replace(outcome, left=left, warnings=(*gathered.warnings, *notes, *outcome.warnings))
+    asked = [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
+    return carry_out(plans, wishes, asked, standing, ports)
 
 
 def plan(

@@ -11,12 +11,12 @@ from skillhub.flows.ahead import turns
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.carried import carried
 from skillhub.flows.gather import Held, same_origin
-from skillhub.flows.install import Aim, carry_out, changes_of, plan, questions
+from skillhub.flows.install import changes_of, take
 from skillhub.flows.linking import Linker
 from skillhub.flows.meant import Pick, of_intent, of_lock
 from skillhub.flows.needed import ranges_on, with_needed
 from skillhub.flows.needs import given
-from skillhub.flows.outcome import Left, Outcome, ask
+from skillhub.flows.outcome import Left, Outcome
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.relock import root_of
@@ -27,7 +27,6 @@ from skillhub.flows.wishes import Wishes
 from skillhub.model.changes import Changes
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked
-from skillhub.model.question import UNANSWERED
 from skillhub.model.ref import Named, parse_remote
 from skillhub.model.release import Release
 from skillhub.model.version import Range, is_version, precedence
@@ -61,12 +60,7 @@ def update(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
     )
     found, notes = with_needed(candidates, standing, ports)
     newer.warnings.extend(notes)
-    aim = Aim.of(wishes, standing, ports)
-    is_met = given(ports.environ, {*standing.lock.skills, *found})
-    plans = [plan(each, wishes, is_met, aim, standing, ports) for each in found.values()]
-    raised = [question for each in plans for question in questions(each)]
-    asked = [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
-    outcome = carry_out(plans, wishes, asked, standing, ports)
+    outcome = take(found, wishes, standing, ports)
     warnings = (*newer.warnings, *_edited(names, found, standing, ports), *outcome.warnings)
     return replace(outcome, left=(*newer.left, *outcome.left), warnings=warnings)
 
