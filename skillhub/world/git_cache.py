@@ -14,7 +14,7 @@ from hashlib import sha256
 
 from skillhub.errors import NotFound, SourceError
 from skillhub.world import files
-from skillhub.world.folders import remove_tree
+from skillhub.world.folders import is_link, remove_tree
 from skillhub.world.git_catfile import CatFile, GoneError
 from skillhub.world.git_failure import GitError, explain, is_unserved, may_be_ours
 from skillhub.world.git_program import Bounds, GitProgram
@@ -25,6 +25,9 @@ _FILES = {
     "HEAD": b"ref: refs/heads/none\n",
 }
 _FOLDERS = ("", "objects", "objects/pack", "refs", "refs/commits")
+_OURS = frozenset({*_FILES, "objects", "refs", "shallow"})
+# What a git at work in another process may just be writing.
+_TEMPORARY = (".tmp-", "tmp_")
 # Partial clone as git's own configuration has it, but said to the fetch alone: a `cat-file` that knows of it would
 # fetch each object that is missing, one connection for each.
 _PARTIAL = (f"remote.{REMOTE}.promisor=true", f"remote.{REMOTE}.partialCloneFilter=blob:none")
@@ -189,19 +192,32 @@ class GitCache:
         for name in _FOLDERS:
             with os.scandir(os.path.join(self._folder, name)) as rows:
                 for row in rows:
-                    if row.name.endswith(".lock") or row.name.startswith(("tmp_", ".tmp-")):
+                    if _is_temporary(row.name):
                         os.unlink(row.path)
 
     def _prepare(self) -> None:
-        """Make the repository if there is none."""
+        """Make the repository if there is none, and take away what none of ours has.
+
+        Whoever can write here, or brought a cache of theirs, shall not tell git what to run or where to look.
+        """
         with _disk_errors(self._folder):
             for name in _FOLDERS:
-                os.makedirs(os.path.join(self._folder, name), exist_ok=True)
+                folder = os.path.join(self._folder, name).rstrip(os.sep)
+                if is_link(folder):
+                    os.unlink(folder)
+                os.makedirs(folder, exist_ok=True)
+            self._tidy()
         for name, data in _FILES.items():
             path = os.path.join(self._folder, name)
-            # Whoever can write here shall not tell git what to run.
             if files.read(path, 1 << 20) != data:
                 files.write_atomic(path, data, sync=False)
+
+    def _tidy(self) -> None:
+        with os.scandir(self._folder) as rows:
+            strange = [row.path for row in rows if row.name not in _OURS and not _is_temporary(row.name)]
+        # The commit-graphs, alternates and the like that git reads and we never write.
+        for path in (*strange, os.path.join(self._folder, "objects", "info")):
+            remove_tree(path)
 
     def _is_empty(self) -> bool:
         if self._beneath and os.path.isdir(self._beneath):
@@ -234,6 +250,10 @@ class GitCache:
     def _go_online(self) -> None:
         if self._bounds.offline:
             raise SourceError("it is not in the cache, and --offline forbids to fetch it", where=self.url)
+
+
+def _is_temporary(name: str) -> bool:
+    return name.endswith(".lock") or name.startswith(_TEMPORARY)
 
 
 @contextmanager

@@ -32,6 +32,8 @@ _SET = {
     "GCM_INTERACTIVE": "never",
     # A repository on this machine may name a program that its missing objects are fetched with.
     "GIT_NO_LAZY_FETCH": "1",
+    # Our cache may come from elsewhere: what it puts in place of an object is not asked for.
+    "GIT_NO_REPLACE_OBJECTS": "1",
     # One allocation at most: a small pack may announce an object of any size.
     "GIT_ALLOC_LIMIT": "1g",
     "GIT_FLUSH": "1",
@@ -99,7 +101,9 @@ class GitProgram:
         self, folder: str, environ: Mapping[str, str], options: Sequence[str], variables: Mapping[str, str]
     ) -> None:
         passed = {name: value for name, value in environ.items() if name.upper() in _PASSED.split()}
-        self._environ = {**passed, **_SET, **variables, "GIT_DIR": folder}
+        # Both, for a file `commondir` in the one would name another, and with it another configuration.
+        places = {"GIT_DIR": folder, "GIT_COMMON_DIR": folder}
+        self._environ = {**passed, **_SET, **variables, **places}
         settings = [word for option in (*_OPTIONS, *options) for word in ("-c", option)]
         self._words = ["git", *settings]
         self._folder = folder

@@ -383,6 +383,53 @@ def test_a_cache_with_settings_that_run_things(repo, opened, script, tmp_path):
     assert list(opened(repo.url, None).read(["README.md"])) == [b"New.\n"]
 
 
+def test_a_cache_whose_commondir_leads_git_to_another_configuration(repo, opened, script, tmp_path):
+    repo.commit(FILES)
+    opened(repo.url, None)
+    cache = cache_of(tmp_path)
+    for folder in ("evil/objects/pack", "evil/refs"):
+        (cache / folder).mkdir(parents=True)
+    shutil.copy(cache / "HEAD", cache / "evil/HEAD")
+    (cache / "evil/config").write_text(
+        f'[core]\n\tbare = true\n\tsshCommand = {script}\n[remote "skillhub"]\n\tuploadpack = {script}\n'
+        f'[credential]\n\thelper = "!{script}"\n'
+    )
+    (cache / "commondir").write_text("evil\n")
+    repo.commit(FILES | {"README.md": b"New.\n"})
+    assert list(opened(repo.url, None).read(["README.md"])) == [b"New.\n"]
+    assert sorted(path.name for path in cache.iterdir()) == ["HEAD", "config", "objects", "refs", "shallow"]
+
+
+def test_a_cache_that_leads_git_to_other_objects(repo, opened, tmp_path):
+    """Nothing of them would be believed, but a path may be a server's: of an automounter, of Windows."""
+    commit = repo.commit(FILES)
+    opened(repo.url, None)
+    cache, other = cache_of(tmp_path), tmp_path / "other"
+    other.mkdir()
+    (cache / "objects/info").mkdir(exist_ok=True)
+    (cache / "objects/info/alternates").write_text(f"{repo.path}/objects\n")
+    shutil.rmtree(cache / "objects/pack")
+    (cache / "objects/pack").symlink_to(other)
+    (cache / "shallow").unlink()
+    (other / "precious.lock").touch()
+    assert list(opened(repo.url, commit).read(["SKILL.md"])) == [SKILL]
+    assert not (cache / "objects/info").exists()
+    assert [path.name for path in other.iterdir()] == ["precious.lock"]
+    assert any((cache / "objects/pack").iterdir())
+
+
+def test_a_cache_that_puts_another_commit_in_place_of_one(repo, opened, tmp_path):
+    commit = repo.commit(FILES)
+    opened(repo.url, None)
+    evil = repo.commit(FILES | {"SKILL.md": b"evil"})
+    opened(repo.url, None)
+    replaced = cache_of(tmp_path) / "refs/replace" / commit
+    replaced.parent.mkdir()
+    replaced.write_text(f"{evil}\n")
+    shutil.rmtree(repo.path)  # what is here has to do
+    assert opened(repo.url, commit).rev == commit
+
+
 @pytest.mark.parametrize("kind", ["blob", "tree", "commit"])
 def test_a_cache_with_other_bytes_under_an_id(kind, repo, opened, tmp_path):
     commit = repo.commit(FILES)
