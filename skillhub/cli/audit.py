@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -113,7 +114,7 @@ def _annotate(report: Report, shape: Format, terminal: Terminal) -> None:
     from skillhub.model.report_text import workflow_commands
 
     for line in workflow_commands(report):
-        (terminal.out if shape == "text" else terminal.say)(line)
+        terminal.order(line, sys.stdout if shape == "text" else sys.stderr)
 
 
 def _end(report: Report, shape: Format, terminal: Terminal) -> None:

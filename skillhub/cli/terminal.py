@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 import unicodedata
@@ -23,6 +24,8 @@ _CODES: Mapping[Tone, str] = {
     "yellow": "33",
     "plain": "",
 }
+# What GitHub's runner obeys in a log: `::` where a line begins, blanks before it or not, and `##[` anywhere.
+_ORDER = re.compile(r"^(\s*:)(?=:)|(##)(?=\[)")
 _PROGRESS_AFTER = 1.0
 _NARROW = 8
 
@@ -46,13 +49,17 @@ class Terminal:
         if not self.quiet:
             self._write(sys.stderr, text, tone)
 
+    def order(self, text: str, stream: TextIO) -> None:
+        """Write a line that GitHub's runner is to obey; every other is written so that it does not."""
+        self._put(stream, f"{clean(text)}\n")
+
     def json(self, value: object) -> None:
         """Write the one JSON value of a command; printable ASCII, so that it holds nothing a terminal would obey.
 
         It is indented for a person only: with a thousand skills that takes the encoder 80 ms, without it 8.
         """
         for piece in [json.dumps(value, indent=2)] if sys.stdout.isatty() else _pieces(value):
-            sys.stdout.write(piece.replace("\x7f", "\\u007f"))
+            sys.stdout.write(piece.replace("\x7f", "\\u007f").replace("##[", "#\\u0023["))
         sys.stdout.write("\n")
 
     def prose(self, text: str, stream: TextIO, indent: int = 0, tone: Tone = "plain") -> None:
@@ -122,14 +129,19 @@ class Terminal:
             self.out(text, tone)
 
     def _write(self, stream: TextIO, text: str, tone: Tone) -> None:
+        self._put(stream, _line(text, tone, stream))
+
+    def _put(self, stream: TextIO, line: str) -> None:
         if Terminal._drawn:
             Terminal._drawn = False
             sys.stderr.write("\r\x1b[K")
-        stream.write(_line(text, tone, stream))
+        stream.write(line)
 
 
 def _line(text: str, tone: Tone, stream: TextIO) -> str:
     line = clean(text)
+    if os.environ.get("GITHUB_ACTIONS"):
+        line = _ORDER.sub(r"\1\2 ", line)
     code = _CODES[tone] if _wants_colour(stream) else ""
     return f"\x1b[{code}m{line}\x1b[0m\n" if code else f"{line}\n"
 
