@@ -13,6 +13,7 @@ from skillhub.cli.common import Common, command
 from skillhub.cli.terminal import Terminal, Tone
 from skillhub.errors import NotFound, UsageError
 from skillhub.flows.diff import Diff
+from skillhub.model.patch import lines_of
 from skillhub.model.text import clean, quote
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def diff(
     if common.json or form == "json":
         common.terminal.json({"skills": [each.to_json() for each in found]})
     elif form == "markdown":
-        sys.stdout.write("\n".join(_markdown(found)) + "\n")
+        for line in _markdown(found):
+            common.terminal.out(line)
     else:
         _draw(found, common.terminal)
     return 0
@@ -98,7 +100,7 @@ def _lines(each: Diff) -> Iterator[tuple[str, Tone]]:
     facts = each.changes.lines() if each.changes else [_origin(each)]
     yield from ((f"  {line}", "plain") for line in (*facts, *each.notes))
     yield from ((f"  differs, and is no text: {path}", "plain") for path in each.whole)
-    yield from ((line, _TONES.get(line[:1], "plain")) for line in each.patch.splitlines())
+    yield from ((line, _TONES.get(line[:1], "plain")) for line in _shown(each.patch))
 
 
 def _origin(each: Diff) -> str:
@@ -110,21 +112,29 @@ def _markdown(found: Sequence[Diff]) -> Iterator[str]:
     """Yield the lines of a comment on a pull request; text from outside stands in code, which it cannot end."""
     yield "## Skills"
     if not found:
-        yield "\nNothing differs."
+        yield from ("", "Nothing differs.")
     for each in found:
-        yield f"\n### {each.name}: {each.status}\n"
+        yield from ("", f"### {each.name}: {each.status}", "")
         for line in each.changes.lines() if each.changes else [_origin(each)]:
             yield f"- {_code(line)}"
         yield from (f"- {_code(note)}" for note in each.notes)
         if each.patch:
-            fence = "`" * max(3, _longest_run(each.patch) + 1)
-            lines = "\n".join(clean(line) for line in each.patch.splitlines())
-            yield f"\n<details><summary>diff</summary>\n\n{fence}diff\n{lines}\n{fence}\n\n</details>"
+            lines = _shown(each.patch)
+            fence = "`" * max(3, _longest_run("\n".join(lines)) + 1)
+            yield from ("", "<details><summary>diff</summary>", "")
+            yield from (f"{fence}diff", *lines, fence)
+            yield from ("", "</details>")
+
+
+def _shown(patch: str) -> list[str]:
+    """Return the lines of a patch, each as it is seen: one, whatever it holds that elsewhere ends a line."""
+    return [clean(line.removesuffix("\n")) for line in lines_of(patch)]
 
 
 def _code(text: str) -> str:
-    fence = "`" * (_longest_run(text) + 1)
-    return f"{fence} {clean(text)} {fence}"
+    shown = clean(text)
+    fence = "`" * (_longest_run(shown) + 1)
+    return f"{fence} {shown} {fence}"
 
 
 def _longest_run(text: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -68,7 +69,7 @@ def fences(text):
     end = next(
         number
         for number, line in enumerate(lines)
-        if number > start and set(line) == {"`"} and len(line) >= len(fence)
+        if number > start and re.fullmatch(rf" {{0,3}}`{{{len(fence)},}}[ \t]*", line)
     )
     return lines[start + 1 : end], lines[end + 1 :]
 
@@ -86,6 +87,45 @@ def test_attack_a_page_is_left_by_no_backtick_and_no_tag(behind):
             assert set(fence) == {"`"}
             assert line.endswith(f" {fence}")
             assert fence not in line[2 + len(fence) : -len(fence)]
+
+
+FORGED = "::stop-commands::x"
+ENDS = ("\x0b", "\x0c", "\x1c", "\x1e", "\x85", "\r", "\u2028", "\u2029")
+
+
+@pytest.fixture
+def forging(shell):
+    """A machine whose skill has hidden letters between backticks and, upstream, what looks like the end of a line."""
+    repo = Repo(shell.folder / "repo.git")
+    split = "```\u200b```\u2060```\n<h1>approved</h1>\n::add-mask::x ##[error]y\n"
+    repo.commit(files(f"{split}Do it.\n"))
+    assert shell.run("install", f"git+{repo.url}", *YES).status == 0
+    repo.commit(files(f"{split}Do it{''.join(f'{end}+ ok{end}- no{end}{FORGED}' for end in ENDS)}\n"))
+    return shell
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_attack_what_only_looks_like_the_end_of_a_line_forges_lines(forging, form):
+    lines = forging.run("diff", "deploy", "--format", form).out.split("\n")
+    assert [line for line in lines if line.splitlines() != [line] and line] == []
+    (added,) = [line for line in lines if FORGED in line]
+    assert added.startswith("+Do it")
+    assert added.count(FORGED) == len(ENDS)
+    assert sum(line[:1] in ("+", "-") for line in lines if line[:2] not in ("- ", "++", "--")) == 2
+
+
+def test_attack_backticks_that_are_a_fence_once_their_hidden_letters_are_gone(forging):
+    within, after = fences(forging.run("diff", "deploy", "--format", "markdown").out)
+    assert " `````````" in within
+    assert " <h1>approved</h1>" in within
+    assert [line for line in after if line] == ["</details>"]
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_attack_a_line_of_a_diff_that_a_runner_obeys(forging, form):
+    assert " ::add-mask::x ##[error]y" in forging.run("diff", "deploy", "--format", form).out
+    done = forging.run("diff", "deploy", "--format", form, GITHUB_ACTIONS="true")
+    assert " : :add-mask::x ## [error]y" in done.out.split("\n")
 
 
 def test_a_review_compares_the_lock_before_with_the_one_now(behind, repo):
