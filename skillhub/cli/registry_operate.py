@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +11,7 @@ import typer
 from skillhub.cli.common import Common, now
 from skillhub.cli.passphrase import with_passphrase
 from skillhub.errors import FormatError, NotFound, UsageError
+from skillhub.model import time as times
 from skillhub.model.text import quote
 from skillhub.world import files
 
@@ -267,7 +267,7 @@ def refresh(
 
 
 def _shown(expiry: Expiry) -> str:
-    return f"{expiry.when.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return times.spell(expiry.when)
 
 
 def _pem(path: str) -> bytes:
@@ -286,10 +286,7 @@ def _pem_text(path: str) -> str:
 
 def _time(text: str) -> str:
     """Return a time as documents have it; one without a zone is UTC, a day is its beginning."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        message = f"expected a time such as 2026-01-02T03:04:05Z, found {quote(text)}"
-        raise UsageError(message) from error
-    zoned = found if found.tzinfo else found.replace(tzinfo=UTC)
-    return f"{zoned.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    found = times.parse(text)
+    if found is None:
+        raise UsageError(f"expected a time such as 2026-01-02T03:04:05Z, found {quote(text)}")
+    return times.spell(found)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from skillhub.errors import Forbidden
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.policy import forbidden, of_entry, refuse, urls_of
 from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing
+from skillhub.model import time as times
 from skillhub.model.capability import capabilities
 from skillhub.model.policy import EVERYTHING, LASTING, Subject
 from skillhub.model.record import Record
@@ -80,14 +81,15 @@ def _age(candidate: Candidate, ports: Ports, *, agreed: bool) -> timedelta | Non
     """
     now, entry = ports.clock(), candidate.entry
     subject = of_entry(candidate.name, entry, (), ports)
-    published = _time(candidate.published)
+    published = times.parse(candidate.published)
     if subject.root is not None:
         return since(candidate.published, ports)
     if published is None and entry.git is not None:
         commit = Release(name=candidate.name, url=entry.git, type="tree", rev=entry.rev, path=entry.path)
-        published = _time(ports.reach(repository(entry.git), entry.rev, guarded=not agreed).committed(commit))
-    place = urls_of(entry, ports)[-1:] or (entry.source,)
-    sight = ports.first_seen.of(place[0], entry.rev or entry.tree, now)
+        place = ports.reach(repository(entry.git), entry.rev, guarded=not agreed)
+        published = times.parse(place.committed(commit))
+    where = urls_of(entry, ports)[-1:] or (entry.source,)
+    sight = ports.first_seen.of(where[0], entry.rev or entry.tree, now)
     if published is None:
         return now - sight.time
     return now - (published if sight.at_first else max(published, sight.time))
@@ -95,13 +97,5 @@ def _age(candidate: Candidate, ports: Ports, *, agreed: bool) -> timedelta | Non
 
 def since(published: str | None, ports: Ports) -> timedelta | None:
     """Return how long ago that was; None if it is no time."""
-    time = _time(published)
+    time = times.parse(published)
     return ports.clock() - time if time is not None else None
-
-
-def _time(text: str | None) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text) if text else None
-    except ValueError:
-        return None
-    return found.replace(tzinfo=found.tzinfo or UTC) if found else None

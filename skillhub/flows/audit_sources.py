@@ -12,6 +12,7 @@ from skillhub.flows.audit_rules import note
 from skillhub.flows.ports import Ports
 from skillhub.flows.recalled import last_seen
 from skillhub.flows.source_view import OFFLINE, SourceView, view_source
+from skillhub.model import time as times
 from skillhub.model.lock import Lock, LockedSource
 from skillhub.model.release import Index
 from skillhub.model.report import Noted
@@ -117,6 +118,6 @@ def _dated(source: Source, places: Places, ports: Ports) -> Iterator[Noted]:
 
 def _expired(view: SourceView, now: datetime) -> Mapping[str, str]:
     """Return the offline roles whose metadata, as last seen, no longer holds; the rest is short-lived by design."""
-    time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    time = times.spell(now)
     dated = (each for each in view.metadata if each.role in OFFLINE)
     return {each.role: each.expires for each in dated if each.expires < time}

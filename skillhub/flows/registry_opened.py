@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from types import MappingProxyType
 
 from skillhub.errors import NotFound, UsageError
+from skillhub.model import time as times
 from skillhub.model.index import parse_listing, parse_namespaces, parse_releases
 from skillhub.model.release import Admission, Release
 from skillhub.model.text import clean, quote
@@ -40,7 +41,7 @@ class Signing:
     @property
     def time(self) -> str:
         """``now`` as documents have it."""
-        return f"{self.now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        return times.spell(self.now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 
 from skillhub.archive import pack
 from skillhub.errors import FormatError, Refused
+from skillhub.model import time as times
 from skillhub.model.capability import capabilities
 from skillhub.model.digest import Digest
 from skillhub.model.manifest import Manifest, problems
@@ -89,7 +90,7 @@ def submit(path: str, desk: Desk, now: datetime) -> Submission:
     release = Release(
         name=manifest.name,
         version=manifest.version,
-        published=f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        published=times.spell(now),
         digest=digest,
         size=len(artifact),
         url=f"archives/{manifest.name}/{manifest.version}/{digest.hex}.zip",

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from skillhub.model import time as times
 from skillhub.trust.root_view import RootView, changes, view_expiry, view_root
 from skillhub.world import files
 from skillhub.world.sources import Source, Sources
@@ -57,7 +58,7 @@ def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
     data = {role: _metadata(folder, role) for role in _DATED}
     root = view_root(data["root"], folder) if data["root"] else first
     dated = tuple(Dated(role, *view_expiry(text, folder)) for role, text in data.items() if text)
-    soon = (now + _SOON).strftime("%Y-%m-%dT%H:%M:%SZ")
+    soon = times.spell(now + _SOON)
     late = tuple(
         f"{each.role} expires {each.expires}; tell whoever runs the registry"
         for each in dated

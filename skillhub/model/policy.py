@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeVar
 
+from skillhub.model import time as times
 from skillhub.model.digest import Digest
 from skillhub.model.finding import SEVERITIES, Finding, Severity, at_least
 from skillhub.model.question import Kind
@@ -142,7 +143,7 @@ class Policies:
 
     def settled(self, now: datetime) -> str | None:
         """Return the time, as ``published`` spells it, by which a release has to be out; None if any will do."""
-        return None if self.min_age is None else f"{now - self.min_age:%Y-%m-%dT%H:%M:%SZ}"
+        return None if self.min_age is None else times.spell(now - self.min_age)
 
 
 def spell(key: str, value: object) -> str:

@@ -15,6 +15,7 @@ from hashlib import sha1
 
 from skillhub.archive.entry import unsafe
 from skillhub.errors import FormatError, WrongBytes
+from skillhub.model import time as times
 from skillhub.model.text import quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.world.snapshot import Node
@@ -86,7 +87,7 @@ def date_of(commit: bytes) -> str | None:
     head = commit.partition(b"\n\n")[0]
     found = _COMMITTED.search(head)
     with suppress(ValueError, OverflowError, OSError):
-        return f"{datetime.fromtimestamp(int(found[1]), UTC):%Y-%m-%dT%H:%M:%SZ}" if found else None
+        return times.spell(datetime.fromtimestamp(int(found[1]), UTC)) if found else None
     return None
 
 

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from skillhub.errors import FormatError, StateError
+from skillhub.model import time as times
 from skillhub.model.index import DOCUMENT_CAP, parse_namespaces, parse_releases
 from skillhub.model.json import strict_json
 from skillhub.model.release import Admission, Index, Release
@@ -84,7 +85,7 @@ class LastSeen:
             changed = os.stat(os.path.join(self._folder, "timestamp.json")).st_mtime
         except OSError:
             return None
-        return datetime.fromtimestamp(changed, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return times.spell(datetime.fromtimestamp(changed, UTC))
 
     @cached_property
     def _owners(self) -> Mapping[str, object]:
