@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import yaml as pyyaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
@@ -120,7 +120,6 @@ def test_hidden_letters_never_reach_a_model():
     assert one_line("a\n\tb\u200b  c\u2028d") == "a b c d"
 
 
-@settings(max_examples=150)
 @given(st.binary(max_size=300), st.booleans(), st.sampled_from(["refused", "folder", "heading"]))
 def test_any_bytes_are_read_or_refused(data, strict, nameless):
     for text in (data, b"---\n" + data + b"\n---\n"):
@@ -140,7 +139,6 @@ _LINE = st.tuples(
 ).map("".join)
 
 
-@settings(max_examples=300)
 @given(st.lists(_LINE, max_size=6).map("\n".join))
 def test_what_is_read_without_a_parser_means_the_same_to_one(text):
     found = plain.parse(text)

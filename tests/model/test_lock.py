@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
@@ -111,7 +111,6 @@ _PLACES = [
 ]
 
 
-@settings(max_examples=300)
 @given(st.sampled_from(_PLACES), values)
 def test_any_value_at_any_key(place, value):
     document = json.loads(GOOD)

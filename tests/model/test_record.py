@@ -3,7 +3,7 @@ import copy
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
@@ -90,7 +90,6 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=400)
 @given(st.sampled_from(list(places(DOCUMENT))), values)
 def test_any_value_anywhere(at, value):
     with contextlib.suppress(SkillhubError):

@@ -39,7 +39,7 @@ def test_words_are_split_as_a_shell_does():
     assert split_words("it's open") == ["it's", "open"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(st.text("ab '\"\\\t\n#$\u00e9"))
 def test_words_are_those_of_the_standard_library(text):
     try:
@@ -92,7 +92,7 @@ def test_an_argument_is_never_part_of_a_command():
     assert put_in(body, Given("1; rm x", run=refuse)).startswith(body)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(st.text("$ARGUMENTS[]012!`{}\\ \n'\""), st.text("$ARGUMENTS[]012!`{}\\ \n'\""))
 def test_any_body_and_any_arguments_will_do(body, arguments):
     text = put_in(body, Given(arguments, run=lambda _: None))

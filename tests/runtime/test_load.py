@@ -382,7 +382,7 @@ def test_attack_name_of_a_file_that_closes_its_envelope(tmp_path, host):
     assert "line\nbreak" not in shown
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from(

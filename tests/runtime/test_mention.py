@@ -122,7 +122,7 @@ PIECES = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(st.one_of(st.text(), PIECES.map("".join)))
 def test_any_text_at_all_has_mentions_where_they_say(text):
     last = 0
@@ -134,7 +134,7 @@ def test_any_text_at_all_has_mentions_where_they_say(text):
         last = each.end
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(PIECES.map("".join))
 def test_what_is_fenced_is_code_whatever_it_holds(text):
     body = text.replace("`", "")

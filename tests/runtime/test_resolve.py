@@ -225,7 +225,7 @@ def test_the_json_is_the_contracts():
     assert found["skill"]["name"] == "deploy"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(st.text(alphabet="$/[]()`:-\n debuging/alphtsymc"))
 def test_any_text_at_all_is_answered_and_none_is_chosen_by_guess(text):
     resolved = mentioned(text, CATALOG)

@@ -66,20 +66,20 @@ def slow(left, right):
     return table[-1][-1]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(st.text("abc", max_size=9), st.text("abc", max_size=9), st.integers(0, 4))
 def test_the_band_changes_nothing(left, right, limit):
     assert distance(left, right, limit) == min(slow(left, right), limit + 1)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(st.text("abc", max_size=9), st.lists(st.text("abc", max_size=9)))
 def test_the_quick_look_leaves_nothing_out(word, known):
     limit = 0 if len(word) < 3 else 1 if len(word) < 6 else 2
     assert sorted(close(word, known)) == sorted(each for each in known if limit and slow(word, each) <= limit)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(st.text())
 def test_any_word_has_a_stem(word):
     assert len(stem(word)) <= len(word) + 2

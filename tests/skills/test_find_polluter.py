@@ -202,7 +202,7 @@ def test_works_with_pytest_and_its_own_listing(tmp_path: Path) -> None:
 SEARCH = runpy.run_path(str(SKILL / "1.1.0" / "scripts" / "find_polluter.py"))["Search"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(st.data())
 def test_the_search_keeps_the_smallest_set_whatever_it_is(data: st.DataObject) -> None:
     tests = numbered(data.draw(st.integers(1, 24)))

@@ -271,7 +271,7 @@ def test_filters_and_limits_but_names_what_it_leaves_out(gh: FakeGh) -> None:
 CLEAN = runpy.run_path(str(script()))["clean"]  # leaves no byte code in the skill's folder
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(st.text(st.characters() | st.sampled_from("\x1b[]0;m\x07\\\r\t\x9b\u202e"), max_size=60))
 def test_no_text_at_all_keeps_a_control_character(text: str) -> None:
     shown = CLEAN(text)

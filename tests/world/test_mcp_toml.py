@@ -172,7 +172,7 @@ def documents(draw):
     return text if draw(st.booleans()) else text.removesuffix(eol)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(documents())
 def test_in_and_out_leaves_every_byte(text):
     try:
@@ -184,7 +184,7 @@ def test_in_and_out_leaves_every_byte(text):
     assert remove(after, PATH, "f") == text
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(st.text(alphabet="[]{}\"'#=.\\ab1 \n\r") | st.text())
 def test_any_text_at_all_raises_only_ours(text):
     for action in (lambda: insert(text, PATH, OURS, "f"), lambda: remove(text, PATH, "f")):
