@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from skillhub.model.lock import Lock
 
 _TONES: dict[str, Tone] = {"+": "green", "-": "red", "@": "dim", "d": "bold"}
-_LOCK_CAP = 64 * 1024 * 1024
 
 
 def diff(
@@ -76,12 +75,12 @@ def diff(
 
 def read_lock(path: str) -> Lock:
     """Return the lock at a path that a person named; ``-`` is what comes on stdin."""
-    from skillhub.model.lock import Lock
+    from skillhub.model.lock import CAP, Lock
     from skillhub.world import files
 
     if path == "-":
-        return Lock.parse(sys.stdin.buffer.read(_LOCK_CAP + 1), "stdin")
-    data = files.read(os.path.realpath(path), _LOCK_CAP)
+        return Lock.parse(sys.stdin.buffer.read(CAP + 1), "stdin")
+    data = files.read(os.path.realpath(path), CAP)
     if data is None:
         raise NotFound("there is no such lock", where=path)
     return Lock.parse(data, path)

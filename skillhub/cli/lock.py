@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from skillhub.model.merge import Choice, Side
 
-_CAP = 64 * 1024 * 1024
-
 
 def import_(
     common: Common,
@@ -44,10 +42,10 @@ def import_(
     Example: skillhub lock import skills-lock.json
     """
     from skillhub.flows.lock_import import import_lock
-    from skillhub.model.other_locks import parse_other_lock
+    from skillhub.model.other_locks import CAP, parse_other_lock
     from skillhub.world import files
 
-    data = files.read(os.path.realpath(file), _CAP)
+    data = files.read(os.path.realpath(file), CAP)
     if data is None:
         raise NotFound("there is no such file", where=file)
     folder = os.path.dirname(os.path.abspath(file))
@@ -164,9 +162,10 @@ def merge(
     Example: skillhub lock merge %O %A %B
     """
     from skillhub.flows.lock_fix import drive
+    from skillhub.model.lock import CAP
     from skillhub.world import files
 
-    read = [files.read(os.path.realpath(path), _CAP) for path in (base, ours, theirs)]
+    read = [files.read(os.path.realpath(path), CAP) for path in (base, ours, theirs)]
     if read[1] is None or read[2] is None:
         raise NotFound("there is no such file", where=ours if read[1] is None else theirs)
     done = drive(read[0] or b"", read[1], read[2])

@@ -9,7 +9,7 @@ from skillhub.flows.audit_places import Places
 from skillhub.flows.audit_rules import note
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.report import Noted
-from skillhub.model.signer import Signer
+from skillhub.model.signer import known_by
 
 
 def changed(before: Lock, now: Lock, names: Iterable[str], places: Places) -> Iterator[Noted]:
@@ -26,7 +26,7 @@ def changed(before: Lock, now: Lock, names: Iterable[str], places: Places) -> It
         if _origin(earlier) != _origin(entry):
             message = f"{name} came from {_spelled(earlier)}, and comes from {_spelled(entry)}"
             yield note("origin-changed", message, name, places.skill(name))
-        if earlier.signed_by and _signers(earlier) != _signers(entry):
+        if earlier.signed_by and known_by(earlier.signed_by) != known_by(entry.signed_by):
             found = ", ".join(entry.signed_by) or "nobody"
             message = f"{name} was signed by {', '.join(earlier.signed_by)}, and is signed by {found}"
             yield note("signer-changed", message, name, places.skill(name))
@@ -43,7 +43,3 @@ def _origin(entry: Locked) -> tuple[str, str | None, str, str | None]:
 
 def _spelled(entry: Locked) -> str:
     return f"{entry.source} ({entry.origin})"
-
-
-def _signers(entry: Locked) -> set[tuple[str, str]]:
-    return {(signer.kind, signer.fingerprint) for signer in map(Signer.parse, entry.signed_by)}

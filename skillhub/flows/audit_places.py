@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from skillhub.flows.audit_rules import Place
 from skillhub.model.digest import Digest
-from skillhub.model.lock import Lock
+from skillhub.model.lock import CAP, Lock
 from skillhub.model.record import Record
 from skillhub.world import files, links
 from skillhub.world.project import LOCK, Project
@@ -16,7 +16,6 @@ from skillhub.world.store import Store
 
 # As `Lock.dump` writes them; of a lock that is laid out otherwise no line is named.
 _SECTION = re.compile(r'  "(skills|sources)": \{')
-_CAP = 64 * 1024 * 1024
 _BLOCK = re.compile(r'    "([a-z0-9-]+)": \{')
 
 
@@ -32,7 +31,7 @@ class Places:
         self._project = project
         self._sources = lock.sources
         # As it is on the disk: whoever reads the report opens that.
-        data = files.read(os.path.realpath(project.lock_path), _CAP) or b""
+        data = files.read(os.path.realpath(project.lock_path), CAP) or b""
         self._lines = _lines(data.decode("utf-8", "replace"))
         self._lock = self.shown(project.lock_path) if project.scope == "project" else LOCK
 

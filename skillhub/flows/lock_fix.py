@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from skillhub.errors import FormatError, NotFound, Refused, SignerChanged, SkillhubError, SourceMismatch
 from skillhub.flows.meant import satisfies
 from skillhub.model.conflict import conflict, sides
-from skillhub.model.lock import Lock, Locked
+from skillhub.model.lock import CAP, Lock, Locked
 from skillhub.model.merge import Choice, Clash, Merged, Side, merge
 from skillhub.world import files
 from skillhub.world.project import INTENT, LOCK, Project
 
-_CAP = 64 * 1024 * 1024
 _ERRORS: Mapping[str, type[SkillhubError]] = {"signer": SignerChanged, "source": SourceMismatch}
 
 
@@ -42,7 +41,7 @@ def fix(project: Project, take: Mapping[str, Side], *, dry_run: bool = False) ->
         StateError: the disk is in the way.
     """
     with project.exclusively():
-        data = files.read(files.inside(project.root, LOCK), _CAP) or b""
+        data = files.read(files.inside(project.root, LOCK), CAP) or b""
         found = sides(data)
         if found is None:
             project.lock()  # tells of any other fault

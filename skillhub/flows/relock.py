@@ -17,7 +17,7 @@ from skillhub.model.lock import Locked
 from skillhub.model.manifest import Manifest
 from skillhub.model.ref import Site, parse_remote, repository
 from skillhub.model.release import Release
-from skillhub.model.signer import Signer
+from skillhub.model.signer import known_by
 from skillhub.trust.publishers import judge
 
 
@@ -169,7 +169,7 @@ def same_signer(name: str, before: Locked, after: Candidate) -> None:
     Raises:
         SignerChanged: another signer, or none where there was one; no flag lifts this.
     """
-    locked = {(signer.kind, signer.fingerprint) for signer in map(Signer.parse, before.signed_by)}
+    locked = known_by(before.signed_by)
     signer = after.signer
     if signer and any(fingerprint in after.kin for _, fingerprint in locked):
         return  # another key of the same publisher, says whoever vouches for both

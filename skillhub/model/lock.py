@@ -24,7 +24,7 @@ VERSION = 1
 LOCAL = "local"  # the `source` of what has a `path` on this machine
 _ORIGIN = ("url", "digest", "version", "rev", "path")
 _PLUGIN = "?plugin="  # what follows it in a `source` is the plugin of a marketplace that the skill is part of
-_CAP = 64 * 1024 * 1024
+CAP = 64 * 1024 * 1024  # bytes of a lock
 # What git leaves where two branches meet; no line of JSON begins so.
 _CONFLICT = re.compile(rb"^(?:<{7}|\|{7}|={7}|>{7})(?:[ \r\n]|\Z)", re.MULTILINE)
 
@@ -181,7 +181,7 @@ def _json(data: bytes, where: str) -> object:
     if not data.strip():
         raise FormatError("the lock is empty", where=where, hint=hint)
     try:
-        return strict_json(data, where, _CAP)
+        return strict_json(data, where, CAP)
     except FormatError as error:
         if marker := _CONFLICT.search(data):
             line = data.count(b"\n", 0, marker.start()) + 1

@@ -9,10 +9,9 @@ from skillhub.errors import FormatError, UsageError
 from skillhub.model.decode import Read, array, record, wrong
 from skillhub.model.digest import Digest
 from skillhub.model.signer import Signer
-from skillhub.model.text import clean
+from skillhub.model.text import clean, is_object_id
 
 _AUTHORITY_WITH_USER = re.compile(r"[^/?#]*://[^/?#]*@")
-_COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +105,7 @@ def _repository(value: object) -> str:
 
 def _commit(value: object) -> str:
     text = _text(value)
-    return text if _COMMIT.fullmatch(text) else wrong("a full commit", value)
+    return text if is_object_id(text) else wrong("a full commit", value)
 
 
 FIELDS: dict[str, Read] = {

@@ -15,14 +15,13 @@ from skillhub.errors import FormatError
 from skillhub.model.decode import array, record, text, text_that, wrong
 from skillhub.model.json import strict_json
 from skillhub.model.ref import is_inner_path, is_rev
-from skillhub.model.text import clean, quote
+from skillhub.model.text import clean, is_object_id, quote
 
 MARKETPLACES = (".claude-plugin/marketplace.json", ".agents/plugins/marketplace.json")
 MANIFESTS = (".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
 CAP = 8 * 1024 * 1024
 _PLUGINS_MAX = 4000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
-_COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
 _REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}", re.ASCII)
 _SCP = re.compile(r"([A-Za-z0-9._-]+@[A-Za-z0-9.-]+):(?!/)([A-Za-z0-9._~/-]+)", re.ASCII)
 _URL = re.compile(r"(?:https?|ssh|file)://[A-Za-z0-9._~!$&'()*+,;=:@%/\[\]-]+", re.ASCII)
@@ -154,7 +153,7 @@ def _repository(value: object) -> str:
 
 _name = text_that(_NAME.fullmatch, "a name of letters, digits, dots, hyphens and underscores")
 _rev = text_that(is_rev, "a branch, a tag or a commit")
-_commit = text_that(_COMMIT.fullmatch, "a commit of 40 hex digits")
+_commit = text_that(is_object_id, "a commit of 40 hex digits")
 _on_github = text_that(_REPO.fullmatch, "owner/repo")
 _MARKETPLACE = record(
     {"plugins": array(lambda entry: entry)}, {"metadata": record({}, {"pluginRoot": _inner})}

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.ref import parse_remote
-from skillhub.model.signer import Signer
+from skillhub.model.signer import known_by
 from skillhub.model.version import is_version, precedence
 
 Side = Literal["ours", "theirs"]
@@ -119,7 +119,7 @@ def _by_one(name: str, mine: _E | None, yours: _E | None, before: _E | None) -> 
     if isinstance(entry, Locked) and isinstance(before, Locked):
         if _whence(entry) != _whence(before):
             why += f"; it is from {_whence(entry)} now, no longer from {_whence(before)}"
-        if _signers(entry) != _signers(before):
+        if known_by(entry.signed_by) != known_by(before.signed_by):
             why += f"; it is {_signed(entry)} now, no longer {_signed(before)}"
     return Choice(name, side, why)
 
@@ -134,7 +134,7 @@ def _both(name: str, mine: Locked, yours: Locked, allows: Allows) -> Choice | Cl
     """Choose between two entries where both sides changed the skill."""
     if _whence(mine) != _whence(yours):
         return Clash(name, "source", _whence(mine), _whence(yours))
-    if _signers(mine) != _signers(yours):
+    if known_by(mine.signed_by) != known_by(yours.signed_by):
         return Clash(name, "signer", _signed(mine), _signed(yours))
     if mine.tree == yours.tree:
         return Choice(name, "ours", "both have the same content")
@@ -167,10 +167,6 @@ def _whence(entry: Locked) -> str:
     plugin = f", plugin {entry.plugin}" if entry.plugin else ""
     at = f" at {entry.git}" if entry.git else f" at {urlsplit(entry.url or '').netloc}"
     return f"{parse_remote(entry.place).place}{at}{part}{plugin}"
-
-
-def _signers(entry: Locked) -> set[tuple[str, str]]:
-    return {(signer.kind, signer.fingerprint) for signer in map(Signer.parse, entry.signed_by)}
 
 
 def _signed(entry: Locked) -> str:

@@ -10,9 +10,8 @@ from typing import Any
 
 from skillhub.errors import UsageError
 from skillhub.model.ref import is_inner_path, parse_remote
-from skillhub.model.text import clean, quote
+from skillhub.model.text import clean, is_object_id, quote
 
-_COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
 _SCP = re.compile(r"([\w.-]+@[\w.-]+):/?([^/:\s][^:\s]*)", re.ASCII)
 _ON_GITHUB = re.compile(r"https://(?:www\.)?github\.com/([^/]+/[^/]+?)(?:\.git)?/?", re.ASCII)
 _SHORT = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
@@ -95,7 +94,7 @@ def in_git(name: str, place: str, rev: str, path: str, skills: tuple[str, ...] =
     else:
         url = _SCP.sub(r"ssh://\1/\2", url) if "://" not in url else url
         ref = f"git+{url}{at}{'#' + path if path else ''}"
-    note = "" if _COMMIT.fullmatch(rev) else f"pinned at what {quote(rev or 'its default branch')} is now"
+    note = "" if is_object_id(rev) else f"pinned at what {quote(rev or 'its default branch')} is now"
     return _checked(name, ref, skills, note)
 
 

@@ -18,7 +18,7 @@ from skillhub.model.other_locks_apm import entries
 from skillhub.model.text import quote
 from skillhub.model.yaml import parse
 
-_CAP = 16 * 1024 * 1024
+CAP = 16 * 1024 * 1024
 _YAML_CAP = 1024 * 1024  # APM lists every file of every package three times
 _KNOWN = "known: skills-lock.json, .skill-lock.json, apm.lock.yaml and .clawhub/lock.json"
 _Block = Mapping[str, Any]
@@ -39,7 +39,7 @@ def parse_other_lock(data: bytes, folder: str, where: str) -> OtherLock:
     """
     if data.lstrip()[:1] != b"{":
         return _apm(data, folder, where)
-    document = strict_json(data, where, _CAP)
+    document = strict_json(data, where, CAP)
     skills = document.get("skills") if isinstance(document, dict) else None
     if not isinstance(document, dict) or not isinstance(skills, dict):
         raise _unknown(where, "an object without skills")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, cast, get_args
 
@@ -47,3 +48,8 @@ class Signer(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """Return it as in SKILL of the contract."""
         return {"kind": self.kind, "identity": self.identity, "fingerprint": self.fingerprint}
+
+
+def known_by(signed_by: Iterable[str]) -> frozenset[tuple[Kind, Digest]]:
+    """Return what tells these signers from others, whatever they are called: kind and fingerprint of each."""
+    return frozenset((signer.kind, signer.fingerprint) for signer in map(Signer.parse, signed_by))

@@ -6,6 +6,7 @@ import re
 import unicodedata
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
+_OBJECT_ID = re.compile(r"[0-9a-f]{40}", re.ASCII)
 NAME_MAX = 64
 # Words that start other kinds of reference and so can never be a source's alias.
 RESERVED_ALIASES = frozenset({"http", "https", "git", "oci", "file", "embedded"})
@@ -26,6 +27,11 @@ def is_name(text: str) -> bool:
 def is_alias(text: str) -> bool:
     """Say whether ``text`` may name a source."""
     return is_name(text) and text not in RESERVED_ALIASES
+
+
+def is_object_id(text: str) -> bool:
+    """Say whether ``text`` is the whole id of a commit, or of any other object of git: 40 hex digits."""
+    return _OBJECT_ID.fullmatch(text) is not None
 
 
 def is_hidden(char: str) -> bool:

@@ -9,10 +9,10 @@ from functools import partial
 from typing import TypeVar
 
 from skillhub.errors import NotFound, SourceError, WrongBytes
-from skillhub.model.text import quote
+from skillhub.model.text import is_object_id, quote
 from skillhub.world.git_cache import GitCache
 from skillhub.world.git_catfile import AT_ONCE, GoneError
-from skillhub.world.git_objects import ID, Leaf, checked, date_of, of_skills, root_of, walk
+from skillhub.world.git_objects import Leaf, checked, date_of, of_skills, root_of, walk
 from skillhub.world.git_program import Bounds
 from skillhub.world.git_remote import remote
 from skillhub.world.git_revision import choose, spellings
@@ -55,7 +55,7 @@ def open_git(
         StateError: the disk, or another process.
     """
     store = GitCache(remote(url, environ, bounds, token), cache, environ, bounds)
-    commit = rev if rev is not None and ID.fullmatch(rev) else _resolve(store, rev)
+    commit = rev if rev is not None and is_object_id(rev) else _resolve(store, rev)
     return GitSnapshot(store, commit)
 
 
@@ -184,6 +184,6 @@ def _resolve(store: GitCache, rev: str | None) -> str:
     commit = choose(
         {ref: found.get(f"{ref}^{{}}", found[ref]) for ref in refs if ref in found}, rev, store.url
     )
-    if not ID.fullmatch(commit):
+    if not is_object_id(commit):
         raise SourceError("expected a repository with SHA-1 ids, found another kind", where=store.url)
     return commit

@@ -20,7 +20,6 @@ from skillhub.model.text import quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.world.snapshot import Node
 
-ID = re.compile(r"[0-9a-f]{40}", re.ASCII)
 MAX_NODES = 200_000
 MAX_DEPTH = 64
 # What trees may spell in all: a tree that names another a thousand times, and that one a third, is small on the wire.

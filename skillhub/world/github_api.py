@@ -23,9 +23,9 @@ from skillhub.archive.entry import unsafe
 from skillhub.errors import FormatError, NotFound, RateLimited, SourceError, WrongBytes
 from skillhub.model import decode
 from skillhub.model.json import strict_json
-from skillhub.model.text import quote
+from skillhub.model.text import is_object_id, quote
 from skillhub.world.fetch import Answer, Web, whole
-from skillhub.world.git_objects import ID, Leaf, checked, object_id, of_skills, tree_of, walk
+from skillhub.world.git_objects import Leaf, checked, object_id, of_skills, tree_of, walk
 from skillhub.world.git_revision import choose, spellings
 from skillhub.world.github_host import Host
 from skillhub.world.snapshot import Node
@@ -41,7 +41,7 @@ _KEPT = 512 << 20
 # More files than this are looked for in the archive: it is one request, and without a token there are 60 in an hour.
 _SINGLY = 4
 _AT_ONCE = 8
-_ID = decode.text_that(ID.fullmatch, "40 hex digits")
+_ID = decode.text_that(is_object_id, "40 hex digits")
 _DATED = decode.record({}, {"date": decode.nullable(decode.text)})
 _COMMIT = decode.record({"tree": decode.record({"sha": _ID})}, {"committer": decode.nullable(_DATED)})
 _ROW = decode.record(
@@ -64,7 +64,7 @@ def open_github_api(owner: str, repo: str, *, rev: str | None, web: Web, host: H
         UnsafeTransfer: it leads where it may not.
     """
     api = _Api(f"{host.api}/repos/{escape(owner, safe='')}/{escape(repo, safe='')}", web, host)
-    if rev is not None and ID.fullmatch(rev):
+    if rev is not None and is_object_id(rev):
         return GitHubSnapshot(api, rev)
     # The API knows refs without their first part.
     found = {ref: api.commit(ref.removeprefix("refs/")) for ref in spellings(rev)}
@@ -187,7 +187,7 @@ class _Api:
         if answer.status in (404, 409, 422):
             return None
         text = self._judged(answer).data.decode("ascii", "replace").strip()
-        if not ID.fullmatch(text):
+        if not is_object_id(text):
             raise FormatError(f"expected the id of a commit, found {quote(text)}", where=url)
         return text
 

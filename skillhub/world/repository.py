@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,14 +12,13 @@ from skillhub.errors import FormatError, NotFound, SourceError, UnsafeTransfer, 
 from skillhub.model.layout import is_within, name_of_folder, skill_folders
 from skillhub.model.marketplace import Elsewhere
 from skillhub.model.release import Index, Release
-from skillhub.model.text import quote
+from skillhub.model.text import is_object_id, quote
 from skillhub.world.plugins import Rooted, listed_plugins, may_lead, plugin_skills
 from skillhub.world.skill_folder import Folders
 from skillhub.world.snapshot import Snapshot
 from skillhub.world.survey import Survey
 
 _AT_ONCE = 8  # repositories that are opened side by side
-_COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
 
 
 class Commit(Snapshot, Protocol):
@@ -133,7 +131,7 @@ class Repository:
         url, rev = where
         may_lead(url, self._own[0])
         commit = self._elsewhere(url, rev)
-        if rev is not None and _COMMIT.fullmatch(rev) and commit.rev != rev:
+        if rev is not None and is_object_id(rev) and commit.rev != rev:
             raise WrongBytes(f"expected the commit {rev}, found {commit.rev}", where=url)
         self._opened.setdefault((url, commit.rev), Folders(commit, url))
         return url, commit.rev

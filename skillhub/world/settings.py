@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
 from skillhub.errors import FormatError, UnsafeTransfer
-from skillhub.model.text import clean, quote
+from skillhub.model.text import quote
+from skillhub.model.toml import CAP, strict_toml
 from skillhub.world import files
 from skillhub.world.home import Home
 from skillhub.world.hop import Hop
 
-_CAP = 256 * 1024
-_DOTS_MAX = 100  # to a line: the time of the parser grows with the square of a dotted key's depth
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|[0-9a-f:]+)(?::[1-9][0-9]{0,4})?", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 
@@ -42,7 +40,7 @@ class Settings:
             StateError: it cannot be read.
         """
         path = os.path.join(home.config, "config.toml")
-        data = files.read(os.path.realpath(path), _CAP)
+        data = files.read(os.path.realpath(path), CAP)
         return cls() if data is None else cls.parse(data, path)
 
     @classmethod
@@ -52,12 +50,7 @@ class Settings:
         Raises:
             FormatError: see ``read``.
         """
-        if any(line.count(b".") > _DOTS_MAX for line in data.splitlines()):
-            raise FormatError(f"expected at most {_DOTS_MAX} dots in a line", where=where)
-        try:
-            document = tomllib.loads(data.decode())
-        except (ValueError, RecursionError) as error:
-            raise FormatError(f"expected TOML: {clean(str(error))}", where=where) from error
+        document = strict_toml(data, where)
         for section in document:
             if section not in ("tokens", "mirrors"):
                 raise _unknown(section, where)
