@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from typing import NamedTuple
+
+from skillhub.errors import StateError
+from skillhub.world.files import disk_error
 
 
 class Home(NamedTuple):
@@ -17,12 +21,47 @@ class Home(NamedTuple):
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Home:
-        """Return the home that ``SKILLHUB_HOME`` names, else the platform's own folders."""
+        """Return the home that ``SKILLHUB_HOME`` names, else the platform's own folders.
+
+        Raises:
+            StateError: somebody else owns it or may write it, who would so decide whom this user trusts.
+        """
         if root := environ.get("SKILLHUB_HOME"):
             top = os.path.abspath(os.path.expanduser(root))
-            return cls(*(os.path.join(top, part) for part in ("config", "data", "cache", "state")))
-        # 20 ms of import that SKILLHUB_HOME spares.
-        from platformdirs import PlatformDirs  # noqa: PLC0415
+            home = cls(*(os.path.join(top, part) for part in ("config", "data", "cache", "state")))
+            _refuse_others(top)
+        else:
+            # 20 ms of import that SKILLHUB_HOME spares.
+            from platformdirs import PlatformDirs  # noqa: PLC0415
 
-        place = PlatformDirs("skillhub", appauthor=False)
-        return cls(place.user_config_dir, place.user_data_dir, place.user_cache_dir, place.user_state_dir)
+            place = PlatformDirs("skillhub", appauthor=False)
+            home = cls(place.user_config_dir, place.user_data_dir, place.user_cache_dir, place.user_state_dir)
+        # What lies in the store and the cache is checked against digests each time it is used.
+        _refuse_others(home.config)
+        _refuse_others(home.state)
+        return home
+
+
+def _refuse_others(folder: str) -> None:
+    if not hasattr(os, "geteuid"):
+        return
+    try:
+        status = os.stat(folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise disk_error(error, folder) from error
+    if status.st_uid != os.geteuid():
+        raise StateError(
+            "it belongs to another user, who would decide whom you trust",
+            where=folder,
+            hint="take it over with chown if you trust what is in it, or name your own with SKILLHUB_HOME",
+        )
+    # A umask of 002 lets the group write, which is nobody else where each user has a group of their own.
+    is_private = status.st_gid == status.st_uid == os.getegid()
+    if status.st_mode & (stat.S_IWOTH if is_private else stat.S_IWOTH | stat.S_IWGRP):
+        raise StateError(
+            "other users may write it, and so decide whom you trust",
+            where=folder,
+            hint="look at what is in it, then take that away: chmod go-w",
+        )

@@ -6,7 +6,13 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+from skillhub.errors import StateError
 from skillhub.world.home import Home
+from tests.support.here import Here
+
+FOLDERS = ("", "config", "state")
 
 
 def test_one_variable_puts_all_of_it_below_one_folder(tmp_path):
@@ -28,3 +34,58 @@ def test_the_platform_s_own_folders_without_it(tmp_path):
         [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith(str(tmp_path))
+
+
+@pytest.fixture
+def environ(tmp_path):
+    for folder in FOLDERS:
+        (tmp_path / "hub" / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "hub" / folder).chmod(0o755)
+    return {"SKILLHUB_HOME": str(tmp_path / "hub")}
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root gives folders away")
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_attack_a_home_that_another_user_planted(tmp_path, environ, folder):
+    Home.of(environ)
+    os.chown(tmp_path / "hub" / folder, 65534, 65534)
+    with pytest.raises(StateError) as caught:
+        Home.of(environ)
+    assert "another user" in caught.value.message
+    assert caught.value.where == str(tmp_path / "hub" / folder)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are of POSIX")
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_attack_a_home_that_other_users_may_write(tmp_path, environ, folder):
+    for mode in (0o757, 0o777, 0o1777, 0o702):
+        (tmp_path / "hub" / folder).chmod(mode)
+        with pytest.raises(StateError) as caught:
+            Home.of(environ)
+        assert "chmod go-w" in caught.value.hint
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root gives folders away")
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_home_for_a_group_to_write_is_refused_unless_the_group_is_the_users_own(tmp_path, environ, folder):
+    (tmp_path / "hub" / folder).chmod(0o775)
+    Home.of(environ)
+    os.chown(tmp_path / "hub" / folder, -1, 65534)
+    with pytest.raises(StateError):
+        Home.of(environ)
+    (tmp_path / "hub" / folder).chmod(0o755)
+    Home.of(environ)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are of POSIX")
+def test_attack_a_planted_home_gives_neither_sources_nor_agreement(tmp_path):
+    shell = Here(tmp_path)
+    shell.write("hub/config/policy.toml", 'agree = ["install", "unsigned", "finding"]\n')
+    shell.write("hub/state/sources.json", "{}")
+    shell.skill("project/loose")
+    shell.hub.chmod(0o777)
+    before = shell.files()
+    for words in (("source", "list"), ("doctor",), ("install", "./loose", "--yes", "--allow-unsigned")):
+        done = shell.run(*words, "--json")
+        assert done.error["code"] == "state"
+        assert shell.files() == before
