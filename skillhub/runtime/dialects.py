@@ -40,21 +40,30 @@ def _more(omitted: int) -> str:
     return f"{omitted} more {'skill is' if omitted == 1 else 'skills are'} not listed here"
 
 
-def _agents(entries: Sequence[Entry], omitted: int) -> str:
-    lines = [
-        "These skills hold instructions for tasks of one kind each. When a task is what a description speaks of,",
-        "read the SKILL.md at its location before anything else; paths in it are relative to its folder.",
-        "<available_skills>",
-    ]
+def _listed(entries: Sequence[Entry], spell: Callable[[str], str]) -> list[str]:
+    lines = ["<available_skills>"]
     for entry in entries:
         lines += [
             "  <skill>",
             f"    <name>{_xml(entry.name)}</name>",
             f"    <description>{_xml(entry.description)}</description>",
-            f"    <location>{_xml(clean(entry.path))}</location>",
+            f"    <location>{_xml(spell(entry.path))}</location>",
             "  </skill>",
         ]
-    return "\n".join([*lines, "</available_skills>", *([f"{_more(omitted)}."] if omitted else [])])
+    return [*lines, "</available_skills>"]
+
+
+def _rest(omitted: int) -> list[str]:
+    return [f"{_more(omitted)}."] if omitted else []
+
+
+def _agents(entries: Sequence[Entry], omitted: int) -> str:
+    lines = [
+        "These skills hold instructions for tasks of one kind each. When a task is what a description speaks of,",
+        "read the SKILL.md at its location before anything else; paths in it are relative to its folder.",
+        *_listed(entries, clean),
+    ]
+    return "\n".join([*lines, *_rest(omitted)])
 
 
 def _claude_code(entries: Sequence[Entry], omitted: int) -> str:
@@ -63,7 +72,7 @@ def _claude_code(entries: Sequence[Entry], omitted: int) -> str:
         lines += ["<skill>", "<name>", escape(entry.name), "</name>"]
         lines += ["<description>", escape(entry.description), "</description>"]
         lines += ["<location>", clean(entry.path), "</location>", "</skill>"]
-    return "\n".join([*lines, "</available_skills>", *([f"{_more(omitted)}."] if omitted else [])])
+    return "\n".join([*lines, "</available_skills>", *_rest(omitted)])
 
 
 _CODEX_USE: Final = (
@@ -111,17 +120,9 @@ def _opencode(entries: Sequence[Entry], omitted: int) -> str:
         "",
         "Call it with the name of a skill when the task at hand is what its description speaks of.",
         "",
-        "<available_skills>",
+        *_listed(entries, lambda path: PurePath(path).as_uri()),
     ]
-    for entry in entries:
-        lines += [
-            "  <skill>",
-            f"    <name>{_xml(entry.name)}</name>",
-            f"    <description>{_xml(entry.description)}</description>",
-            f"    <location>{_xml(PurePath(entry.path).as_uri())}</location>",
-            "  </skill>",
-        ]
-    return "\n".join([*lines, "</available_skills>", *([f"{_more(omitted)}."] if omitted else [])])
+    return "\n".join([*lines, *_rest(omitted)])
 
 
 def _codelia(entries: Sequence[Entry], omitted: int) -> str:
