@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -11,6 +12,9 @@ from skillhub.errors import UnsafeTransfer
 from skillhub.model.text import quote
 
 _PORTS = {"http": 80, "https": 443}
+# RFC 1035, 2.3.4: IDNA, through which each name is looked up, fails on any other label. The underscore is none of a
+# host's, and yet in use.
+_NAME = re.compile(r"(?=.{1,254}$)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?", re.ASCII)
 # What `is_global` lets through in some version of Python: metadata services of Oracle's and of Azure's cloud
 # (the latter on a public address), local NAT64, and site-local addresses.
 _LOCAL = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "168.63.129.16/32", "64:ff9b:1::/48", "fec0::/10")))
@@ -41,7 +45,7 @@ class Hop:
         """Return the hop to ``url``, an absolute http or https URL in ASCII, without user or password.
 
         Raises:
-            UnsafeTransfer: it is anything else, such as ``file:`` or ``data:``.
+            UnsafeTransfer: it is anything else, such as ``file:`` or ``data:``, or its host can be none.
         """
         parts = _split(url)
         port = parts.port or _PORTS[parts.scheme]
@@ -105,9 +109,21 @@ def _split(url: str) -> SplitResult:
         raise refused
     try:
         parts = urlsplit(url)
-        sound = parts.scheme in _PORTS and parts.hostname and parts.port != 0 and "@" not in parts.netloc
+        sound = parts.scheme in _PORTS and parts.port != 0 and "@" not in parts.netloc and _is_host(parts)
     except ValueError as error:
         raise refused from error
     if not sound:
         raise refused
     return parts
+
+
+def _is_host(parts: SplitResult) -> bool:
+    """Say whether the host is a name that can be looked up, or an address.
+
+    Raises:
+        ValueError: it is said to be an IPv6 address, and is none.
+    """
+    host = parts.hostname or ""
+    if "[" in parts.netloc:
+        return ipaddress.ip_address(host).version == 6
+    return _NAME.fullmatch(host) is not None

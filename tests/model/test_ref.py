@@ -58,6 +58,7 @@ ROWS = [
     ("https://host", Site("https://host")),
     ("https://host/path/index.json", Site("https://host/path/index.json")),
     ("http://localhost:8000", Site("http://localhost:8000")),
+    (f"https://{'a' * 63}.b-1.example.:8443", Site(f"https://{'a' * 63}.b-1.example.:8443")),
     ("http://[::1]:8000/x", Site("http://[::1]:8000/x")),
     ("oci://registry:5000/a/b:tag", Oci("registry:5000/a/b", "tag")),
     ("oci://registry/repository@sha256:" + "a" * 64, Oci("registry/repository", None, "sha256:" + "a" * 64)),
@@ -103,6 +104,10 @@ def test_an_unknown_kind_is_refused_with_the_hint_of_git(text):
         "oci://host/UPPER:tag",
         "oci://host/a@sha256:12",
         "oci://host",
+        "oci://a..b/x",
+        "https://a..b/x",
+        "git+ssh://git@a..b/x",
+        f"https://{'a' * 64}.example/",
     ],
 )
 def test_attack_a_reference_that_is_an_option_a_secret_or_a_way_out(text):

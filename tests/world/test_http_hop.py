@@ -21,6 +21,7 @@ LOCAL = """
         ("https://example.com", "https://example.com:443", "/"),
         ("http://Example.com:8080/a?b=c#d", "http://example.com:8080", "/a?b=c"),
         ("https://[2606:4700::1111]/x", "https://[2606:4700::1111]:443", "/x"),
+        ("http://my_service.:80/", "http://my_service.:80", "/"),
     ],
 )
 def test_parts_of_a_url(url, origin, target):
@@ -49,6 +50,24 @@ def test_public_addresses(address):
 @pytest.mark.parametrize("address", LOCAL.split())
 def test_addresses_that_are_not_public(address):
     assert not is_public(address)
+
+
+NO_HOSTS = ("a..b", ".a", "a" * 64, ".".join(["a" * 60] * 5), "a%00b", 'a"b', "[::g]", "[1.2.3.4]", "[v1.x]")
+
+
+@pytest.mark.parametrize("host", NO_HOSTS)
+def test_attack_a_host_that_no_resolver_can_be_asked_for(host):
+    for url in (f"https://{host}/x", f"http://{host}:8080"):
+        with pytest.raises(UnsafeTransfer):
+            Hop.parse(url)
+        with pytest.raises(UnsafeTransfer):
+            Hop.parse("https://example.com/").follow(url)
+
+
+@given(st.from_regex(r"[a-zA-Z0-9.:_%-]{1,80}", fullmatch=True) | st.ip_addresses().map(str))
+def test_any_host_that_passes_can_be_looked_up(host):
+    with contextlib.suppress(UnsafeTransfer):
+        Hop.parse(f"https://{host}").host.encode("idna")
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
