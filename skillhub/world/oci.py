@@ -29,13 +29,13 @@ _LATEST = "latest"
 _DEPTH = 2  # an index of manifests, and one of them
 
 
-def open_oci(ref: Oci, *, web: Web, environ: Mapping[str, str]) -> Artifact:
+def open_oci(ref: Oci, *, web: Web, environ: Mapping[str, str] | None) -> Artifact:
     """Return the place that ``ref`` names; nothing is asked of the registry before something is asked of the place.
 
     Args:
         ref: The artifact; without tag and digest it is ``latest``.
         web: What fetches.
-        environ: Where ``DOCKER_CONFIG`` says where logins are kept.
+        environ: Where ``DOCKER_CONFIG`` says where logins are kept; None if no login may be told.
     """
     return Artifact(ref, OciWire(ref.repository, web, environ))
 

@@ -10,10 +10,16 @@ from collections.abc import Mapping
 from skillhub.errors import FormatError
 from skillhub.model.json import strict_json
 from skillhub.world import files
+from skillhub.world.hop import Hop
 
 _CAP = 4 * 1024 * 1024
 _HUB = "registry-1.docker.io"
 _HUB_LOGIN = "https://index.docker.io/v1/"
+# Registries of which it is known that they have logins told to another host of theirs.
+_TOLD_AT = {
+    f"https://{_HUB}:443": "https://auth.docker.io:443",
+    "https://registry.gitlab.com:443": "https://gitlab.com:443",
+}
 
 
 def kept_login(host: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
@@ -36,6 +42,16 @@ def kept_login(host: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
                 case {"auth": str(packed)} if packed:
                     return _unpacked(packed, path)
     return None
+
+
+def may_be_told(login_of: str, asker: str) -> bool:
+    """Say whether the login for the registry at one URL may be told to another URL, which the registry names.
+
+    Raises:
+        UnsafeTransfer: one of them is no http or https URL.
+    """
+    registry, realm = Hop.parse(login_of).origin, Hop.parse(asker).origin
+    return realm in (registry, _TOLD_AT.get(registry))
 
 
 def _unpacked(packed: str, path: str) -> tuple[str, str]:

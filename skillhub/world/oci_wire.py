@@ -10,9 +10,10 @@ from urllib.parse import urlencode
 from skillhub.errors import FormatError, SourceError, WrongBytes
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
+from skillhub.model.text import quote
 from skillhub.world.fetch import Answer, Web, is_limited, whole
 from skillhub.world.hop import Hop
-from skillhub.world.oci_login import kept_login
+from skillhub.world.oci_login import kept_login, may_be_told
 from skillhub.world.oci_manifest import MANIFEST_CAP, Blob
 
 _HUB = {"docker.io": "registry-1.docker.io", "index.docker.io": "registry-1.docker.io"}
@@ -28,10 +29,10 @@ class OciWire:
     Args:
         repository: Its registry's host, a slash, its name there.
         web: What fetches.
-        environ: Where ``DOCKER_CONFIG`` says where logins are kept.
+        environ: Where ``DOCKER_CONFIG`` says where logins are kept; None if no login may be told.
     """
 
-    def __init__(self, repository: str, web: Web, environ: Mapping[str, str]) -> None:
+    def __init__(self, repository: str, web: Web, environ: Mapping[str, str] | None) -> None:
         host, _, name = repository.partition("/")
         self._host = _HUB.get(host, host)
         self._name = f"library/{name}" if host in _HUB and "/" not in name else name
@@ -39,6 +40,7 @@ class OciWire:
         self._web = web
         self._environ = environ
         self._authorization: str | None = None
+        self._hint = _HINT
 
     def manifest(self, tag_or_digest: str, accepted: Sequence[str]) -> bytes:
         """Return a manifest; one that is asked for by digest is what the digest says.
@@ -72,7 +74,7 @@ class OciWire:
             answer = self._ask(url, cap, headers)
         if answer.status in (401, 403) and not is_limited(answer.status, answer.headers):
             raise SourceError(
-                f"the registry does not let you in: it answered {answer.status}", where=url, hint=_HINT
+                f"the registry does not let you in: it answered {answer.status}", where=url, hint=self._hint
             )
         return whole(answer).data
 
@@ -93,6 +95,11 @@ class OciWire:
         said = dict(_PARAMETER.findall(rest))
         asked = {"service": said.get("service", ""), "scope": f"repository:{self._name}:pull"}
         realm = said.get("realm", "")
+        if login and not may_be_told(self._base, realm):
+            login = None
+            self._hint = (
+                f"your login was not sent: {self._host} wants it told to {quote(realm)}, on another host"
+            )
         query = urlencode({key: value for key, value in asked.items() if value})
         answer = self._web.ask(
             f"{realm}{'&' if '?' in realm else '?'}{query}",
@@ -101,11 +108,11 @@ class OciWire:
             headers={"Authorization": login} if login else {},
         )
         if answer.status in (401, 403):
-            raise SourceError("the registry does not know this login", where=self._host, hint=_HINT)
+            raise SourceError("the registry does not know who asks", where=self._host, hint=self._hint)
         return f"Bearer {_token(whole(answer).data, self._host)}"
 
     def _login(self) -> str | None:
-        login = kept_login(self._host, self._environ)
+        login = None if self._environ is None else kept_login(self._host, self._environ)
         return "Basic " + b64encode(":".join(login).encode()).decode() if login else None
 
 

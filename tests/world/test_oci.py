@@ -27,6 +27,7 @@ from skillhub.model.release import Release
 from skillhub.model.tree import File, Tree
 from skillhub.world.http import Http
 from skillhub.world.oci import open_oci
+from skillhub.world.oci_login import may_be_told
 from skillhub.world.oci_manifest import Blob, read_image
 from skillhub.world.wire import Patience
 from tests.support import oci
@@ -257,6 +258,52 @@ def test_a_login_is_told_to_its_own_registry_alone(web, opened, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"auths": {"registry.example": {"auth": packed}}}))
     with pytest.raises(SourceError, match="does not let you in"):
         opened().index()
+
+
+def test_attack_a_login_is_wanted_on_another_host(web, opened, tmp_path):
+    packed = base64.b64encode(b"me:secret").decode()
+    (tmp_path / "config.json").write_text(json.dumps({"auths": {f"127.0.0.1:{web.port}": {"auth": packed}}}))
+    query = "?scope=repository%3Aacme%2Fhello%3Apull"
+    with Web() as other:
+        realm = other.at(f"/token{query}", answer(b'{"token": "t0ken"}')).partition("?")[0]
+        guarded(web, oci.skr(FILES), f'Bearer realm="{realm}"', "Bearer for-the-login-alone")
+        with pytest.raises(SourceError, match="does not let you in") as caught:
+            opened().index()
+        other.at(f"/token{query}", answer(b"", status="401 No"))
+        with pytest.raises(SourceError, match="does not know who asks") as again:
+            opened().index()
+    assert len(other.heads) == 2
+    assert not any("authorization: basic" in head.lower() for head in other.heads + web.heads)
+    for error in (caught.value, again.value):
+        assert "your login was not sent" in error.hint and realm in error.hint
+
+
+def test_a_login_is_told_to_the_host_itself_for_a_token(web, opened, tmp_path):
+    packed = base64.b64encode(b"me:secret").decode()
+    (tmp_path / "config.json").write_text(json.dumps({"auths": {f"127.0.0.1:{web.port}": {"auth": packed}}}))
+    guarded(web, oci.skr(FILES), f'Bearer realm="{web.url("/token")}"', "Bearer t0ken")
+    web.at("/token?scope=repository%3Aacme%2Fhello%3Apull", answer(b'{"token": "t0ken"}'))
+    assert opened().index().names == ("hello",)
+    assert [head.split()[1] for head in web.heads if f"Basic {packed}" in head] == [
+        "/token?scope=repository%3Aacme%2Fhello%3Apull"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("registry", "asker", "may"),
+    [
+        ("https://registry-1.docker.io/v2/", "https://auth.docker.io/token", True),
+        ("https://registry.gitlab.com/v2/", "https://gitlab.com/jwt/auth", True),
+        ("https://ghcr.io/v2/", "https://ghcr.io:443/token", True),
+        ("https://registry.example/v2/", "https://auth.docker.io/token", False),
+        ("https://registry-1.docker.io/v2/", "https://auth.docker.io.example/token", False),
+        ("https://registry-1.docker.io/v2/", "http://auth.docker.io/token", False),
+        ("https://registry-1.docker.io:8443/v2/", "https://auth.docker.io/token", False),
+        ("https://registry.example/v2/", "https://registry.example:8443/token", False),
+    ],
+)
+def test_whom_a_login_may_be_told(registry, asker, may):
+    assert may_be_told(registry, asker) is may
 
 
 @pytest.mark.parametrize(
