@@ -101,6 +101,12 @@ class Network:
             self._kept_web = mirrored(self._http, self._settings.mirrors)
         return self._kept_web
 
+    def _guarded(self, place: str) -> Web:
+        """Return what fetches from a place that only a repository names."""
+        from skillhub.world.unnamed import unnamed
+
+        return unnamed(self._web(place), place)
+
     @cached_property
     def _settings(self) -> Settings:
         from skillhub.world.settings import Settings
@@ -144,11 +150,10 @@ class Network:
         if isinstance(ref, Git | GitHub):
             return self._repository(ref, pin)
         if isinstance(ref, Oci):
-            from skillhub.world.fetch import unnamed
             from skillhub.world.oci import open_oci
 
-            web = self._web(str(ref))
-            return open_oci(ref, web=unnamed(web) if guarded else web, environ={} if guarded else os.environ)
+            web = self._guarded(str(ref)) if guarded else self._web(str(ref))
+            return open_oci(ref, web=web, environ=None if guarded else os.environ)
         return self._site(ref.url, guarded)
 
     def _repository(self, ref: Git | GitHub, pin: str | None) -> Place:
@@ -174,7 +179,6 @@ class Network:
     def _site(self, url: str, guarded: bool) -> Place:
         from skillhub.world.cache import Cache
         from skillhub.world.download import Downloads
-        from skillhub.world.fetch import unnamed
         from skillhub.world.site import open_site
         from skillhub.world.site_seen import Seen
 
@@ -186,7 +190,6 @@ class Network:
         )
         seen = Seen(state)
         cache = Cache(os.path.join(home.cache, "http"), fixed=self._scratch)
-        web = None if self._offline else self._web(url)
-        if web is not None and guarded:
-            web = unnamed(web)
+        opened = self._guarded if guarded else self._web
+        web = None if self._offline else opened(url)
         return open_site(url, downloads=Downloads(web, cache, seen), seen=seen)

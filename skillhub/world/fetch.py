@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from skillhub.errors import NotFound, RateLimited, SourceError, UnsafeTransfer
-from skillhub.world.hop import Hop
+from skillhub.errors import NotFound, RateLimited, SourceError
 
 _ABSENT = frozenset({403, 404, 410})
 
@@ -104,33 +103,3 @@ def _resets(headers: Mapping[str, str]) -> int | None:
     if pause.isdecimal() and len(pause) < 10:
         return int(time.time()) + int(pause)
     return int(moment) if moment.isdecimal() and len(moment) < 12 else None
-
-
-def unnamed(web: Web) -> Web:
-    """Return ``web`` for what no person named: never into a private network, and nobody is told who asks.
-
-    As for whatever a document names, http will do only on this very machine.
-    """
-    return _Unnamed(web)
-
-
-class _Unnamed:
-    def __init__(self, web: Web) -> None:
-        self._web = web
-
-    def get(self, url: str, *, cap: int, named_by: str | None = None) -> Answer:
-        return whole(self.ask(url, cap=cap, named_by=named_by))
-
-    def ask(
-        self, url: str, *, cap: int, named_by: str | None = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
-        hop = Hop.parse(url)
-        if named_by is None or Hop.parse(named_by).origin == hop.origin:
-            # Nobody's origin: what is asked for is of another, and is judged as what a stranger's document names.
-            # A site that nobody named cannot vouch for itself.
-            named_by = "http://localhost:1" if hop.loopback else "https://nobody.invalid"
-        try:
-            return self._web.ask(url, cap=cap, named_by=named_by, headers=headers)
-        except UnsafeTransfer as error:
-            error.hint = error.hint or f"only this repository names it; if it is meant: skillhub install {url}"
-            raise

@@ -1,0 +1,70 @@
+"""Reaching what only a repository names: a stranger chose where, and somebody's machine is to go there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from skillhub.archive import kind_of
+from skillhub.errors import UnsafeTransfer
+from skillhub.model.tree import SKILL_MD
+from skillhub.world.fetch import Answer, Web, whole
+from skillhub.world.hop import Hop
+
+_STRANGER = "https://nobody.invalid"
+_NEIGHBOUR = (
+    "https://localhost:1"  # not http, so that it is never the origin that is asked, and told who asks
+)
+# Neither a query, nor `%`, nor the `;` at which some servers cut a path.
+_PLAIN = re.compile(r"(?:/[A-Za-z0-9._~@:+-]+)+", re.ASCII)
+_WELL_KNOWN = ("/.well-known/agent-skills/", "/.well-known/skills/")
+_ARTIFACT = re.compile(r"/v2/.+/(?:manifests|blobs)/[^/]+", re.ASCII)
+
+
+def unnamed(web: Web, place: str) -> Web:
+    """Return ``web`` for a place that no person named: never in a private network, and nobody is told who asks.
+
+    On this very machine any program may listen, and do what a path says. There, over http, nothing is asked but what
+    places have, and nothing of another origin than the place's.
+
+    Args:
+        web: Who asks.
+        place: What a person would give to ``install``, for the hint.
+    """
+    return _Unnamed(web, place)
+
+
+class _Unnamed:
+    def __init__(self, web: Web, place: str) -> None:
+        self._web = web
+        self._place = place
+
+    def get(self, url: str, *, cap: int, named_by: str | None = None) -> Answer:
+        return whole(self.ask(url, cap=cap, named_by=named_by))
+
+    def ask(
+        self, url: str, *, cap: int, named_by: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        hop = Hop.parse(url)
+        own = named_by is None or Hop.parse(named_by).origin == hop.origin
+        # Whatever names it was named by nobody, so that it vouches for nothing: neither for itself nor for others.
+        named_by = _NEIGHBOUR if own and _is_harmless_here(hop) else _STRANGER
+        try:
+            return self._web.ask(url, cap=cap, named_by=named_by, headers=headers)
+        except UnsafeTransfer as error:
+            if error.where == named_by:
+                error.where = url
+            hint = f"only this repository names it; if it is meant: skillhub install {self._place}"
+            error.hint = error.hint or hint
+            raise
+
+
+def _is_harmless_here(hop: Hop) -> bool:
+    """Say whether a URL on this machine is spelled like an index, an archive, a ``SKILL.md`` or an artifact."""
+    path = hop.target
+    if hop.scheme != "http" or not hop.loopback or not _PLAIN.fullmatch(path):
+        return False
+    if any(part in (".", "..") for part in path.split("/")):
+        return False
+    is_file = kind_of(path) is not None or path.endswith(f"/{SKILL_MD}")
+    return is_file or any(each in path for each in _WELL_KNOWN) or _ARTIFACT.fullmatch(path) is not None
