@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 
-from skillhub.errors import Forbidden, FormatError, SourceError, UsageError
+from skillhub.errors import Forbidden, FormatError, SourceError, UnsafeTransfer, UsageError
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.gather import gather
 from skillhub.flows.ports import Ports
@@ -69,8 +69,9 @@ def compared(mine: Candidate, origin: Origin | None, standing: Standing, ports: 
     if origin is None:
         return _noted(mine, "nothing here says where it came from")
     try:
-        found = gather([parse_ref(origin.ref)], Wishes(skills=origin.skills), standing, ports).found
-    except (FormatError, SourceError, UsageError, Forbidden) as error:
+        wishes = Wishes(skills=origin.skills)
+        found = gather([parse_ref(origin.ref)], wishes, standing, ports, guarded=True).found
+    except (FormatError, SourceError, UsageError, Forbidden, UnsafeTransfer) as error:
         return _noted(
             mine, f"it is said to come from {origin.ref}, which could not be compared: {error.message}"
         )

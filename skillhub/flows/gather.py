@@ -34,8 +34,12 @@ class Gathered:
     warnings: list[str] = field(default_factory=list)
 
 
-def gather(refs: Sequence[Ref], wishes: Wishes, standing: Standing, ports: Ports) -> Gathered:
+def gather(
+    refs: Sequence[Ref], wishes: Wishes, standing: Standing, ports: Ports, *, guarded: bool = False
+) -> Gathered:
     """Return a candidate for each skill that the references mean; without any, for each of lock and intent.
+
+    References that a file names, and no person, are ``guarded``, as for ``Reach``.
 
     Raises:
         UsageError: two references give one name to two skills, or a name is in several sources.
@@ -49,7 +53,7 @@ def gather(refs: Sequence[Ref], wishes: Wishes, standing: Standing, ports: Ports
     gathered, held = Gathered(), Held(ports.store)
     picks = [] if refs else _of_project(wishes, standing, ports)
     for ref in refs:
-        meant, warnings = of_ref(ref, wishes, standing, ports)
+        meant, warnings = of_ref(ref, wishes, standing, ports, guarded=guarded)
         picks += meant
         gathered.warnings.extend(warnings)
     for pick, turn in zip(picks, turns([pick.way for pick in picks], ports.report), strict=True):

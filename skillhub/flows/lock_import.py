@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from skillhub.errors import Forbidden, FormatError, SkillhubError, SourceError, UsageError
+from skillhub.errors import Forbidden, FormatError, SkillhubError, SourceError, UnsafeTransfer, UsageError
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.gather import gather
 from skillhub.flows.install import Aim, carry_out, plan, questions
@@ -19,8 +19,8 @@ from skillhub.model.origin import Origin, OtherLock
 from skillhub.model.question import UNANSWERED
 from skillhub.model.ref import parse_ref
 
-# What concerns one skill alone; a SecurityError or a full disk stops all of it.
-_OF_ONE = (FormatError, SourceError, UsageError, Forbidden)
+# What concerns one skill alone; any other SecurityError or a full disk stops all of it.
+_OF_ONE = (FormatError, SourceError, UsageError, Forbidden, UnsafeTransfer)
 
 
 def import_lock(other: OtherLock, wishes: Wishes, ports: Ports) -> Outcome:
@@ -62,7 +62,7 @@ def _had(other: OtherLock, wishes: Wishes, standing: Standing, ports: Ports) -> 
             try:
                 refs = [parse_ref(origin.ref)]
                 chosen = replace(wishes, skills=(name,) if name else (), every=False)
-                found = gather(refs, chosen, standing, ports).found
+                found = gather(refs, chosen, standing, ports, guarded=True).found
             except _OF_ONE as error:
                 yield Left(name or origin.name, error.code, _told(error))
                 continue
@@ -70,7 +70,8 @@ def _had(other: OtherLock, wishes: Wishes, standing: Standing, ports: Ports) -> 
 
 
 def _told(error: SkillhubError) -> str:
-    return f"{error.message} ({error.where})" if error.where else error.message
+    where = f" ({error.where})" if error.where else ""
+    return f"{error.message}{where}{'; ' + error.hint if error.hint else ''}"
 
 
 def _noted(candidate: Candidate, origin: Origin) -> Candidate:

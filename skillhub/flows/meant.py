@@ -39,8 +39,10 @@ class Pick:
     release: Release | None = None
 
 
-def of_ref(ref: Ref, wishes: Wishes, standing: Standing, ports: Ports) -> tuple[list[Pick], tuple[str, ...]]:
-    """Return the skills that a reference means, and what is odd about the place that it names.
+def of_ref(
+    ref: Ref, wishes: Wishes, standing: Standing, ports: Ports, *, guarded: bool = False
+) -> tuple[list[Pick], tuple[str, ...]]:
+    """Return the skills that a reference means, and what is odd about the place; ``guarded`` is as for ``Reach``.
 
     Raises:
         UsageError: it holds several skills and none was chosen, or its name is in several sources.
@@ -51,7 +53,7 @@ def of_ref(ref: Ref, wishes: Wishes, standing: Standing, ports: Ports) -> tuple[
         return [_of_name(ref, standing, ports)], ()
     if isinstance(ref, Local):
         return _of_folder(ref, wishes, ports)
-    place = _opened(ref, ports)
+    place = _opened(ref, ports, guarded=guarded)
     index = place.index(wishes.skills or None)
     chosen = choose_skills(str(ref), index, wishes.skills, every=wishes.every, pick=ports.pick)
     picks = [_of_remote(ref, place, each, wishes, standing, ports) for each in chosen]

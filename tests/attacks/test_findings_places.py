@@ -1,0 +1,119 @@
+"""Where a cloned repository leads the machine of whoever looks at it, through the whole program."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+
+import pytest
+
+from tests.support import oci
+from tests.support.here import Here, let_go
+from tests.support.site import JSON, WELL_KNOWN, current, offer
+from tests.support.snapshot import skill
+from tests.support.web import Web, answer
+
+__all__ = ["let_go"]
+pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("let_go")]
+LOGIN = b64encode(b"me:s3cret").decode()
+YES = ("--yes", "--allow-unsigned", "--json")
+
+
+@pytest.fixture
+def web():
+    with Web() as server:
+        yield server
+
+
+@pytest.fixture
+def shell(tmp_path, web):
+    """A machine of somebody who is known to what listens on it: by docker's logins and by netrc."""
+    shell = Here(tmp_path)
+    host = f"127.0.0.1:{web.port}"
+    shell.write("home/.docker/config.json", json.dumps({"auths": {host: {"auth": LOGIN}}}))
+    shell.write("home/.netrc", "machine 127.0.0.1 login me password s3cret\n")
+    return shell
+
+
+@pytest.mark.parametrize("variables", [False, True])
+def test_a_toml_has_a_registry_told_the_login_that_docker_keeps(shell, web, variables):
+    environ = {"DOCKER_CONFIG": str(shell.home / ".docker")} if variables else {}
+    ask = answer(b"", 'WWW-Authenticate: Basic realm="x"', status="401 Unauthorized")
+    web.at("/v2/team/x/manifests/latest", ask)
+    ref = f"oci://127.0.0.1:{web.port}/team/x"
+    shell.write("project/skillhub.toml", f'[skills]\nx = {{ from = "{ref}" }}\n')
+    for words in (("install", "--json"), ("install", "--dry-run", "--json")):
+        assert shell.run(*words, **environ).status == 3
+    assert len(web.heads) >= 2
+    assert not any("authorization" in head.lower() for head in web.heads)
+    shell.run("install", ref, "--json", **environ)  # a person names it
+    assert f"Basic {LOGIN}" in web.heads[-1]
+
+
+@pytest.mark.parametrize(
+    "words", [("adopt", *YES), ("adopt", "--dry-run", "--json"), ("lock", "import", "skills-lock.json", *YES)]
+)
+def test_the_lock_of_another_installer_names_a_place_in_a_private_network(shell, web, words):
+    shell.skill("project/.claude/skills/x")
+    url = f"https://127.0.0.1:{web.port}/admin"
+    entry = {"source": url, "sourceUrl": url, "sourceType": "well-known", "computedHash": "0" * 64}
+    shell.write("project/skills-lock.json", json.dumps({"version": 1, "skills": {"x": entry}}))
+    done = shell.run(*words)
+    assert web.connections == 0
+    if words[0] == "adopt":  # it is here, and taken as it is
+        assert done.status == 0, done.err
+        assert "could not be compared: leads into a private network" in " ".join(done.json["warnings"])
+    else:
+        (left,) = done.json["refused"]
+        assert (done.status, left["code"]) == (6, "unsafe-transfer")
+        assert f"skillhub install {url}" in left["message"]
+
+
+def test_a_lock_names_whatever_listens_on_this_machine(shell, web):
+    url = web.url("/shutdown?now=1")
+    entry = {"source": url, "url": url, "digest": "sha256:" + "d" * 64, "tree": "sha256:" + "a" * 64}
+    lock = {
+        "version": 1,
+        "sources": {},
+        "skills": {"x": {**entry, "size": 1, "capabilities": [], "requires": []}},
+    }
+    shell.write("project/skillhub.lock", json.dumps(lock))
+    for words in (
+        ("install",),
+        ("install", "--frozen", *YES),
+        ("update", "--check"),
+        ("diff", "x"),
+        ("sync",),
+    ):
+        assert shell.run(*words).status == 5, words
+    assert web.connections == 0
+
+
+def test_a_lock_names_a_source_on_this_machine_and_bytes_in_a_private_network(shell, web):
+    entry = {"source": "http://localhost:1/", "url": f"https://127.0.0.1:{web.port}/admin/reboot.zip"}
+    entry |= {"digest": "sha256:" + "d" * 64, "tree": "sha256:" + "a" * 64, "size": 1}
+    lock = {"version": 1, "sources": {}, "skills": {"x": {**entry, "capabilities": [], "requires": []}}}
+    shell.write("project/skillhub.lock", json.dumps(lock))
+    other = {**lock, "skills": {"x": {**lock["skills"]["x"], "digest": "sha256:" + "e" * 64}}}
+    shell.write("project/old.lock", json.dumps(other))
+    for words in (("install", "--frozen", *YES), ("sync",), ("diff", "--from-lock", "old.lock")):
+        shell.run(*words)
+    assert web.connections == 0
+
+
+def test_a_site_and_a_registry_on_this_machine_are_had_by_the_lock_alone(shell, web, tmp_path):
+    """What people try out stays possible."""
+    web.at(WELL_KNOWN, answer(current(offer(web, "one")), JSON))
+    artifact = oci.skr({"SKILL.md": skill("hello").encode()})
+    web.at("/v2/team/x/manifests/latest", answer(artifact.manifest))
+    web.at(f"/v2/team/x/manifests/{artifact.digest}", answer(artifact.manifest))
+    for digest, data in artifact.blobs.items():
+        web.at(f"/v2/team/x/blobs/{digest}", answer(data))
+    refs = (web.url(""), f"oci://127.0.0.1:{web.port}/team/x")
+    assert [shell.run("install", ref, *YES).status for ref in refs] == [0, 0]
+    other = Here(tmp_path / "other")
+    for name in ("skillhub.lock", "skillhub.toml"):
+        other.write(f"project/{name}", (shell.project / name).read_text("utf-8"))
+    done = other.run("install", "--frozen", *YES)
+    assert done.status == 0, done.err
+    assert {each["name"] for each in done.json["skills"]} == {"one", "hello"}
