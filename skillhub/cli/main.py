@@ -20,6 +20,8 @@ _REPORT = "this is a bug in skillhub; please report it at https://github.com/ski
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command line and return its exit status; the only place that renders errors."""
+    # What others could write would be theirs to decide; containers often start with a umask of 0.
+    os.umask(os.umask(0o022) | 0o022)
     streams.ready()
     try:
         status = _rendered(sys.argv[1:] if argv is None else argv)

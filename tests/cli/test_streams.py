@@ -194,3 +194,13 @@ def test_ctrl_c_stops_a_server(offered):
     _, err = process.communicate(timeout=20)
     assert process.returncode == 0
     assert b"Traceback" not in err
+
+
+def test_a_umask_of_nothing_makes_no_home_that_others_may_write(shell):
+    before = os.umask(0)
+    try:
+        assert shell.run_anew("install", "github:code-review", "--yes").status == 0
+        assert shell.run_anew("list").status == 0
+    finally:
+        os.umask(before)
+    assert not (shell.project / "skillhub.lock").stat().st_mode & 0o022
