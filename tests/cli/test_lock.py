@@ -9,6 +9,7 @@ import pytest
 
 from skillhub.model.conflict import conflict
 from tests.model.test_merge import HIS, ONE, THREE, TWO, lock, released
+from tests.support.gitserver import served
 from tests.support.here import Here
 
 YES = ("--yes", "--allow-unsigned")
@@ -72,14 +73,22 @@ def test_what_another_lock_names_is_pinned_and_the_rest_told(others):
 
 @pytest.fixture
 def repository(shell):
-    """A machine beside a git repository of two skills; the address of the repository is told."""
+    """A machine that has a git repository of two skills from a mirror; the address of the repository is told."""
     shell.skill("upstream/skills/one")
     shell.skill("upstream/skills/two")
-    words = ["git", "-C", str(shell.folder / "upstream"), "-c", "user.name=a", "-c", "user.email=a@b.example"]
+    settings = ("user.name=a", "user.email=a@b.example", "core.logAllRefUpdates=false")
+    words = [
+        "git",
+        "-C",
+        str(shell.folder / "upstream"),
+        *(word for each in settings for word in ("-c", each)),
+    ]
     for command in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "x"]):
         subprocess.run([*words, *command], env=shell.environ, check=True)
-    shell.url = (shell.folder / "upstream").as_uri()
-    return shell
+    shell.url = "https://git.example/upstream"
+    with served(shell.folder / "upstream/.git") as server:
+        shell.write("hub/config/config.toml", f'[mirrors]\n"{shell.url}" = "{server.url}"\n')
+        yield shell
 
 
 def named_in_git(shell, **more):
