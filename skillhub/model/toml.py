@@ -1,7 +1,8 @@
-"""TOML from outside, parsed within bounds."""
+"""TOML from outside, parsed within bounds: documents of ours, and files of other programs."""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from typing import Any
 
@@ -12,6 +13,9 @@ from skillhub.model.text import clean
 # a minute, so a line may not have more dots than any honest one.
 CAP = 256 * 1024
 _DOTS_MAX = 100
+# The same of others, who may have dots in texts; possessive, so that this takes linear time.
+_DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
+_LEVELS_MAX = 100
 
 
 def strict_toml(data: bytes, where: str) -> dict[str, Any]:
@@ -31,3 +35,34 @@ def strict_toml(data: bytes, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         # Not UTF-8, not TOML, an integer longer than Python converts, or lists too deep.
         raise FormatError(f"not TOML: {clean(str(error))[:200]}", where=where) from error
+
+
+def others_toml(text: str, where: str) -> dict[str, Any]:
+    """Return what a file of another program holds, floats as they are spelled (so that a NaN equals itself).
+
+    Raises:
+        FormatError: it is not TOML 1.0, with the line; or has more than 100 levels.
+    """
+    if _DEEP_KEY.search(text):
+        raise FormatError(f"expected at most {_LEVELS_MAX} levels, found a longer key", where=where)
+    try:
+        found = tomllib.loads(text.removeprefix("\ufeff"), parse_float=str)
+    except tomllib.TOMLDecodeError as error:
+        raise FormatError(f"expected TOML: {error}", where=where) from error
+    except (RecursionError, ValueError) as error:
+        raise FormatError(
+            "expected TOML, found nesting too deep or a number too long", where=where
+        ) from error
+    _check_levels(found, where)
+    return found
+
+
+def _check_levels(data: dict[str, Any], where: str) -> None:
+    """Refuse what is nested so deep that to compare it would be more than the stack holds."""
+    level: list[Any] = [data]
+    for _ in range(_LEVELS_MAX):
+        inner = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [value for values in inner for value in values if isinstance(value, dict | list)]
+        if not level:
+            return
+    raise FormatError(f"expected at most {_LEVELS_MAX} levels", where=where)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
@@ -17,6 +16,7 @@ from skillhub.errors import FormatError
 from skillhub.model import jsonc, jsonc_edit
 from skillhub.model.json import strict_json
 from skillhub.model.skill import Reach, Skill
+from skillhub.model.toml import others_toml
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.permission import ACTIONS, Action, Rule
 
@@ -128,10 +128,7 @@ def _codex_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
 
 
 def _codex_entries(text: str, where: str) -> list[dict[str, Any]]:
-    try:
-        skills = tomllib.loads(text).get("skills", {})
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise FormatError(f"expected TOML: {error}", where=where) from error
+    skills = others_toml(text, where).get("skills", {})
     entries = skills.get("config", []) if isinstance(skills, dict) else None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise FormatError("expected a list of tables", where=f"{where}: skills.config")

@@ -19,6 +19,7 @@ from skillhub.model.hosts import absolute, expand, host
 from skillhub.model.requirement import McpServer
 from skillhub.model.skill import Scope
 from skillhub.model.text import quote
+from skillhub.model.toml import others_toml
 from skillhub.world import files, mcp_toml
 from skillhub.world.mcp_dialects import DIALECTS, Entry, spell
 
@@ -187,7 +188,7 @@ def _is_toml(file: ConfigFile) -> bool:
 
 def _servers(text: str, file: ConfigFile) -> Mapping[str, object]:
     if _is_toml(file):
-        data: object = mcp_toml.parse(text, file.path)
+        data: object = others_toml(text, file.path)
     else:
         root = jsonc.parse(text, file.path)
         data = root.data if root else {}

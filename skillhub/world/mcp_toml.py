@@ -14,39 +14,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skillhub.errors import FormatError
+from skillhub.model.jsonc import BOM
 from skillhub.model.text import quote
+from skillhub.model.toml import others_toml
 
-BOM = "\ufeff"
 # Whatever may hold a line end that ends no statement. Sure only of a text that tomllib has read.
 _TOKEN = re.compile(
     r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{}\n]',
     re.DOTALL,
 )
-# The parser's time grows with the square of a dotted key's depth; possessive, so that this takes linear time.
-_DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
-_LEVELS_MAX = 100
 _DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-
-
-def parse(text: str, where: str) -> dict[str, Any]:
-    """Return what ``text`` holds, floats as they are spelled (so that a NaN equals itself).
-
-    Raises:
-        FormatError: it is not TOML 1.0, with the line; or has more than 100 levels.
-    """
-    if _DEEP_KEY.search(text):
-        raise FormatError(f"expected at most {_LEVELS_MAX} levels, found a longer key", where=where)
-    try:
-        found = tomllib.loads(text.removeprefix(BOM), parse_float=str)
-    except tomllib.TOMLDecodeError as error:
-        raise FormatError(f"expected TOML: {error}", where=where) from error
-    except (RecursionError, ValueError) as error:
-        raise FormatError(
-            "expected TOML, found nesting too deep or a number too long", where=where
-        ) from error
-    _check_levels(found, where)
-    return found
 
 
 def insert(text: str, path: tuple[str, ...], table: Mapping[str, object], where: str) -> str:
@@ -55,7 +33,7 @@ def insert(text: str, path: tuple[str, ...], table: Mapping[str, object], where:
     Raises:
         FormatError: ``text`` is malformed, has that table, or one around it that is closed (``x = {…}``).
     """
-    before = parse(text, where)
+    before = others_toml(text, where)
     eol = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
     lines = [f"[{'.'.join(map(_key, path))}]", *(f"{_key(key)} = {_value(table[key])}" for key in table)]
     block = eol.join(lines)
@@ -66,7 +44,7 @@ def insert(text: str, path: tuple[str, ...], table: Mapping[str, object], where:
     else:
         after = text + eol + eol + block
     try:
-        found = parse(after, where)
+        found = others_toml(after, where)
     except FormatError as error:
         message = f"expected that a table {quote('.'.join(path))} can be added"
         raise FormatError(message, where=where, hint=f"`{path[0]}` has to be tables of their own") from error
@@ -79,13 +57,13 @@ def remove(text: str, path: tuple[str, ...], where: str) -> str:
     Raises:
         FormatError: ``text`` is malformed, or there is no such table.
     """
-    before = parse(text, where)
+    before = others_toml(text, where)
     if _at(before, path) is None:
         raise FormatError(f"expected {quote('.'.join(path))}, found none", where=where)
     after = text
     for start, end in reversed(_spans(text, path)):
         after = _without(after, start, end)
-    found = parse(after, where)
+    found = others_toml(after, where)
     return _checked(after, _rest(before, path) == _rest(found, path) and _at(found, path) is None, where)
 
 
@@ -155,17 +133,6 @@ def _key(key: str) -> str:
 def _value(value: object) -> str:
     # JSON's strings and lists are TOML's, but for the surrogate pairs that escaped non-ASCII would become.
     return json.dumps(value, ensure_ascii=False)
-
-
-def _check_levels(data: dict[str, Any], where: str) -> None:
-    """Refuse what is nested so deep that to compare it would be more than the stack holds."""
-    level: list[Any] = [data]
-    for _ in range(_LEVELS_MAX):
-        inner = [each.values() if isinstance(each, dict) else each for each in level]
-        level = [value for values in inner for value in values if isinstance(value, dict | list)]
-        if not level:
-            return
-    raise FormatError(f"expected at most {_LEVELS_MAX} levels", where=where)
 
 
 def _at(data: dict[str, Any], path: tuple[str, ...]) -> object:

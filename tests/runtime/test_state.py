@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import tomllib
 
 import pytest
@@ -235,3 +236,10 @@ def test_any_text_is_read_or_refused(form, text):
         FORMS[form].parse(text, "file")
     except FormatError as error:
         assert error.where.startswith("file")
+
+
+def test_attack_a_key_so_deep_that_the_parser_takes_minutes():
+    start = time.process_time()
+    with pytest.raises(FormatError, match="at most 100 levels"):
+        FORMS["codex"].parse("a." * 120_000 + "a = 1", "config.toml")
+    assert time.process_time() - start < 1

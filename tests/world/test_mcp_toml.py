@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.world.mcp_toml import insert, parse, remove
+from skillhub.model.toml import others_toml
+from skillhub.world.mcp_toml import insert, remove
 
 PATH = ("mcp_servers", "ours")
 OURS = {"command": "npx", "args": ["-y", "a b"], "env_vars": ["TOKEN"]}
@@ -124,7 +125,7 @@ def test_what_cannot_be_taken_out_alone_stays(text):
 
 def test_the_line_of_a_mistake_is_told():
     with pytest.raises(FormatError, match="line 3"):
-        parse("a = 1\n\na = 2\n", "f")
+        others_toml("a = 1\n\na = 2\n", "f")
 
 
 def test_strings_are_written_so_that_toml_reads_them_back():
