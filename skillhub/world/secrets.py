@@ -22,9 +22,10 @@ class Keyring:
             StateError: it is locked, or refuses.
         """
         try:
-            return keyring.get_password(_service(secret), secret.name)
+            value: str | None = keyring.get_password(_service(secret), secret.name)
         except _REFUSALS as error:
             raise _refused(error) from error
+        return value
 
     def put(self, secret: Secret, value: str) -> None:
         """Keep the value, in the place of one that is there.

@@ -6,7 +6,7 @@ from skillhub.model.skill import Need, Skill
 
 KEYS = [
     *("name", "source", "version", "digest", "tree", "size", "url", "path", "links", "scope", "state"),
-    *("invocation", "managed", "signed_by", "trust", "requires", "capabilities", "description"),
+    *("invocation", "managed", "signed_by", "trust", "patch", "requires", "capabilities", "description"),
 ]
 NEED = Need("env", "TOKEN", "a token", required=True, satisfied=False)
 
