@@ -17,7 +17,7 @@ VERSION = "0.1.0"
 _SKILL = """\
 ---
 name: {name}
-description: What this skill does, and when an agent should use it. Write both here, for at first an agent sees no more.
+description: What this skill does, and when an agent should use it. Write both, for an agent sees no more at first.
 metadata:
   version: "{version}"
 ---

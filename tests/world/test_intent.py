@@ -105,9 +105,7 @@ def test_whatever_the_spelling_the_edit_says_what_was_meant(text, add, remove):
     assert Intent.parse(edited).skills == {**kept, **add}
 
 
-@pytest.mark.parametrize(
-    "data", [b"[skills", b"skills = 1", b"[hooks]\n", b"\xff", b"a." * 120_000 + b"a=1"]
-)
+@pytest.mark.parametrize("data", [b"[skills", b"skills = 1", b"[hooks]\n", b"\xff", b"a." * 120_000 + b"a=1"])
 def test_what_is_no_intent_is_not_edited(data):
     with pytest.raises(FormatError):
         edit(data, NEW, ())
