@@ -9,6 +9,12 @@ from skillhub.errors import FormatError
 from skillhub.model.text import quote
 
 _FORM = re.compile(r"sha256:([0-9a-f]{64})", re.ASCII)
+_HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+def is_hex(text: str) -> bool:
+    """Say whether ``text`` is the 64 lowercase hex digits of a SHA-256, as others spell it."""
+    return _HEX.fullmatch(text) is not None
 
 
 class Digest(str):

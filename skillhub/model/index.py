@@ -13,7 +13,7 @@ from typing import Any
 
 from skillhub.errors import FormatError
 from skillhub.model.decode import Read, array, mapping, nullable, record, text, text_that, wrong
-from skillhub.model.digest import Digest
+from skillhub.model.digest import Digest, is_hex
 from skillhub.model.json import strict_json
 from skillhub.model.release import Admission, Index, Release, Revocation, newest_first
 from skillhub.model.text import clean, is_name, quote
@@ -23,7 +23,6 @@ SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 LISTING_CAP = 32 * 1024 * 1024
 DOCUMENT_CAP = 5_000_000  # What python-tuf allows to a document of its own.
 _MAX_SIZE = 256 * 1024 * 1024
-_HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _TIME = re.compile(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ", re.ASCII)
 # RFC 3986: absolute over http or https, with neither user nor password, or relative; nothing left to escape.
 _URL = re.compile(
@@ -38,7 +37,7 @@ def _is_url(text: str) -> bool:
 
 
 _name = text_that(is_name, "a name of a-z, 0-9 and single hyphens, 64 at most")
-_hex = text_that(_HEX.fullmatch, "64 lowercase hex digits")
+_hex = text_that(is_hex, "64 lowercase hex digits")
 _url = text_that(_is_url, "a relative, http or https URL")
 _path = text_that(_PATH.fullmatch, "a relative path without dot segments")
 _version = text_that(is_version, "a version by SemVer 2.0.0")

@@ -111,7 +111,7 @@ def join(folder: str, path: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class Glance:
     """What the frontmatter of a ``SKILL.md`` says, believed as little as it need be to list it.
 
     Attributes:
@@ -124,17 +124,17 @@ class Head:
     internal: bool = False
 
 
-def read_head(data: bytes) -> Head:
+def read_head(data: bytes) -> Glance:
     """Return the head of a ``SKILL.md``; of one that cannot be read an empty one: the install will say why."""
     try:
         top = yaml.parse(split(data, SKILL_MD).yaml, SKILL_MD)
     except FormatError:
-        return Head()
+        return Glance()
     if not isinstance(top, dict):
-        return Head()
+        return Glance()
     name, description, metadata = (top.get(key) for key in ("name", "description", "metadata"))
     internal = metadata.get("internal") if isinstance(metadata, dict) else ""
-    return Head(
+    return Glance(
         name.strip() if isinstance(name, str) and is_name(name.strip()) else None,
         clean(description)[:1024] if isinstance(description, str) else "",
         internal == "true",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 
@@ -32,6 +33,12 @@ def is_alias(text: str) -> bool:
 def is_object_id(text: str) -> bool:
     """Say whether ``text`` is the whole id of a commit, or of any other object of git: 40 hex digits."""
     return _OBJECT_ID.fullmatch(text) is not None
+
+
+def is_segment(segment: str) -> bool:
+    """Say whether a path may have ``segment`` as one of its names, and lead nowhere else by it."""
+    # `basename` knows what else separates on this system: a backslash or a drive on Windows.
+    return segment not in ("", ".", "..") and "\0" not in segment and os.path.basename(segment) == segment
 
 
 def is_hidden(char: str) -> bool:

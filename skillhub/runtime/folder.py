@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
-from skillhub.model.text import quote
+from skillhub.model.text import is_segment, quote
 from skillhub.model.tree import SKILL_MD, ListedFile, Listing
 from skillhub.runtime import files
 from skillhub.runtime.files import Stamp, changed, opened, stamp_of
@@ -91,7 +91,7 @@ class Folder:
             StateError: it cannot be read.
         """
         segments = relative.split("/")
-        if not all(map(_is_segment, segments)):
+        if not all(map(is_segment, segments)):
             raise OutsideSkill(
                 f"expected a plain path inside the skill, found {quote(relative)}", where=self.path
             )
@@ -185,11 +185,6 @@ def _is_folder(row: os.DirEntry[str]) -> bool:
     return row.is_dir(follow_symlinks=False) and not getattr(
         row.stat(follow_symlinks=False), "st_reparse_tag", 0
     )
-
-
-def _is_segment(segment: str) -> bool:
-    # `basename` knows what else separates on this system: a backslash or a drive on Windows.
-    return segment not in ("", ".", "..") and "\0" not in segment and os.path.basename(segment) == segment
 
 
 def _recorded(path: str) -> object:

@@ -7,14 +7,13 @@ variants that its specification (v1.0, 11.1) obliges a verifier to take.
 from __future__ import annotations
 
 import json
-import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from skillhub.errors import BadSignature, FormatError
-from skillhub.model.digest import Digest
+from skillhub.model.digest import Digest, is_hex
 from skillhub.model.json import strict_json
 from skillhub.model.text import quote
 from skillhub.model.tree import SIGNATURE
@@ -26,7 +25,6 @@ PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _CAP = 4 * 1024 * 1024
 _KINDS = ("publicKey", "x509CertificateChain", "certificate")
 _LOGS = ("tlogEntries", "timestampVerificationData")
-_HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -202,7 +200,7 @@ def _hint(value: object) -> Digest | None:
     hint = key.get("hint")
     if hint in (None, ""):
         return None
-    if not isinstance(hint, str) or not _HEX.fullmatch(hint):
+    if not isinstance(hint, str) or not is_hex(hint):
         message = f"expected the SHA-256 of the public key in hex, found {shown(hint)}"
         raise BadSignature("hint", message, where=SIGNATURE)
     return Digest("sha256:" + hint)

@@ -6,12 +6,12 @@ It lists files and their SHA-256; the digest of its one subject binds the list.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 
 from skillhub.errors import BadSignature
+from skillhub.model.digest import is_hex
 from skillhub.model.text import quote
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.trust.oms_bundle import document, expect, fields, items, shown
@@ -20,7 +20,6 @@ STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://model_signing/signature/v1.0"
 # Never covered by any signature (specification, 6.2); the reference refuses a signature that covers one.
 IGNORED = (".git", ".gitattributes", ".github", ".gitignore")
-_HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,7 @@ def _resources(value: object) -> dict[str, str]:
             raise BadSignature("field-type", f"expected an object as resource, found {shown(item)}")
         path, digest = _path(item.get("name"), "resource-path"), item.get("digest")
         expect("resource-algorithm", "algorithm", item.get("algorithm"), "sha256")
-        if not isinstance(digest, str) or not _HEX.fullmatch(digest):
+        if not isinstance(digest, str) or not is_hex(digest):
             raise BadSignature(
                 "resource-digest", f"expected SHA-256 in hex, found {shown(digest)}", where=quote(path)
             )

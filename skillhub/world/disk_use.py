@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from skillhub.errors import StateError
+from skillhub.model.digest import is_hex
 from skillhub.world import files
 from skillhub.world.folders import remove_tree
 
@@ -16,7 +17,6 @@ from skillhub.world.folders import remove_tree
 _LEFTOVER = re.compile(
     r"(?a)[0-9a-f]{64}\.[0-9a-f]{8}\.tmp(?:\.listing)?|\.skillhub-[0-9a-f]{16}\.tmp|[0-9a-f]{32}\.[0-9a-f]{8}\.gone"
 )
-_TREE = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _REPOSITORY = re.compile(r"[0-9a-f]{32}", re.ASCII)
 # Git writes into these when it brings something.
 _FRESH = ("", "objects", os.path.join("objects", "pack"), os.path.join("refs", "commits"))
@@ -53,7 +53,7 @@ def leftovers(folder: str, before: float) -> Iterator[Old]:
             if _LEFTOVER.fullmatch(row.name):
                 if _changed(row) < before:
                     yield Old(row.path, use(row.path).size)
-            elif row.is_dir(follow_symlinks=False) and not _TREE.fullmatch(row.name):
+            elif row.is_dir(follow_symlinks=False) and not is_hex(row.name):
                 waiting.append(row.path)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from skillhub.errors import FormatError, LinkLeavesProject, StateError
-from skillhub.model.text import quote
+from skillhub.model.text import is_segment, quote
 
 if sys.platform == "win32":
     import msvcrt
@@ -57,7 +57,7 @@ def inside(root: str, relative: str) -> str:
         StateError: a component cannot be looked at.
     """
     segments = relative.split("/")
-    if not all(map(_is_segment, segments)):
+    if not all(map(is_segment, segments)):
         raise LinkLeavesProject(
             f"expected a plain path below the project, found {quote(relative)}", where=root
         )
@@ -173,11 +173,6 @@ def lock(path: str, *, timeout: float = 60.0) -> Iterator[None]:
 def _is_link(status: os.stat_result) -> bool:
     # A junction of Windows is no S_IFLNK, but like a link it is a reparse point.
     return stat.S_ISLNK(status.st_mode) or bool(getattr(status, "st_reparse_tag", 0))
-
-
-def _is_segment(segment: str) -> bool:
-    # `basename` knows what else separates on this system: a backslash or a drive on Windows.
-    return segment not in ("", ".", "..") and "\0" not in segment and os.path.basename(segment) == segment
 
 
 def _resolved(root: str, link: str, rest: list[str]) -> str:

@@ -7,17 +7,15 @@ trusted for being there: whoever relies on a tree compares it with a listing who
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 
 from skillhub.errors import FormatError, StateError
-from skillhub.model.digest import Digest
+from skillhub.model.digest import Digest, is_hex
 from skillhub.model.tree import File, Listing, Tree
 from skillhub.world import files
 from skillhub.world.folders import Problem, compare, remove_tree, walk, write_tree
 
-_NAME = re.compile("[0-9a-f]{64}", re.ASCII)
 # The listing goes first: who stores the same tree meanwhile then finds it not whole, and writes both anew.
 _PARTS = (".listing", "")
 _LISTING_CAP = 8 * 1024 * 1024  # 2,000 files whose paths have 1,024 bytes, and as much again
@@ -138,7 +136,7 @@ class Store:
                     shelf = os.path.join(self.root, first)
                     is_shelf = os.path.isdir(shelf) and not os.path.islink(shelf)
                     names = sorted(os.listdir(shelf)) if is_shelf else []
-                    trees = (Digest(f"sha256:{name}") for name in names if _NAME.fullmatch(name))
+                    trees = (Digest(f"sha256:{name}") for name in names if is_hex(name))
                     yield from (tree for tree in trees if tree.hex[:2] == first and self.has(tree))
         except OSError as error:
             raise files.disk_error(error, self.root) from error

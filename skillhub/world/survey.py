@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from skillhub.errors import FormatError
-from skillhub.model.layout import SKILLS_MAX, Head, holders, is_within, join, read_head
+from skillhub.model.layout import SKILLS_MAX, Glance, holders, is_within, join, read_head
 from skillhub.model.marketplace import (
     CAP,
     MANIFESTS,
@@ -34,7 +34,7 @@ class Survey:
         warnings: Which marketplaces could not be read.
     """
 
-    heads: Mapping[str, Head]
+    heads: Mapping[str, Glance]
     manifests: Mapping[str, PluginManifest]
     plugins: Mapping[str, Plugin]
     warnings: tuple[str, ...]
@@ -49,7 +49,7 @@ class Survey:
             SecurityError: they are not those of the commit.
         """
         inside = [path for path in snapshot.nodes if is_within(path, top)]
-        heads = dict.fromkeys(sorted(holders(inside)), Head())
+        heads = dict.fromkeys(sorted(holders(inside)), Glance())
         if len(heads) > SKILLS_MAX:
             message = f"expected at most {SKILLS_MAX} skills in one place, found {len(heads)}"
             raise FormatError(message, hint="name a folder of it")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from skillhub.errors import FormatError
 from skillhub.model.layout import (
     SKILLS_MAX,
-    Head,
+    Glance,
     holders,
     name_of_folder,
     plugin_folders,
@@ -83,15 +83,15 @@ def test_the_folders_of_a_plugin():
 @pytest.mark.parametrize(
     ("text", "head"),
     [
-        (b"---\nname: a\ndescription: It\n  helps.\n---\n", Head("a", "It helps.")),
-        (b"---\nname: Not A Name\ndescription: x\n---\n", Head(None, "x")),
-        (b"---\nname: [a]\ndescription: {b: c}\n---\n", Head()),
-        (b"---\nname: a\nmetadata:\n  internal: true\n---\n", Head("a", "", True)),
-        (b"---\nname: a\nmetadata: internal\n---\n", Head("a")),
-        (b"---\n- a\n---\n", Head()),
-        (b"---\nname: &x a\n---\n", Head()),
-        (b"no head", Head()),
-        (b"\xff", Head()),
+        (b"---\nname: a\ndescription: It\n  helps.\n---\n", Glance("a", "It helps.")),
+        (b"---\nname: Not A Name\ndescription: x\n---\n", Glance(None, "x")),
+        (b"---\nname: [a]\ndescription: {b: c}\n---\n", Glance()),
+        (b"---\nname: a\nmetadata:\n  internal: true\n---\n", Glance("a", "", True)),
+        (b"---\nname: a\nmetadata: internal\n---\n", Glance("a")),
+        (b"---\n- a\n---\n", Glance()),
+        (b"---\nname: &x a\n---\n", Glance()),
+        (b"no head", Glance()),
+        (b"\xff", Glance()),
     ],
 )
 def test_a_head_is_read_as_far_as_it_can_be(text, head):
