@@ -6,7 +6,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from skillhub.errors import SourceError
+from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.model.ref import Git, GitHub, Local, Oci, Remote
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from skillhub.flows.ports import Place, Registry
     from skillhub.world.fetch import Fetcher, Web
+    from skillhub.world.git_program import NamedBy
     from skillhub.world.home import Home
     from skillhub.world.http import Http
     from skillhub.world.repository import Commit
@@ -44,7 +45,8 @@ class Network:
         self._scratch = scratch
         self._thrown_away: list[TemporaryDirectory[str]] = []
         self._registries: dict[str, Registry] = {}
-        self._places: dict[tuple[str, str | None, bool], Place] = {}
+        self._places: dict[tuple[str, str | None, NamedBy], Place] = {}
+        self._named: dict[str, NamedBy] = {}
         self._http: Http | None = None
         self._kept_web: Web | None = None
 
@@ -60,9 +62,14 @@ class Network:
 
     def reach(self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False) -> Place:
         """Return a place that is no registry, as ``flows.ports.Reach`` has it."""
-        key = str(ref), pin, guarded
+        # What a person names in this very command is no stranger's, though the lock names it too.
+        named = _url_of(ref).removesuffix(".git")
+        named_by: NamedBy = self._named.get(named, "repository") if guarded else "person"
+        key = str(ref), pin, named_by
         if key not in self._places:
-            self._places[key] = self._reached(ref, pin, guarded)
+            self._places[key] = self._reached(ref, pin, named_by)
+        if not guarded:
+            self._named[named] = "person"
         return self._places[key]
 
     def fetch_root(self, url: str) -> bytes:
@@ -142,13 +149,14 @@ class Network:
         self._thrown_away.append(TemporaryDirectory(prefix="skillhub-"))
         return self._thrown_away[-1].name
 
-    def _reached(self, ref: Remote | Local, pin: str | None, guarded: bool) -> Place:
+    def _reached(self, ref: Remote | Local, pin: str | None, named_by: NamedBy) -> Place:
+        guarded = named_by == "repository"
         if isinstance(ref, Local):
             from skillhub.world.folder_snapshot import open_folder
 
             return open_folder(os.path.expanduser(ref.path))
         if isinstance(ref, Git | GitHub):
-            return self._repository(ref, pin)
+            return self._repository(ref, pin, named_by)
         if isinstance(ref, Oci):
             from skillhub.world.oci import open_oci
 
@@ -156,15 +164,28 @@ class Network:
             return open_oci(ref, web=web, environ=None if guarded else os.environ)
         return self._site(ref.url, guarded)
 
-    def _repository(self, ref: Git | GitHub, pin: str | None) -> Place:
-        from skillhub.world.github_host import host_of
+    def _repository(self, ref: Git | GitHub, pin: str | None, named_by: NamedBy) -> Place:
+        from skillhub.world.plugins import is_beside
         from skillhub.world.repository import Repository
 
-        url = f"{host_of(os.environ).site}/{ref.owner}/{ref.repo}" if isinstance(ref, GitHub) else ref.url
-        commit = self._commit(url, pin or ref.rev)
-        return Repository(commit, url=url, rev=commit.rev, path=ref.path, elsewhere=self._commit)
+        url = _url_of(ref)
 
-    def _commit(self, url: str, rev: str | None) -> Commit:
+        def elsewhere(other: str, rev: str | None) -> Commit:
+            by = "marketplace" if named_by == "person" and not is_beside(other, url) else named_by
+            commit = self._commit(other, rev, by)
+            if by != "repository":
+                self._named.setdefault(other.removesuffix(".git"), by)
+            return commit
+
+        try:
+            commit = self._commit(url, pin or ref.rev, named_by)
+        except (SourceError, UnsafeTransfer) as error:
+            if named_by == "repository" and error.hint:
+                error.hint = f"only this repository names it; if it is meant: skillhub install {ref}"
+            raise
+        return Repository(commit, url=url, rev=commit.rev, path=ref.path, elsewhere=elsewhere)
+
+    def _commit(self, url: str, rev: str | None, named_by: NamedBy) -> Commit:
         """Return the repository at ``url``, from its mirror if it has one."""
         from skillhub.world.git_program import Bounds
         from skillhub.world.github import open_repository
@@ -172,7 +193,8 @@ class Network:
 
         kept = self._home.cache
         cache, beneath = (self._scratch_cache, kept) if self._scratch else (kept, None)
-        bounds = Bounds(offline=self._offline, mirrors=self._settings.mirrors, beneath=beneath)
+        mirrors = self._settings.mirrors
+        bounds = Bounds(offline=self._offline, mirrors=mirrors, beneath=beneath, named_by=named_by)
         web = Http() if self._offline else self._web(url)
         return open_repository(url, rev, web=web, cache=cache, environ=os.environ, bounds=bounds)
 
@@ -193,3 +215,14 @@ class Network:
         opened = self._guarded if guarded else self._web
         web = None if self._offline else opened(url)
         return open_site(url, downloads=Downloads(web, cache, seen), seen=seen)
+
+
+def _url_of(ref: Remote | Local) -> str:
+    """Return where a place is, whatever the revision and the folder in it."""
+    if isinstance(ref, GitHub):
+        from skillhub.world.github_site import site_of
+
+        return f"{site_of(os.environ)}/{ref.owner}/{ref.repo}"
+    if isinstance(ref, Local):
+        return ref.path
+    return ref.url if isinstance(ref, Git) else ref.place

@@ -143,7 +143,7 @@ def _obtained(demands: Sequence[_Demand], parent: Candidate, standing: Standing,
     if entry is not None and need.name in standing.intent.skills:
         raise _conflict(need.name, demands, entry.version)
     try:
-        found = _pick(both, parent, ports).way.go()
+        found = _pick(both, parent, ports, guarded=standing.agreed(parent.name) is None).way.go()
     except NotFound as error:
         if len(ranges) > 1:
             raise _conflict(need.name, demands, None) from error
@@ -153,11 +153,12 @@ def _obtained(demands: Sequence[_Demand], parent: Candidate, standing: Standing,
     return replace(found, wanted=None)
 
 
-def _pick(need: Requirement, parent: Candidate, ports: Ports) -> Pick:
+def _pick(need: Requirement, parent: Candidate, ports: Ports, *, guarded: bool) -> Pick:
     if need.source is not None or parent.entry.named or parent.entry.local:
         alias = need.source or (parent.entry.source if parent.entry.named else None)
         return newest(Named(need.name, alias, need.range), ports)
-    return of_place(need.name, parse_remote(parent.entry.place), parent.entry.plugin, ports)
+    ref = parse_remote(parent.entry.place)
+    return of_place(need.name, ref, parent.entry.plugin, ports, guarded=guarded)
 
 
 def _refuse_rings(whole: Mapping[str, Candidate], lock: Lock) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 
-from skillhub.errors import NotFound, SourceError
+from skillhub.errors import NotFound, SkillhubError, SourceError
 from skillhub.world import files
 from skillhub.world.folders import is_link, remove_tree
 from skillhub.world.git_catfile import CatFile, GoneError
@@ -47,6 +47,7 @@ class GitCache:
 
     def __init__(self, remote: Remote, cache: str, environ: Mapping[str, str], bounds: Bounds) -> None:
         self.url = remote.url
+        self._remote = remote
         self._bounds = bounds
         name = os.path.join("git", sha256(remote.url.encode()).hexdigest()[:32])
         self._folder = os.path.join(cache, name)
@@ -66,12 +67,12 @@ class GitCache:
             SourceError, NotFound, UnsafeTransfer: it cannot be asked.
             StateError: the disk refuses.
         """
-        self._go_online()
+        way = self._go_online(())
         self._prepare()
         try:
-            said = self._git.run(("ls-remote", "--quiet", REMOTE, *refs), self._bounds)
+            said = self._git.run((*way, "ls-remote", "--quiet", REMOTE, *refs), self._bounds)
         except GitError as error:
-            raise explain(str(error), self.url) from error
+            raise self._explained(error) from error
         rows = (line.partition("\t") for line in said.decode("utf-8", "replace").splitlines())
         return {name: id_ for id_, _, name in rows}
 
@@ -145,7 +146,7 @@ class GitCache:
             self._discard()
 
     def _bring(self, ids: Sequence[str], words: tuple[str, ...]) -> None:
-        self._go_online()
+        way = self._go_online(ids)
         with files.lock(self._folder + ".lock", timeout=self._bounds.seconds):
             self._prepare()
             fresh = self._is_empty()
@@ -161,23 +162,23 @@ class GitCache:
                 return
             while True:
                 try:
-                    return self._fetch(self._partial, words, wanted)
+                    return self._fetch(self._partial, (*way, *words), wanted)
                 except GitError as error:
                     said = str(error)
                     if is_unserved(said):
-                        return self._bring_all(wanted)
+                        return self._bring_all(way, wanted)
                     if fresh or not may_be_ours(said):
-                        raise explain(said, self.url) from error
+                        raise self._explained(error) from error
                 # Perhaps it is the cache that git stumbles over.
                 self._discard()
                 fresh = True
 
-    def _bring_all(self, wanted: Sequence[str]) -> None:
+    def _bring_all(self, way: tuple[str, ...], wanted: Sequence[str]) -> None:
         """Bring every branch and tag whole, from a server that gives no single objects."""
         try:
-            self._fetch(self._git, (*_FETCH, *_ALL), ())
+            self._fetch(self._git, (*way, *_FETCH, *_ALL), ())
         except GitError as error:
-            raise explain(str(error), self.url) from error
+            raise self._explained(error) from error
         if not self.sizes(wanted).keys() >= set(wanted):
             raise NotFound(f"the repository has nothing with the id {wanted[0]}", where=self.url)
 
@@ -247,9 +248,14 @@ class GitCache:
                 remove_tree(gone)
             self._prepare()
 
-    def _go_online(self) -> None:
+    def _go_online(self, ids: Sequence[str]) -> tuple[str, ...]:
         if self._bounds.offline:
             raise SourceError("it is not in the cache, and --offline forbids to fetch it", where=self.url)
+        return self._remote.way(ids)
+
+    def _explained(self, error: GitError) -> SkillhubError:
+        is_bare = self._remote.named_by == "repository"
+        return explain(str(error), self.url, self._remote.hint if is_bare else None)
 
 
 def _is_temporary(name: str) -> bool:

@@ -56,6 +56,12 @@ _CAUSES = (
         UnsafeTransfer,
         "it leads to a protocol that skills are not fetched with",
     ),
+    _cause(
+        "requested URL returned error: 30\\d",
+        UnsafeTransfer,
+        "the server sends one elsewhere",
+        "name the repository where it is now",
+    ),
     _cause("certificate|SSL peer|TLS", UnsafeTransfer, "the server cannot prove who it is"),
     _cause("no space left|disk quota|read-only file system", StateError, "the disk refused"),
     _cause(
@@ -96,14 +102,16 @@ def is_unserved(said: str) -> bool:
     return _UNSERVED.search(said) is not None
 
 
-def explain(said: str, url: str) -> SkillhubError:
-    """Return the error that git's words mean."""
+def explain(said: str, url: str, hint: str | None = None) -> SkillhubError:
+    """Return the error that git's words mean; ``hint`` is what to do where git was not let go its usual ways."""
     lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:", "remote: "))]
     last = clean(_SECRET.sub("://", (lines or said.splitlines() or ["nothing"])[-1]))
     cause = _find(said)
     if cause is None:
-        return SourceError(f"git failed: {quote(last, 300)}", where=url)
-    return cause.error(f"{cause.message}: git says {quote(last, 300)}", where=url, hint=cause.hint)
+        return SourceError(f"git failed: {quote(last, 300)}", where=url, hint=hint)
+    if hint is None or not issubclass(cause.error, SourceError | UnsafeTransfer):
+        hint = cause.hint
+    return cause.error(f"{cause.message}: git says {quote(last, 300)}", where=url, hint=hint)
 
 
 def _find(said: str) -> _Cause | None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Literal
 
 from skillhub.errors import SourceError
 from skillhub.world.git_failure import GitError
@@ -65,6 +65,9 @@ _TICK = 0.2
 _LAST_WORDS = 1.0
 
 
+NamedBy = Literal["person", "marketplace", "repository"]
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Where a repository may be fetched from, and how much it may ask of this machine.
@@ -77,6 +80,9 @@ class Bounds:
         mirrors: What to put in place of the beginning of a URL, as the person configured it; neither ends with a
             slash. It changes where objects come from, and no id.
         beneath: The folder of all caches whose objects are read too, and which stays as it is.
+        named_by: Who says where it is: a person who uses it; a marketplace of a place that a person named, so that
+            it is reached at public addresses alone; or a repository (its lock, its intent) of which this person has
+            agreed to nothing, so that it is reached over https besides, and nobody is told who asks.
     """
 
     seconds: float = 600.0
@@ -85,6 +91,7 @@ class Bounds:
     offline: bool = False
     mirrors: Mapping[str, str] = field(default_factory=dict)
     beneath: str | None = None
+    named_by: NamedBy = "person"
 
 
 class GitProgram:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from skillhub.errors import UsageError
+from skillhub.errors import SourceError, UnsafeTransfer, UsageError
 from skillhub.model.ref import Git, parse_ref
 from skillhub.model.text import quote
-from skillhub.world.git_program import Bounds, GitProgram
+from skillhub.world.git_program import Bounds, GitProgram, NamedBy
 from skillhub.world.hop import Hop
+from skillhub.world.proxy import proxy_for
+from skillhub.world.wire import judged
 
 # Not "origin", of which a person may have settings for all repositories.
 REMOTE = "skillhub"
@@ -20,6 +22,13 @@ _VARIABLE = "SKILLHUB_GIT_VARIABLE"
 _HELPER = (
     f'!f() {{ test "$1" = get && printf "username=x-access-token\\npassword=%s\\n" "${_VARIABLE}"; }}; f'
 )
+# A person's settings of git may hold secrets, or lead elsewhere; curl looks for a netrc in the home folder.
+_NOBODY = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "HOME": os.devnull,
+    "XDG_CONFIG_HOME": os.devnull,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +36,64 @@ class Remote:
     """A repository somewhere, as git is told of it.
 
     Attributes:
+        url: Which one.
+        place: Where it is fetched from: there, or from its mirror.
+        named_by: As ``Bounds`` has it; whoever configured a mirror has named it.
         options: Settings, ``name=value``.
         variables: Of the environment.
     """
 
     url: str
+    place: str
+    named_by: NamedBy
     options: tuple[str, ...]
     variables: Mapping[str, str]
+
+    @property
+    def hint(self) -> str | None:
+        """What to do if it is reached with care and that is not enough."""
+        if self.named_by == "person":
+            return None
+        who = "this repository" if self.named_by == "repository" else "a marketplace"
+        return f"only {who} names it; if it is meant: skillhub install git+{self.url}"
+
+    def way(self, ids: Sequence[str]) -> tuple[str, ...]:
+        """Return the words that hold git to addresses that were judged; to be called before git goes there.
+
+        Args:
+            ids: The objects that are wanted; without any, git asks what there is.
+
+        Raises:
+            UnsafeTransfer: no person has named it, and it is not on the public internet.
+            SourceError: its host has no address.
+        """
+        scheme, _, rest = self.place.partition("://")
+        if self.named_by == "person":
+            return ()
+        if scheme == "file":
+            self._judge_file(ids)
+            return ()
+        if scheme != "https" and not (scheme == "ssh" and self.named_by == "marketplace"):
+            raise UnsafeTransfer("expected a repository at an https URL", where=self.url, hint=self.hint)
+        authority = rest.partition("/")[0].rpartition("@")[2]
+        hop = Hop.parse(f"https://{authority}/", guarded=True)
+        proxy = proxy_for(hop)
+        try:
+            addresses = [address for address, _ in judged(hop, proxy)]
+        except UnsafeTransfer as error:
+            raise UnsafeTransfer(error.message, where=self.url, hint=self.hint) from error
+        except OSError as error:
+            raise SourceError("its host has no address", where=self.url) from error
+        if proxy is not None or scheme == "ssh" or ":" in hop.host:
+            return ()
+        # A second look-up could give another answer. Git before 2.37 does not know the setting.
+        return "-c", f"http.curloptResolve={hop.host}:{hop.port}:{','.join(addresses)}"
+
+    def _judge_file(self, ids: Sequence[str]) -> None:
+        """Let pass what is on this disk at ids that say what it is; two slashes lead to a server on Windows."""
+        if not ids or self.place.startswith("file:////"):
+            message = "expected a repository at an https URL, or one on this disk at a full commit"
+            raise UnsafeTransfer(message, where=self.url, hint=self.hint)
 
 
 def remote(url: str, environ: Mapping[str, str], bounds: Bounds, token: str | None = None) -> Remote:
@@ -42,8 +102,9 @@ def remote(url: str, environ: Mapping[str, str], bounds: Bounds, token: str | No
     Args:
         url: https, ssh, file, or http on this machine.
         environ: The environment of this process.
-        bounds: Names the mirrors.
-        token: Lets one in where ``url`` is; offered when the server asks. A mirror never gets it.
+        bounds: Names the mirrors, and says who named ``url``.
+        token: Lets one in where ``url`` is; offered when the server asks. A mirror never gets it, nor a repository
+            that no person has named.
 
     Raises:
         UsageError: it is no URL that skills are fetched from.
@@ -52,21 +113,27 @@ def remote(url: str, environ: Mapping[str, str], bounds: Bounds, token: str | No
     if parse_ref(f"git+{url}") != Git(url) or ".." in url.split("/"):
         raise UsageError(f"expected the URL of a git repository, found {quote(url)}")
     place = _mirror_of(url, bounds.mirrors)
+    named_by = bounds.named_by if place == url else "person"
     # ext:: runs commands; git:// proves nothing of who answers. A person's own `insteadOf` may lead to any of these.
     protocols = "https:ssh:file"
     if place.startswith("http:"):
         if place == url and not Hop.parse(url).loopback:
             raise UsageError(f"expected https, found {quote(url)}", hint="git+https://… proves who answers")
         protocols += ":http"
+    # Git does not judge where a redirect leads. With this, that of a person leads at least to https alone.
+    follow = "initial" if named_by == "person" and place.startswith("https:") else "false"
+    options = [f"remote.{REMOTE}.url={place}", f"http.followRedirects={follow}"]
+    if named_by == "repository":
+        protocol = "file" if place.startswith("file:") else "https"
+        return Remote(url, place, named_by, tuple(options), {"GIT_ALLOW_PROTOCOL": protocol, **_NOBODY})
     variables = {"GIT_ALLOW_PROTOCOL": protocols}
-    options = [f"remote.{REMOTE}.url={place}"]
     if place.startswith("ssh:") and not _has_ssh_command(environ):
         variables["GIT_SSH_COMMAND"] = "ssh -oBatchMode=yes"
     if token is not None and place == url and url.startswith(("https:", "http:")):
         origin = "/".join(url.split("/")[:3])
         options.append(f"credential.{origin}.helper={_HELPER}")
         variables[_VARIABLE] = token
-    return Remote(url, tuple(options), variables)
+    return Remote(url, place, named_by, tuple(options), variables)
 
 
 def _mirror_of(url: str, mirrors: Mapping[str, str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 
 from skillhub.errors import SourceError
 from skillhub.model.ref import GitHub
@@ -13,6 +14,7 @@ from skillhub.world.git import GitSnapshot, open_git
 from skillhub.world.git_program import Bounds
 from skillhub.world.github_api import GitHubSnapshot, open_github_api
 from skillhub.world.github_host import host_of
+from skillhub.world.unnamed import unnamed
 
 _PATH = re.compile(r"/([A-Za-z0-9][A-Za-z0-9-]*)/([A-Za-z0-9._-]+?)(?:\.git)?/?", re.ASCII)
 _DEFAULT = Bounds()
@@ -47,7 +49,7 @@ def open_repository(
         web: Fetches where there is no git.
         cache: The folder of all caches.
         environ: The environment of this process; it says whether there is a git, and which GitHub is meant.
-        bounds: How much the repository may ask of this machine, and whether it may be fetched.
+        bounds: How much the repository may ask of this machine, whether it may be fetched, and who named it.
 
     Raises:
         As ``open_git`` and ``open_github_api``; SourceError: there is no git, and it is not on GitHub.
@@ -57,6 +59,8 @@ def open_repository(
     if inner is not None and shutil.which("git", path=environ.get("PATH")) is None:
         if bounds.offline:
             raise SourceError("--offline forbids to ask GitHub, and there is no git", where=url)
+        if bounds.named_by == "repository":
+            web, host = unnamed(web, f"git+{url}"), replace(host, token=None)
         return open_github_api(inner[1], inner[2], rev=rev, web=web, host=host)
     token = host.token if inner is not None else None
     return open_git(url, rev, cache=cache, environ=environ, bounds=bounds, token=token)

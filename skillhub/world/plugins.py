@@ -80,15 +80,23 @@ def plugin_skills(survey: Survey, plugins: Iterable[Rooted]) -> Mapping[str, str
     return owners
 
 
+def is_beside(url: str, other: str) -> bool:
+    """Say whether two repositories are on one server, so that whoever named the one may as well name the other."""
+    parts, whence = urlsplit(url), urlsplit(other)
+    return (parts.scheme, parts.netloc) == (whence.scheme, whence.netloc)
+
+
 def may_lead(url: str, named_by: str) -> None:
     """Let pass the URL of a repository that only a marketplace, and no person, has named.
+
+    This is what the URL tells; which addresses its host has is judged by who fetches it.
 
     Raises:
         UnsafeTransfer: it leads neither to https or ssh on the public internet nor to where the marketplace is.
     """
-    parts, whence = urlsplit(url), urlsplit(named_by)
-    if (parts.scheme, parts.netloc) == (whence.scheme, whence.netloc):
+    if is_beside(url, named_by):
         return
+    parts = urlsplit(url)
     if parts.scheme not in ("https", "ssh") or "@" in parts.netloc.removeprefix("git@"):
         raise UnsafeTransfer(f"expected a repository at an https URL, found {quote(url)}", where=named_by)
     if not _is_outside((parts.hostname or "").rstrip(".")):

@@ -80,7 +80,7 @@ class Wire(io.RawIOBase):
             OSError: it cannot be made.
         """
         proxy = proxy_for(hop)
-        addresses = _judged(hop, proxy)
+        addresses = judged(hop, proxy)
         sock = _dial([(proxy.host, proxy.port)] if proxy else addresses, clock)
         with ExitStack() as undo:
             undo.callback(sock.close)
@@ -161,8 +161,13 @@ class _Reader(io.BufferedReader):
         pass
 
 
-def _judged(hop: Hop, proxy: Proxy | None) -> list[tuple[str, int]]:
-    """Return the addresses of ``hop``, none of which a guarded hop may not lead to."""
+def judged(hop: Hop, proxy: Proxy | None) -> list[tuple[str, int]]:
+    """Return the addresses of ``hop``, none of which a guarded hop may not lead to; none where a proxy finds them.
+
+    Raises:
+        UnsafeTransfer: a guarded hop leads to an address that is not public.
+        OSError: the host has no address.
+    """
     if proxy and not hop.guarded:
         return []
     try:

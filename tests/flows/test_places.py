@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.errors import Forbidden, NotFound, SourceError, SourceMismatch, WrongBytes
+from skillhub.errors import Forbidden, NotFound, SourceError, SourceMismatch, UnsafeTransfer, WrongBytes
 from skillhub.flows.trusting import Pin, add_source
 from skillhub.model.lock import Lock
 from tests.support.reaching import Reaching
@@ -67,7 +67,12 @@ def test_it_is_locked_by_what_pins_it(world: Reaching, upstream: Upstream, kind:
 def test_the_intent_alone_finds_it_again(world: Reaching, upstream: Upstream, kind: str) -> None:
     lock = install(world, upstream, kind)
     (world.base / "skillhub.lock").unlink()
-    world.install()
+    if kind in ("git", "tag"):  # on this disk: whoever wrote the intent need not know what is in it
+        error = refused(world, UnsafeTransfer, world.install)
+        assert f"skillhub install {upstream.ref(kind)}" in (error.hint or "")
+        world.install(upstream.ref(kind))
+    else:
+        world.install()
     assert world.lock_bytes() == lock
 
 
