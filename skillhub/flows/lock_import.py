@@ -8,15 +8,13 @@ from dataclasses import replace
 from skillhub.errors import Forbidden, FormatError, SkillhubError, SourceError, UnsafeTransfer, UsageError
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.gather import gather
-from skillhub.flows.install import Aim, carry_out, plan, questions
-from skillhub.flows.needs import given
-from skillhub.flows.outcome import Left, Outcome, ask
+from skillhub.flows.install import take
+from skillhub.flows.outcome import Left, Outcome
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.wishes import Wishes
 from skillhub.model.origin import Origin, OtherLock
-from skillhub.model.question import UNANSWERED
 from skillhub.model.ref import parse_ref
 
 # What concerns one skill alone; any other SecurityError or a full disk stops all of it.
@@ -43,14 +41,10 @@ def import_lock(other: OtherLock, wishes: Wishes, ports: Ports) -> Outcome:
             left.append(
                 Left(each.name, "usage", f"the lock has it from {first} and from {each.entry.origin}")
             )
-    aim = Aim.of(wishes, standing, ports)
-    is_met = given(ports.environ, {*standing.lock.skills, *found})
-    plans = [plan(each, wishes, is_met, aim, standing, ports) for each in found.values()]
-    raised = [question for each in plans for question in questions(each)]
-    asked = [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
-    if not plans:
+    if not found:
         return Outcome((), False, left=tuple(left))
-    return replace(carry_out(plans, wishes, asked, standing, ports), left=tuple(left))
+    outcome = take(found, wishes, standing, ports)
+    return replace(outcome, left=(*left, *outcome.left))
 
 
 def _had(other: OtherLock, wishes: Wishes, standing: Standing, ports: Ports) -> Iterator[Candidate | Left]:
