@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from skillhub.errors import SourceError
-from skillhub.model.ref import GitHub
 from skillhub.world.fetch import Web
 from skillhub.world.git import GitSnapshot, open_git
 from skillhub.world.git_program import Bounds
@@ -18,18 +17,6 @@ from skillhub.world.unnamed import unnamed
 
 _PATH = re.compile(r"/([A-Za-z0-9][A-Za-z0-9-]*)/([A-Za-z0-9._-]+?)(?:\.git)?/?", re.ASCII)
 _DEFAULT = Bounds()
-
-
-def open_github(
-    ref: GitHub, *, web: Web, cache: str, environ: Mapping[str, str], bounds: Bounds = _DEFAULT
-) -> GitSnapshot | GitHubSnapshot:
-    """Return the repository on GitHub, or on the server that ``GITHUB_SERVER_URL`` names, at ``ref.rev``.
-
-    Raises:
-        As ``open_repository``.
-    """
-    url = f"{host_of(environ).site}/{ref.owner}/{ref.repo}.git"
-    return open_repository(url, ref.rev, web=web, cache=cache, environ=environ, bounds=bounds)
 
 
 def open_repository(

@@ -6,12 +6,11 @@ import os
 
 import pytest
 
-from skillhub.model.ref import GitHub
 from skillhub.model.release import Release
 from skillhub.world.folder_snapshot import open_folder
 from skillhub.world.git import open_git
 from skillhub.world.git_objects import date_of
-from skillhub.world.github import open_github
+from skillhub.world.github import open_repository
 from skillhub.world.http import Http
 from skillhub.world.repository import Repository
 from tests.support.github_api import GitHubServer
@@ -40,7 +39,9 @@ def test_by_github(repo, tmp_path):
     (tmp_path / "empty").mkdir()
     with GitHubServer(repo) as server, Http() as web:
         environ = {"PATH": str(tmp_path / "empty"), "HOME": str(tmp_path), "GITHUB_API_URL": server.url}
-        found = open_github(GitHub("acme", "skills"), web=web, cache=str(tmp_path / "cache"), environ=environ)
+        found = open_repository(
+            "https://github.com/acme/skills", None, web=web, cache=str(tmp_path / "cache"), environ=environ
+        )
         assert found.date == TEXT
 
 

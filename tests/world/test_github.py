@@ -15,15 +15,15 @@ from skillhub.errors import (
     UsageError,
     WrongBytes,
 )
-from skillhub.model.ref import GitHub
 from skillhub.world.git import GitSnapshot, open_git
 from skillhub.world.git_program import Bounds
-from skillhub.world.github import open_github, open_repository
+from skillhub.world.github import open_repository
 from skillhub.world.github_host import host_of
 from skillhub.world.http import Http
 from tests.support.github_api import GitHubServer
 from tests.support.gitrepos import SKILL, Repo, link, program, submodule
 
+REPOSITORY = "https://github.com/acme/skills"
 FILES = {
     "LICENSE": b"Free.\n",
     "skills/deploy/SKILL.md": SKILL,
@@ -55,8 +55,8 @@ def environ(hub, tmp_path):
 @pytest.fixture
 def opened(environ, tmp_path):
     with Http() as web:
-        yield lambda rev=None: open_github(
-            GitHub("acme", "skills", rev), web=web, cache=str(tmp_path / "cache"), environ=environ
+        yield lambda rev=None: open_repository(
+            REPOSITORY, rev, web=web, cache=str(tmp_path / "cache"), environ=environ
         )
 
 
@@ -266,13 +266,9 @@ def test_a_token_that_breaks_the_request_is_refused(tmp_path):
 def test_with_git_installed_git_is_used(repo, hub, environ, tmp_path):
     repo.commit(FILES)
     environ |= {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": str(tmp_path / "config")}
-    (tmp_path / "config").write_text(
-        f'[url "{repo.url}"]\n\tinsteadOf = https://github.com/acme/skills.git\n'
-    )
+    (tmp_path / "config").write_text(f'[url "{repo.url}"]\n\tinsteadOf = {REPOSITORY}\n')
     with Http() as web:
-        snapshot = open_github(
-            GitHub("acme", "skills"), web=web, cache=str(tmp_path / "cache"), environ=environ
-        )
+        snapshot = open_repository(REPOSITORY, None, web=web, cache=str(tmp_path / "cache"), environ=environ)
     assert isinstance(snapshot, GitSnapshot)
     assert list(snapshot.read(["LICENSE"])) == [b"Free.\n"]
     assert hub.asked == []
@@ -282,12 +278,10 @@ def test_without_git_only_github_can_be_read(repo, environ, tmp_path):
     commit = repo.commit(FILES)
     with Http() as web:
         cache = str(tmp_path / "cache")
-        found = open_repository(
-            "https://github.com/acme/skills", commit, web=web, cache=cache, environ=environ
-        )
+        found = open_repository(REPOSITORY, commit, web=web, cache=cache, environ=environ)
         assert list(found.read(["LICENSE"])) == [b"Free.\n"]
         with pytest.raises(SourceError, match="cannot run git"):
             open_repository("https://git.example/acme/skills", None, web=web, cache=cache, environ=environ)
         offline = Bounds(offline=True)
         with pytest.raises(SourceError, match="--offline"):
-            open_github(GitHub("acme", "skills"), web=web, cache=cache, environ=environ, bounds=offline)
+            open_repository(REPOSITORY, None, web=web, cache=cache, environ=environ, bounds=offline)
