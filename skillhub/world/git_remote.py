@@ -11,6 +11,7 @@ from skillhub.model.ref import Git, parse_ref
 from skillhub.model.text import quote
 from skillhub.world.git_program import Bounds, GitProgram, NamedBy
 from skillhub.world.hop import Hop
+from skillhub.world.mirrors import base_of
 from skillhub.world.proxy import proxy_for
 from skillhub.world.wire import judged
 
@@ -138,11 +139,8 @@ def remote(url: str, environ: Mapping[str, str], bounds: Bounds, token: str | No
 
 def _mirror_of(url: str, mirrors: Mapping[str, str]) -> str:
     """Return where to fetch from instead, as the longest beginning of ``url`` says; else ``url``."""
-    bases = [base for base in mirrors if url == base or url.startswith(base + "/")]
-    if not bases:
-        return url
-    base = max(bases, key=len)
-    return mirrors[base] + url[len(base) :]
+    base = base_of(url, mirrors)
+    return url if base is None else mirrors[base] + url[len(base) :]
 
 
 def _has_ssh_command(environ: Mapping[str, str]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from urllib.parse import unquote
 
@@ -27,7 +27,7 @@ class Mirrored:
 
     def __init__(self, web: Web, mirrors: Mapping[str, str]) -> None:
         self._web = web
-        self._mirrors = sorted(mirrors.items(), key=lambda pair: len(pair[0]), reverse=True)
+        self._mirrors = mirrors
 
     def get(self, url: str, *, cap: int, named_by: str | None = None) -> Answer:
         """Return what is at ``url``, as ``Fetcher.get`` promises.
@@ -47,17 +47,22 @@ class Mirrored:
         """
         hop = Hop.parse(url)
         asked = f"{hop.scheme}://{hop.authority}{hop.target}"
-        for base, mirror in self._mirrors:
-            if asked == base or asked.startswith((base + "/", base + "?")):
-                _refuse_dots(url)
-                target = mirror + asked[len(base) :]
-                # Who we are to the one is nobody else's business.
-                told = {
-                    name: value for name, value in (headers or {}).items() if name.lower() != "authorization"
-                }
-                answer = self._web.ask(target, cap=cap, named_by=mirror, headers=told)
-                return replace(answer, url=_back(answer.url, mirror, base) or url)
-        return self._web.ask(url, cap=cap, named_by=named_by, headers=headers)
+        base = base_of(asked, self._mirrors)
+        if base is None:
+            return self._web.ask(url, cap=cap, named_by=named_by, headers=headers)
+        _refuse_dots(url)
+        mirror = self._mirrors[base]
+        # Who we are to the one is nobody else's business.
+        told = {name: value for name, value in (headers or {}).items() if name.lower() != "authorization"}
+        answer = self._web.ask(mirror + asked[len(base) :], cap=cap, named_by=mirror, headers=told)
+        is_there = base_of(answer.url, [mirror]) is not None  # else a redirect led out of the mirror
+        return replace(answer, url=base + answer.url[len(mirror) :] if is_there else url)
+
+
+def base_of(url: str, bases: Iterable[str]) -> str | None:
+    """Return the longest of these, none of which ends with a slash, that ``url`` is or lies below."""
+    found = [base for base in bases if url == base or url.startswith((base + "/", base + "?"))]
+    return max(found, key=len, default=None)
 
 
 def _refuse_dots(url: str) -> None:
@@ -65,10 +70,3 @@ def _refuse_dots(url: str) -> None:
     path = unquote(url.partition("#")[0].partition("?")[0])
     if any(part in (".", "..") for part in path.replace("\\", "/").split("/")):
         raise UnsafeTransfer("expected a path without dot segments", where=url)
-
-
-def _back(url: str, mirror: str, base: str) -> str | None:
-    """Return the URL that ``url`` of a mirror stands for; None if a redirect led out of the mirror."""
-    return (
-        base + url[len(mirror) :] if url == mirror or url.startswith((mirror + "/", mirror + "?")) else None
-    )
