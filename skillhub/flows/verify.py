@@ -20,7 +20,6 @@ from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
 from skillhub.trust.publishers import Publisher, judge
 from skillhub.world import links
 from skillhub.world.folders import Problem, compare
-from skillhub.world.project import Project
 from skillhub.world.store import Store
 
 # What no copying mends.
@@ -60,7 +59,7 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
     for name in names:
         if name not in lock.skills:
             raise NotFound(f"no skill named {name} is installed here", hint="skillhub list shows what is")
-    folders = agent_folders(project, ports.user_home, ports.environ)
+    folders = [os.path.realpath(each) for each in agent_folders(project, ports.user_home, ports.environ)]
     now = ports.clock()
     found = []
     for name in names or lock.skills:
@@ -68,10 +67,11 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
         source = lock.sources.get(entry.source)
         problems, notes = _vouched(name, entry.original, source.root if source else None, ports, now)
         problems += _patched(entry, ports)
-        problems += _linked(entry, record, project, store)
-        places = {links.place(project, link) for link in record.links} if record else set()
-        elsewhere = {os.path.join(os.path.realpath(folder), name) for folder in folders} - places
-        problems += _namesakes(sorted(elsewhere), store.listing(entry.tree))
+        listing = store.listing(entry.tree)
+        places = [links.place(project, link) for link in record.links] if record else []
+        problems += _linked(entry, record, places, listing, store)
+        elsewhere = {os.path.join(folder, name) for folder in folders}.difference(places)
+        problems += _namesakes(sorted(elsewhere), listing)
         found.append(Verified(name, tuple(problems), tuple(notes)))
     return found
 
@@ -150,16 +150,16 @@ def _namesakes(places: Sequence[str], listing: Listing | None) -> Iterator[Probl
             )
 
 
-def _linked(entry: Locked, record: Record | None, project: Project, store: Store) -> Iterator[Problem]:
+def _linked(
+    entry: Locked, record: Record | None, places: Sequence[str], listing: Listing | None, store: Store
+) -> Iterator[Problem]:
     if record is None:
         return
     if record.tree != entry.tree:
         message = "the lock has another version than the one enabled here; skillhub install asks about it"
-        yield from (Problem("other-tree", links.place(project, link), message) for link in record.links)
+        yield from (Problem("other-tree", path, message) for path in places)
         return
-    listing = store.listing(entry.tree)
-    for link in record.links if record.enabled else ():
-        path = links.place(project, link)
+    for path in places if record.enabled else ():
         if listing is None:
             yield Problem("unknown", path, "cannot be compared: the store no longer lists its files")
             continue
