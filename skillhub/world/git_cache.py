@@ -26,8 +26,9 @@ _FILES = {
 }
 _FOLDERS = ("", "objects", "objects/pack", "refs", "refs/commits")
 _OURS = frozenset({*_FILES, "objects", "refs", "shallow"})
-# What a git at work in another process may just be writing.
-_TEMPORARY = (".tmp-", "tmp_")
+# What a git, or one of us, at work in another process may just be writing.
+_GITS = (".tmp-", "tmp_")
+_WRITTEN = (*_GITS, ".skillhub-")
 # Partial clone as git's own configuration has it, but said to the fetch alone: a `cat-file` that knows of it would
 # fetch each object that is missing, one connection for each.
 _PARTIAL = (f"remote.{REMOTE}.promisor=true", f"remote.{REMOTE}.partialCloneFilter=blob:none")
@@ -193,7 +194,7 @@ class GitCache:
         for name in _FOLDERS:
             with os.scandir(os.path.join(self._folder, name)) as rows:
                 for row in rows:
-                    if _is_temporary(row.name):
+                    if row.name.endswith(".lock") or row.name.startswith(_GITS):
                         os.unlink(row.path)
 
     def _prepare(self) -> None:
@@ -215,10 +216,11 @@ class GitCache:
 
     def _tidy(self) -> None:
         with os.scandir(self._folder) as rows:
-            strange = [row.path for row in rows if row.name not in _OURS and not _is_temporary(row.name)]
+            strange = [row.path for row in rows if not _is_known(row.name)]
         # The commit-graphs, alternates and the like that git reads and we never write.
         for path in (*strange, os.path.join(self._folder, "objects", "info")):
-            remove_tree(path)
+            with suppress(FileNotFoundError):  # Another does it too.
+                remove_tree(path)
 
     def _is_empty(self) -> bool:
         if self._beneath and os.path.isdir(self._beneath):
@@ -258,8 +260,8 @@ class GitCache:
         return explain(str(error), self.url, self._remote.hint if is_bare else None)
 
 
-def _is_temporary(name: str) -> bool:
-    return name.endswith(".lock") or name.startswith(_TEMPORARY)
+def _is_known(name: str) -> bool:
+    return name in _OURS or name.endswith(".lock") or name.startswith(_WRITTEN)
 
 
 @contextmanager

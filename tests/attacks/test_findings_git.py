@@ -127,4 +127,5 @@ def test_what_a_marketplace_names_is_looked_up_and_judged_before_git_goes_there(
     repo.commit({".claude-plugin/marketplace.json": market, "skills/x/SKILL.md": text("x")})
     done = shell.run("install", f"git+{repo.url}", "--all", *YES, "--json")
     assert done.status == 0, done.err
-    assert ["its host has no address" in each for each in done.json["warnings"] if "plugin p" in each] == [True]
+    (left,) = [each for each in done.json["warnings"] if "plugin p" in each]
+    assert "its host has no address" in left
