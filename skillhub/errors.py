@@ -9,6 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
+def extra(name: str) -> str:
+    """Return the hint of a missing part: from where skillhub came from, for its bare name may be a stranger's."""
+    return f"pip install '.[{name}]' in the folder that skillhub was installed from"
+
+
 class SkillhubError(Exception):
     """The base of all; ``exit_code`` is the process status that the command line turns it into.
 

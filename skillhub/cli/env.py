@@ -14,7 +14,7 @@ import typer
 from skillhub.cli.common import Common, command
 from skillhub.cli.streams import is_interactive
 from skillhub.cli.table import COMMANDS
-from skillhub.errors import UsageError
+from skillhub.errors import UsageError, extra
 
 if TYPE_CHECKING:
     from skillhub.flows.env import Vault
@@ -146,7 +146,7 @@ def _vault() -> Vault:
         module = import_module("skillhub.world.secrets")
     except ModuleNotFoundError as error:
         message = "values are kept in the system's keyring, by a part of skillhub that is not installed"
-        raise UsageError(message, hint="pip install 'skillhub[keyring]'") from error
+        raise UsageError(message, hint=extra("keyring")) from error
     vault: Vault = module.Keyring()
     return vault
 

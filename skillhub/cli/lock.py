@@ -14,7 +14,7 @@ import typer
 from skillhub.cli.common import Common, add_group
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
 from skillhub.cli.render import ended, show_outcome
-from skillhub.errors import NotFound, Refused, UsageError
+from skillhub.errors import NotFound, Refused, UsageError, extra
 from skillhub.model.text import quote
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def export(
         write = getattr(importlib.import_module(f"skillhub.flows.lock_{form}"), form)
     except ModuleNotFoundError as error:
         message = "bills of materials take a part of skillhub that is not installed"
-        raise UsageError(message, hint="pip install 'skillhub[sbom]'") from error
+        raise UsageError(message, hint=extra("sbom")) from error
     data: bytes = write(common.open_project().lock(), _epoch())
     if output is None:
         sys.stdout.write(data.decode("ascii"))

@@ -60,7 +60,7 @@ def trust(
 ) -> int:
     """Trust a publisher's key or certificate root. A second key of the same name is trusted beside the first.
 
-    A Sigstore identity takes the extra: pip install 'skillhub[sigstore]'.
+    A Sigstore identity takes the extra sigstore.
 
     Example: skillhub publisher trust acme --key acme.pub.pem
     """

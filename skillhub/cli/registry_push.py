@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skillhub.cli.common import Common, now
-from skillhub.errors import SourceError, UsageError
+from skillhub.errors import SourceError, UsageError, extra
 from skillhub.model.text import quote
 
 if TYPE_CHECKING:
@@ -73,6 +73,6 @@ def _open(address: str) -> Target:
         module = importlib.import_module(f"skillhub.world.{name}")
     except ModuleNotFoundError as error:
         message = f"{scheme}:// takes a part of skillhub that is not installed"
-        raise UsageError(message, hint=f"pip install 'skillhub[{scheme}]'") from error
+        raise UsageError(message, hint=extra(scheme)) from error
     target: Target = module.open_target(address)
     return target

@@ -63,7 +63,7 @@ def show_outcome(outcome: Outcome, done: str, terminal: Terminal, *, as_json: bo
             terminal.say(
                 f"the edits of {question.skill} are in what is new; to agree to them: skillhub patch {question.skill}"
             )
-    if not outcome.changed and not done.startswith("would ") and not waiting(outcome):
+    if not (outcome.changed or outcome.left or done.startswith("would ") or waiting(outcome)):
         terminal.say("nothing had to be done", "dim")
 
 

@@ -215,7 +215,7 @@ def carry_out(
     ]
     warnings = [f"{each.candidate.name}: {note}" for each in plans for note in each.candidate.warnings]
     warnings += [note for each in plans if each.gate for note in each.gate.warnings]
-    warnings += [line for each in asked if each[0].kind == "finding" for line in each[0].details]
+    warnings += [f"{q.skill}: {line}" for q, _ in asked if q.kind == "finding" for line in q.details]
     warnings += [
         f"{question.skill} was edited by hand: {path}"
         for question, answer in asked

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from skillhub.flows.candidate import Candidate, spelled
 from skillhub.model.changes import Changes
-from skillhub.model.finding import at_least
+from skillhub.model.finding import Finding, at_least
 from skillhub.model.lock import Locked, LockedSource
 from skillhub.model.question import Question
 from skillhub.model.record import Record
+
+_LINE_MAX = 160  # characters of a line that is shown
 
 
 def consent(candidate: Candidate, record: Record | None, changes: Changes | None = None) -> list[Question]:
@@ -128,16 +131,25 @@ def _findings(candidate: Candidate) -> list[Question]:
     if not grave:
         return []
     critical = any(finding.severity == "critical" for finding in grave)
-    lines = tuple(f"{f.severity}: {f.path}:{f.line}: {f.message} [{f.rule}]" for f in grave)
+    lines = tuple(line for each in grave for line in _seen(each, candidate))
     return [
         Question(
             "critical-finding" if critical else "finding",
             candidate.name,
             f"The scan saw {len(grave)} grave {'thing' if len(grave) == 1 else 'things'} in {candidate.name}; "
-            "have you read them and agree?",
+            "have you read what it saw, and agree?",
             lines,
         )
     ]
+
+
+def _seen(finding: Finding, candidate: Candidate) -> Iterator[str]:
+    """Yield what was found, and the line that it was found in."""
+    yield f"{finding.severity}: {finding.path}:{finding.line}: {finding.message} [{finding.rule}]"
+    file = candidate.tree.get(finding.path)
+    lines = file.data.split(b"\n") if file is not None and finding.line else []
+    if finding.line and finding.line <= len(lines):
+        yield f"  | {lines[finding.line - 1].decode('utf-8', 'replace').strip()[:_LINE_MAX]}"
 
 
 def propose_source(alias: str, source: LockedSource) -> Question:

@@ -70,7 +70,7 @@ def host(name: str) -> Host:
     hint = (
         f"did you mean {' or '.join(close)}?"
         if close
-        else "`skillhub doctor` lists the agents that are known"
+        else f"there are {len(hosts())}, such as claude-code, codex, cursor and opencode; `all` is every one"
     )
     raise UsageError(f"there is no agent {quote(name)}", hint=hint)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from skillhub.errors import BadSignature
+from skillhub.errors import BadSignature, extra
 from skillhub.model.digest import Digest
 from skillhub.model.signer import Signer
 from skillhub.model.tree import SIGNATURE, Tree
@@ -144,7 +144,7 @@ def _by_identity(envelope: Envelope, trusted: tuple[Publisher, ...]) -> Verdict:
         from skillhub.trust import sigstore  # noqa: PLC0415
     except ImportError as error:
         message = "a Sigstore identity, which cannot be verified here"
-        hint = "pip install 'skillhub[sigstore]', or have it signed with a key or a certificate"
+        hint = f"{extra('sigstore')}, or have it signed with a key or a certificate"
         raise BadSignature("sigstore", message, where=SIGNATURE, hint=hint) from error
     owners = {each: publisher.name for publisher in reversed(trusted) for each in publisher.identities}
     # A pinned root vouches for the identities that it was pinned with, and for nobody else.

@@ -23,7 +23,7 @@ def test_without_the_extra_a_value_cannot_be_stored(bare):
     assert (done.status, done.error["code"], done.error["hint"]) == (
         2,
         "usage",
-        "pip install 'skillhub[keyring]'",
+        "pip install '.[keyring]' in the folder that skillhub was installed from",
     )
 
 

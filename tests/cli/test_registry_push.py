@@ -67,7 +67,7 @@ def test_extra_that_is_not_installed_is_named(shell, scheme):
     shell.environ["PYTHONPATH"] = f"{absent}:{shell.environ['PYTHONPATH']}"
     done = shell.run("registry", "push", shell.folder / "registry", scheme, "--json")
     assert (done.status, done.error["code"]) == (2, "usage")
-    assert f"skillhub[{scheme.partition(':')[0]}]" in done.error["hint"]
+    assert f"'.[{scheme.partition(':')[0]}]'" in done.error["hint"]
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_without_the_extra_such_a_skill_is_refused_and_nothing_is_left(bare):
     for flags in ((), ("--yes",), ("--yes", "--allow-unsigned")):
         done = bare.run("install", skill, *flags, "--json")
         assert (done.status, done.error["code"], done.error["reason"]) == (5, "bad-signature", "sigstore")
-        assert "skillhub[sigstore]" in done.error["hint"]
+        assert "'.[sigstore]'" in done.error["hint"]
     assert bare.files() == before
     [found] = bare.run("validate", skill, "--json").json["skills"]
     assert found["signature"] == {
