@@ -162,13 +162,14 @@ class Lock:
             if (source.root is None) == (source.kind == "registry"):
                 message = f"expected {'a' if source.root is None else 'no'} root of a {source.kind}"
                 raise FormatError(message, where=f"{where}: sources.{name}.root")
-        seen: set[tuple[object, ...]] = (
-            set()
-        )  # what decides it, so that a thousand skills of a source are one look
+        # All that decides it, so that a thousand skills of a source are one look.
+        seen: set[tuple[object, ...]] = set()
+        kinds = {alias: source.kind for alias, source in sources.items()}
         for name, entry in skills.items():
-            shape = (entry.source, entry.git, *(getattr(entry, key) is None for key in _ORIGIN))
+            absent = (getattr(entry, key) is None for key in _ORIGIN)
+            shape = (entry.source, entry.git, entry.git and entry.path, *absent)
             if shape not in seen:
-                check_origin(entry, sources, f"{where}: skills.{name}")
+                check_origin(entry, kinds, f"{where}: skills.{name}")
                 seen.add(shape)
         return cls(skills, sources)
 

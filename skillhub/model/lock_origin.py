@@ -3,17 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from skillhub.errors import FormatError, UsageError
 from skillhub.model.text import quote
 
-if TYPE_CHECKING:
-    from skillhub.model.lock import Locked, LockedSource
+
+class Entry(Protocol):
+    """What is looked at of one locked skill; its keys are those of ``lock.Locked``."""
+
+    @property
+    def source(self) -> str:
+        """As the lock spells it."""
+        ...
+
+    @property
+    def git(self) -> str | None:
+        """The repository."""
+        ...
+
+    @property
+    def path(self) -> str | None:
+        """A folder of it, or something on this machine."""
+        ...
+
+    @property
+    def local(self) -> bool:
+        """Whether it lies on this machine."""
+        ...
+
+    @property
+    def named(self) -> bool:
+        """Whether its source is an alias."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Its source, less the plugin."""
+        ...
+
+    @property
+    def plugin(self) -> str | None:
+        """The plugin that it is part of."""
+        ...
 
 
-def check_origin(entry: Locked, sources: Mapping[str, LockedSource], where: str) -> None:
+def check_origin(entry: Entry, kinds: Mapping[str, str], where: str) -> None:
     """Return if the entry says in one way where its bytes come from.
+
+    Args:
+        entry: One skill of a lock.
+        kinds: The kind of each source of the lock, by alias.
+        where: The entry, for the error.
 
     Raises:
         FormatError: it says nothing, too much, or two things; ``where`` names the key.
@@ -21,16 +62,16 @@ def check_origin(entry: Locked, sources: Mapping[str, LockedSource], where: str)
     if entry.local:
         return _have(entry, (), ("git", "rev", "url"), where)
     if entry.named:
-        source = sources.get(entry.source)
-        is_site = source is not None and source.kind == "well-known"
+        kind = kinds.get(entry.source)
+        is_site = kind == "well-known"
         _have(entry, ("url",) if is_site else ("digest", "url", "version"), ("git", "path", "rev"), where)
-        if source is None:
+        if kind is None:
             raise FormatError(f"{quote(entry.source)} is not in sources", where=f"{where}.source")
         return None
     return _check_place(entry, where)
 
 
-def _check_place(entry: Locked, where: str) -> None:
+def _check_place(entry: Entry, where: str) -> None:
     from skillhub.model.ref import Git, GitHub, is_inner_path, parse_remote  # noqa: PLC0415 - 4 ms, and seldom needed
 
     try:
@@ -51,7 +92,7 @@ def _check_place(entry: Locked, where: str) -> None:
     return None
 
 
-def _have(entry: Locked, needed: tuple[str, ...], unwanted: tuple[str, ...], where: str) -> None:
+def _have(entry: Entry, needed: tuple[str, ...], unwanted: tuple[str, ...], where: str) -> None:
     for key in unwanted:
         if getattr(entry, key) is not None:
             message = f"expected no {key} of what comes from {quote(entry.source)}"

@@ -244,6 +244,8 @@ GITHUB_SKILL = Locked(
 def test_attack_a_lock_whose_repository_is_not_that_of_its_source(entry):
     with pytest.raises(FormatError):
         Lock({"deploy": entry}).dump()
+    with pytest.raises(FormatError):  # nor behind a sound one of the same source
+        Lock({"a-sound-one": GITHUB_SKILL, "deploy": entry}).dump()
 
 
 def test_a_plugin_may_lie_in_another_repository_and_a_company_has_a_server_of_its_own():
