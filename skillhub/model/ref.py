@@ -214,7 +214,9 @@ def repository(url: str) -> Git | GitHub:
 
 
 def _unknown(text: str, hint: str) -> UsageError:
-    return UsageError(f"expected a reference such as {_GRAMMAR}, found {quote(text)}", hint=hint)
+    # What stands before the host may be a password, and errors end in logs.
+    shown = re.sub(r"://[^/?#]*@", "://…@", text)
+    return UsageError(f"expected a reference such as {_GRAMMAR}, found {quote(shown)}", hint=hint)
 
 
 def _remote(text: str) -> Remote:

@@ -203,3 +203,12 @@ def test_aliases():
     assert not any(map(is_alias, RESERVED_ALIASES))
     assert is_alias("github")
     assert not is_alias("GitHub")
+
+
+@pytest.mark.parametrize(
+    "text", ["https://me:secret@host/", "git+https://me:secret@host/repo", "ssh://me:secret@host/x"]
+)
+def test_a_password_in_a_reference_is_refused_and_not_repeated(text):
+    with pytest.raises(UsageError) as caught:
+        parse_ref(text)
+    assert "secret" not in caught.value.message + (caught.value.hint or "")
