@@ -59,7 +59,9 @@ def _size(value: object) -> int:
 def _url(value: object) -> str:
     text = _text(value)
     # The lock is committed: no secret may get into it.
-    return wrong("a URL without user and password", value) if _AUTHORITY_WITH_USER.match(text) else text
+    if _AUTHORITY_WITH_USER.match(text):
+        raise FormatError("expected a URL without user and password")  # which are not repeated here
+    return text
 
 
 def _path(value: object) -> str:
