@@ -121,6 +121,7 @@ def test_attack_locator_where_counting_from_the_end_would_find_it():
 def test_attack_end_record_that_promises_a_longer_comment():
     end = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, 0, 0, 0, 0, 9)
     assert reason_of(end + b"short") == "zip-not-tiled"
+    assert reason_of(end) == "zip-not-tiled"
 
 
 def test_attack_entry_between_two_others_that_the_directory_does_not_name():

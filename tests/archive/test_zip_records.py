@@ -4,7 +4,7 @@ from zlib import crc32
 
 import pytest
 
-from fixtures.attacks.zip_writer import Entry, body_of, descriptor, zip_bytes
+from fixtures.attacks.zip_writer import Entry, Tail, body_of, descriptor, zip_bytes
 from skillhub.archive import unpack
 from skillhub.errors import UnsafeArchive
 
@@ -13,9 +13,9 @@ A = Entry("a.txt", b"x" * 50)
 B = Entry("b.txt", b"y" * 50)
 
 
-def refused(*parts):
+def refused(*parts, tail=None):
     with pytest.raises(UnsafeArchive) as caught:
-        unpack(zip_bytes(parts), "zip")
+        unpack(zip_bytes(parts, tail), "zip")
     return caught.value.reason, caught.value.where
 
 
@@ -58,3 +58,13 @@ def test_attack_streamed_entry_with_another_hidden_behind_its_descriptor():
     streamed = Entry("a.txt", A.data, described=True)
     assert refused(ROOT, streamed, Entry("b.txt", B.data, headers="local"))[0] == "zip-hidden-entry"
     assert refused(ROOT, streamed, bytes(9), B) == ("zip-not-tiled", "a.txt")
+
+
+@pytest.mark.parametrize("record", [b"PK\1\2", b"PK\3\4", b"PK\5\6", b"PK\6\6", b"PK\6\7"])
+def test_attack_comment_that_holds_a_record_of_any_kind(record):
+    assert refused(ROOT, tail=Tail(comment=b"see " + record + b" there"))[0] == "zip-comment"
+
+
+@pytest.mark.parametrize("field", ["disk", "central_disk"])
+def test_attack_end_record_that_sends_to_a_zip64_record_that_is_not_there(field):
+    assert refused(ROOT, tail=Tail(end={field: 0xFFFF}))[0] == "zip-zip64"
