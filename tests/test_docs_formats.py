@@ -2,9 +2,9 @@
 
 import re
 import tomllib
-from dataclasses import fields
 from pathlib import Path
 
+from skillhub.model.dataclass import fields
 from skillhub.model.digest import Digest
 from skillhub.model.intent import Intent, ProposedSource, Wanted
 from skillhub.model.lock import Lock, Locked, LockedSource

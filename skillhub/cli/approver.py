@@ -5,10 +5,10 @@ from __future__ import annotations
 import getpass
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from skillhub.cli.terminal import Terminal
+from skillhub.model.dataclass import dataclass
 from skillhub.model.question import NO, NOT_BY_YES, UNANSWERED, YES, Answer, Question, Way, unanswerable
 from skillhub.model.text import clean, quote
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skillhub.cli.streams import is_interactive
 from skillhub.cli.terminal import Terminal
 from skillhub.errors import NotFound, UsageError
+from skillhub.model.dataclass import dataclass
 from skillhub.world.home import Home
 from skillhub.world.project import Project
 from skillhub.world.store import Store

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,6 +14,7 @@ from skillhub.cli.common import Common, add_group
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
 from skillhub.cli.render import ended, show_outcome
 from skillhub.errors import NotFound, Refused, UsageError, extra
+from skillhub.model.dataclass import replace
 from skillhub.model.text import quote
 
 if TYPE_CHECKING:

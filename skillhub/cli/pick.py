@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import typer
 
 from skillhub.cli.common import Common, command
@@ -11,6 +9,7 @@ from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp,
 from skillhub.cli.render import ended, show_outcome
 from skillhub.cli.streams import is_interactive
 from skillhub.errors import UsageError
+from skillhub.model.dataclass import replace
 
 
 def pick(

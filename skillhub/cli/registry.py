@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +12,7 @@ from skillhub.cli.passphrase import new_passphrase, with_passphrase
 from skillhub.cli.registry_operate import Dir, KeysDir, delegate, refresh, rotate, withdraw, yank
 from skillhub.cli.registry_push import push
 from skillhub.errors import UsageError
+from skillhub.model.dataclass import asdict
 
 
 def init(

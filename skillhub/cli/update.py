@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from skillhub.cli.common import Common, command
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
 from skillhub.cli.render import ended, show_changes, show_outcome
+from skillhub.model.dataclass import replace
 
 BEHIND = 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 from skillhub.errors import Forbidden
@@ -12,6 +11,7 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing
 from skillhub.model import time as times
 from skillhub.model.capability import capabilities
+from skillhub.model.dataclass import replace
 from skillhub.model.policy import EVERYTHING, LASTING, Subject
 from skillhub.model.record import Record
 from skillhub.model.ref import repository

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SourceError, UsageError
 from skillhub.flows.admission import admit
@@ -24,6 +23,7 @@ from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.wishes import Wishes
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Wanted
 from skillhub.model.question import UNANSWERED
 from skillhub.model.ref import is_inner_path

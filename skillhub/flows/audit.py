@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from skillhub.errors import NotFound, UsageError
 from skillhub.flows import listing
@@ -17,6 +16,7 @@ from skillhub.flows.audit_skill import CHECKS, TRUST, Case
 from skillhub.flows.audit_sources import Heard, hear, look
 from skillhub.flows.ports import Ports
 from skillhub.flows.verify import verify
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.finding import Severity
 from skillhub.model.lock import Lock
 from skillhub.model.ref import Local, Named, parse_ref

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
 
 from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError
 from skillhub.flows import recalled, signers
@@ -15,6 +14,7 @@ from skillhub.flows.policy import of_entry
 from skillhub.flows.ports import Ports
 from skillhub.flows.resolve import TakenBack, choose_release
 from skillhub.model.capability import capabilities
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.lock import Locked
 from skillhub.model.manifest import Manifest
 from skillhub.model.policy import LASTING

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from skillhub.errors import FormatError, NameNotOwned, NotFound, SecurityError, SkillhubError, SourceError
@@ -13,6 +12,7 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.recalled import last_seen
 from skillhub.flows.source_view import OFFLINE, SourceView, view_source
 from skillhub.model import time as times
+from skillhub.model.dataclass import dataclass, field
 from skillhub.model.lock import Lock, LockedSource
 from skillhub.model.release import Index
 from skillhub.model.report import Noted

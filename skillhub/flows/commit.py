@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from skillhub.errors import StateError
 from skillhub.flows import signers
@@ -19,6 +18,7 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.relock import root_of
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.wishes import Wishes
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.lock import Lock
 from skillhub.model.record import Record, Records
 from skillhub.world import files, links

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from skillhub.errors import NotFound, SecurityError, SourceError
@@ -16,6 +15,7 @@ from skillhub.flows.relock import from_lock
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.update import wanted_of
 from skillhub.model.changes import Changes
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Intent
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.patch import difference

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from skillhub.errors import SkillhubError
 from skillhub.flows.listing import agent_folders, beside, managed, unmanaged
 from skillhub.flows.ports import Ports
+from skillhub.model.dataclass import dataclass
 from skillhub.model.hosts import Host, detect, hosts, skill_folder
 from skillhub.model.policy import Policies
 from skillhub.model.policy_view import rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from skillhub.errors import NotFound, Refused
@@ -19,6 +18,7 @@ from skillhub.flows.relock import from_lock
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.view import view
 from skillhub.flows.wishes import Wishes
+from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.question import Asked
 from skillhub.model.record import Record, Records

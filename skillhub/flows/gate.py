@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from skillhub.flows.needs import Given, or_stored
 from skillhub.flows.ports import Ports
 from skillhub.flows.wishes import McpChoice, Wishes
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.hosts import Host
 from skillhub.model.manifest import Manifest
 from skillhub.model.question import Answer, Asked, Kind, Question

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
 from skillhub.errors import Forbidden, FormatError, SecurityError, UsageError
 from skillhub.flows.admission import admit
@@ -16,6 +15,7 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.relock import same_signer
 from skillhub.flows.standing import Standing
 from skillhub.flows.wishes import Wishes
+from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.lock import Locked
 from skillhub.model.ref import Ref, parse_remote
 from skillhub.world.staged import Staged

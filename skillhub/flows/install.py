@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from skillhub.errors import Refused, UsageError
 from skillhub.flows import proposals
@@ -24,6 +23,7 @@ from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.view import view
 from skillhub.flows.wishes import Wishes, chosen_agents
 from skillhub.model.changes import Changes
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.hosts import Host
 from skillhub.model.question import UNANSWERED, Asked, Question
 from skillhub.model.record import Facts, Record

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from skillhub.errors import Forbidden, FormatError, SkillhubError, SourceError, UnsafeTransfer, UsageError
 from skillhub.flows.candidate import Candidate
@@ -14,6 +13,7 @@ from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.wishes import Wishes
+from skillhub.model.dataclass import replace
 from skillhub.model.origin import Origin, OtherLock
 from skillhub.model.ref import parse_ref
 

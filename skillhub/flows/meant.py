@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 from skillhub.errors import Forbidden, FormatError, NotFound, SourceMismatch
@@ -16,6 +15,7 @@ from skillhub.flows.relock import by_lock
 from skillhub.flows.resolve import choose_release, choose_skills, choose_source
 from skillhub.flows.standing import Standing
 from skillhub.flows.wishes import Wishes
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked, of_plugin
 from skillhub.model.ref import GitHub, Local, Named, Ref, Remote

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from skillhub.errors import NotFound, SourceError
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.meant import Pick, newest, of_place
 from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.manifest import Manifest
 from skillhub.model.ref import Named, parse_remote

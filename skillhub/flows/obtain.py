@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from skillhub.archive import Unpacked, unpack
@@ -15,6 +14,7 @@ from skillhub.errors import SecurityError, SourceMismatch
 from skillhub.flows import signers
 from skillhub.flows.candidate import Candidate, candidate, read, spelled
 from skillhub.flows.ports import Place, Ports
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.lock import LOCAL, Locked, of_plugin
 from skillhub.model.release import Admission, Release
 from skillhub.trust.publishers import judge

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from skillhub.errors import Refused
 from skillhub.flows.ports import Ports
 from skillhub.model.changes import Changes
+from skillhub.model.dataclass import dataclass, field
 from skillhub.model.question import Asked, Question, unanswerable
 from skillhub.model.skill import Skill
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from skillhub.errors import SourceError
 from skillhub.flows.offered import listing_of
 from skillhub.flows.ports import Ports
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.ref import Named
 from skillhub.model.release import Index, Release
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from urllib.parse import quote as escaped
 
 from skillhub.errors import Forbidden
 from skillhub.flows.ports import Place, Ports, Registry
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.intent import Intent
 from skillhub.model.lock import Locked

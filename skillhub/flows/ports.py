@@ -7,10 +7,10 @@ silent approver in their place, and so that a command that needs no network neve
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
+from skillhub.model.dataclass import dataclass
 from skillhub.model.policy import Policies
 from skillhub.model.question import Approver
 from skillhub.world.first_seen import FirstSeen

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from skillhub.errors import NameNotOwned, Refused, UsageError
 from skillhub.flows.registry_opened import Opened, Signing, opened
 from skillhub.flows.registry_submission import Desk, Submission, submit
+from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.digest import Digest
 from skillhub.model.release import Admission, Release, newest_first
 from skillhub.model.text import is_name, quote

@@ -7,11 +7,11 @@ withdrawn in the same breath, so that no client is led to a release that it must
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from skillhub.archive import unpack
 from skillhub.errors import BadSignature, FormatError, NameNotOwned, NotFound, Refused, UsageError
 from skillhub.flows.registry_opened import Opened, Signing, opened
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.release import Admission, Release, Revocation
 from skillhub.model.text import is_name, quote
@@ -140,7 +140,7 @@ def _revoked(admission: Admission, mandate: Mandate, shelf: Shelf, hub: Opened) 
         earlier = revoked.get(found.fingerprint)
         since = min(mandate.since, earlier.since) if earlier else mandate.since
         revoked[found.fingerprint] = Revocation(found.fingerprint, since, found.pem.decode())
-    return replace(admission, revoked=tuple(sorted(revoked.values())))
+    return replace(admission, revoked=tuple(revoked[key] for key in sorted(revoked)))
 
 
 def _known(admission: Admission, shelf: Shelf, hub: Opened) -> Iterator[PublicKey | Certificate]:

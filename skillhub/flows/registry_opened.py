@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 
 from skillhub.errors import NotFound, UsageError
 from skillhub.model import time as times
+from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.index import parse_listing, parse_namespaces, parse_releases
 from skillhub.model.release import Admission, Release
 from skillhub.model.text import clean, quote

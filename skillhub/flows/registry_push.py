@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import takewhile
@@ -20,6 +19,7 @@ from tuf.api.metadata import Targets, Timestamp  # type: ignore[attr-defined]
 from skillhub.errors import BadMetadata, FormatError, Refused, Rollback, StateError, UsageError, WrongBytes
 from skillhub.flows.registry_check import check
 from skillhub.flows.registry_opened import Opened, Signing, opened
+from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.release import Release
 from skillhub.model.text import quote

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from skillhub.errors import UsageError
 from skillhub.flows.registry_opened import Signing, find, opened, reason_of
+from skillhub.model.dataclass import replace
 from skillhub.model.release import Release
 from skillhub.trust.registry_documents import Shelf
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from skillhub.errors import UsageError
 from skillhub.flows.registry_opened import Signing, opened
+from skillhub.model.dataclass import dataclass
 from skillhub.model.text import quote
 from skillhub.trust.metadata import MetadataSet
 from skillhub.trust.roles import RELEASES, ROLES, rule_of

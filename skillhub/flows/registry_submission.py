@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from skillhub.archive import pack
 from skillhub.errors import FormatError, Refused
 from skillhub.model import time as times
 from skillhub.model.capability import capabilities
+from skillhub.model.dataclass import dataclass, field
 from skillhub.model.digest import Digest
 from skillhub.model.manifest import Manifest, problems
 from skillhub.model.release import Release

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from skillhub.errors import NotFound, SignerChanged, SourceMismatch, WrongBytes
@@ -12,6 +11,7 @@ from skillhub.flows.obtain import Way, by_path, by_place, by_registry, nothing
 from skillhub.flows.patched import patched
 from skillhub.flows.ports import Ports
 from skillhub.flows.recalled import last_seen, refuse_recalled
+from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.manifest import Manifest

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 
 from skillhub.errors import SourceError
 from skillhub.flows.offered import listing_of
 from skillhub.flows.ports import Ports
+from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.release import Index
 from skillhub.model.skill import Skill

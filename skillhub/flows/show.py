@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from skillhub.errors import NotFound
@@ -16,6 +15,7 @@ from skillhub.flows.resolve import choose_release
 from skillhub.flows.standing import Standing
 from skillhub.flows.view import view
 from skillhub.flows.wishes import Wishes
+from skillhub.model.dataclass import dataclass
 from skillhub.model.intent import Intent
 from skillhub.model.lock import Lock
 from skillhub.model.manifest import Manifest

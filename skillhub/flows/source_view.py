@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from skillhub.model import time as times
+from skillhub.model.dataclass import dataclass
 from skillhub.trust.root_view import RootView, changes, view_expiry, view_root
 from skillhub.world import files
 from skillhub.world.sources import Source, Sources

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skillhub.errors import SourceMismatch
 from skillhub.flows.ports import Ports
+from skillhub.model.dataclass import dataclass
 from skillhub.model.intent import Intent
 from skillhub.model.lock import Lock
 from skillhub.model.record import Record, Records

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
 
 from skillhub.flows.linking import Linker, Linking, left_alone
 from skillhub.flows.needs import given
@@ -13,6 +12,7 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.recalled import last_seen, refuse_recalled
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.view import view
+from skillhub.model.dataclass import replace
 from skillhub.model.lock import Locked
 from skillhub.model.policy import LASTING
 from skillhub.model.record import Record

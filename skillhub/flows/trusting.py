@@ -5,14 +5,13 @@ A well-known site that is no registry has none; a person agrees that nobody but 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skillhub.errors import NotFound, SkillhubError, TrustDowngrade, UsageError, WrongBytes
 from skillhub.flows.offered import listing_of
 from skillhub.flows.outcome import ask
 from skillhub.flows.ports import Ports
 from skillhub.flows.proposals import proposals
 from skillhub.flows.standing import read_standing
+from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.question import Question
 from skillhub.model.text import quote

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from skillhub.errors import NotFound
 from skillhub.flows.admission import too_young
@@ -25,6 +24,7 @@ from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.view import view
 from skillhub.flows.wishes import Wishes
 from skillhub.model.changes import Changes
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked
 from skillhub.model.ref import Named, parse_remote

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError
@@ -12,6 +11,7 @@ from skillhub.flows import recalled, signers
 from skillhub.flows.edits import read_patch
 from skillhub.flows.listing import agent_folders
 from skillhub.flows.ports import Ports
+from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.record import Record

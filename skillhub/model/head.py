@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
 from unicodedata import normalize
 
 from skillhub.errors import FormatError
 from skillhub.model import plain, yaml
+from skillhub.model.dataclass import dataclass
 from skillhub.model.finding import Issue
 from skillhub.model.frontmatter import Parts, split
 from skillhub.model.text import NAME_MAX, clean, is_name, quote

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from skillhub.errors import FormatError, UsageError
+from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.digest import Digest
 from skillhub.model.policy import Policy
 from skillhub.model.policy_file import policy_of

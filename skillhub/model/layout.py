@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from skillhub.errors import FormatError
 from skillhub.model import yaml
+from skillhub.model.dataclass import dataclass
 from skillhub.model.frontmatter import split
 from skillhub.model.hosts import hosts
 from skillhub.model.text import NAME_MAX, clean, is_name

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Set
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from skillhub.errors import FormatError
+from skillhub.model.dataclass import MISSING, asdict, dataclass, field, fields, replace
 from skillhub.model.decode import record
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from skillhub.errors import FormatError, UsageError
+from skillhub.model.dataclass import dataclass
 from skillhub.model.decode import Read, array, record, wrong
 from skillhub.model.digest import Digest
 from skillhub.model.signer import Signer

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from skillhub.errors import FormatError
+from skillhub.model.dataclass import dataclass
 from skillhub.model.decode import array, record, text, text_that, wrong
 from skillhub.model.json import strict_json
 from skillhub.model.ref import is_inner_path, is_rev

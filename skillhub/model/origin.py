@@ -5,10 +5,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from skillhub.errors import UsageError
+from skillhub.model.dataclass import dataclass
 from skillhub.model.ref import is_inner_path, parse_remote
 from skillhub.model.text import clean, is_object_id, quote
 

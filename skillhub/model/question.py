@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+from skillhub.model.dataclass import dataclass, field
 
 Kind = Literal[
     "install",  # first install of this tree in this project

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from skillhub.errors import FormatError
+from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.text import is_name, quote

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
 from skillhub.errors import UsageError
+from skillhub.model.dataclass import dataclass
 from skillhub.model.text import RESERVED_ALIASES, clean, is_alias, is_name, quote
 
 # Patterns are compiled when they are first matched, for `list` has no use for most of them.

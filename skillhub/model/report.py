@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from skillhub.model.dataclass import asdict, dataclass, replace
 from skillhub.model.finding import SEVERITIES, Severity, at_least
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 from typing import Literal
 
 from skillhub.errors import ForbiddenVariable, FormatError
+from skillhub.model.dataclass import dataclass
 from skillhub.model.text import is_hidden, is_name, quote
 
 Kind = Literal["env", "mcp", "program", "skill"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
+from skillhub.model.dataclass import replace
 from skillhub.model.profile import Profile
 from skillhub.model.skill import Skill
 from skillhub.runtime.cache import Cache

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from skillhub.model.dataclass import dataclass, field
 
 _PLACE = re.compile(
     r"(?<![\w`)\]!])!`(?P<command>[^`\n]+)`"

@@ -6,10 +6,10 @@ import gc
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from skillhub.errors import SkillhubError
+from skillhub.model.dataclass import dataclass, field
 from skillhub.model.head import Rules
 from skillhub.model.manifest import Manifest
 from skillhub.model.profile import Bounds

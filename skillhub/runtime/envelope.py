@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, Final
 
+from skillhub.model.dataclass import dataclass
 from skillhub.model.profile import Profile, profile
 from skillhub.model.text import clean
 from skillhub.runtime.loading import Loaded

@@ -7,12 +7,12 @@ import os
 import time
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
 from typing import Final, NoReturn
 
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError
+from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.text import is_segment, quote

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
+from skillhub.model.dataclass import dataclass
 from skillhub.model.skill import Skill
 
 Action = Literal["allow", "ask", "deny"]

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
 from skillhub.errors import FormatError, StateError
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.frontmatter import split
 from skillhub.model.skill import Skill, SkillScope
 from skillhub.model.tree import SKILL_MD

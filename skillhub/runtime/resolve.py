@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.skill import Skill
 from skillhub.model.text import clean, quote
 from skillhub.runtime.catalog import Catalog

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Literal
 
 from skillhub.errors import FormatError, StateError
+from skillhub.model.dataclass import dataclass
 from skillhub.model.hosts import expand
 from skillhub.model.profile import Profile
 from skillhub.model.skill import Reach, Scope, Skill

@@ -9,11 +9,11 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 
 from skillhub.errors import FormatError
 from skillhub.model import jsonc, jsonc_edit
+from skillhub.model.dataclass import dataclass, field
 from skillhub.model.json import strict_json
 from skillhub.model.skill import Reach, Skill
 from skillhub.model.toml import others_toml

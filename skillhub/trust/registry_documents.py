@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from types import MappingProxyType
 
+from skillhub.model.dataclass import asdict, dataclass
 from skillhub.model.index import SCHEMA
 from skillhub.model.release import Admission, Release
 from skillhub.trust.roles import WELL_KNOWN, index_path, namespace_path, skill_path

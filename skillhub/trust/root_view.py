@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from skillhub.errors import FormatError
+from skillhub.model.dataclass import dataclass
 from skillhub.model.json import strict_json
 
 _CAP = 4 << 20

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 
 from skillhub.errors import FormatError, StateError
+from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.world import files
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from skillhub.errors import FormatError, StateError
+from skillhub.model.dataclass import dataclass
 from skillhub.model.decode import mapping, record, text, wrong
 from skillhub.model.json import strict_json
 from skillhub.world import files

@@ -10,10 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import IO, Literal
 
 from skillhub.errors import SourceError
+from skillhub.model.dataclass import dataclass, field
 from skillhub.world.git_failure import GitError
 
 # What git, ssh and a person's credential helpers need. Of git's own variables only those by which people say how

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from skillhub.errors import SourceError, UnsafeTransfer, UsageError
+from skillhub.model.dataclass import dataclass
 from skillhub.model.ref import Git, parse_ref
 from skillhub.model.text import quote
 from skillhub.world.git_program import Bounds, GitProgram, NamedBy

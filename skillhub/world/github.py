@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 
 from skillhub.errors import SourceError
+from skillhub.model.dataclass import replace
 from skillhub.world.fetch import Web
 from skillhub.world.git import GitSnapshot, open_git
 from skillhub.world.git_program import Bounds

@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from io import BytesIO
 from urllib.parse import quote as escape
@@ -22,6 +21,7 @@ from urllib.parse import quote as escape
 from skillhub.archive.entry import unsafe
 from skillhub.errors import FormatError, NotFound, RateLimited, SourceError, WrongBytes
 from skillhub.model import decode
+from skillhub.model.dataclass import replace
 from skillhub.model.json import strict_json
 from skillhub.model.text import is_object_id, quote
 from skillhub.world.fetch import Answer, Web, whole

@@ -6,11 +6,11 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from skillhub.errors import FormatError, StateError, UsageError
 from skillhub.model import yaml
+from skillhub.model.dataclass import dataclass, field
 from skillhub.world import files
 from skillhub.world.github_site import PUBLIC, site_of
 from skillhub.world.hop import Hop

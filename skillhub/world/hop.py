@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from skillhub.errors import UnsafeTransfer
+from skillhub.model.dataclass import dataclass
 from skillhub.model.text import quote
 
 _PORTS = {"http": 80, "https": 443}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, MutableMapping
-from dataclasses import replace
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from skillhub.errors import FormatError
+from skillhub.model.dataclass import replace
 from skillhub.model.intent import Intent, Wanted
 from skillhub.model.text import clean
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from skillhub.errors import UnsafeTransfer
+from skillhub.model.dataclass import dataclass
 from skillhub.model.layout import join, plugin_folders
 from skillhub.model.marketplace import Declined, Elsewhere, Here, Plugin
 from skillhub.model.text import quote

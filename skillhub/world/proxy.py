@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from skillhub.errors import SourceError
+from skillhub.model.dataclass import dataclass, field
 from skillhub.world.hop import Hop
 
 

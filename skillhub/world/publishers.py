@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 from skillhub.errors import NotFound, StateError, UsageError
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.text import is_name, quote

@@ -11,9 +11,9 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 
 from skillhub.errors import BadMetadata, FormatError, NotFound, Rollback, SecurityError, StateError
+from skillhub.model.dataclass import asdict, dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.text import is_name, quote

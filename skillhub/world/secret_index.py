@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
 
 from skillhub.errors import FormatError
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.decode import array, record, text, text_that, wrong
 from skillhub.model.json import strict_json
 from skillhub.model.skill import Scope

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
 
 from skillhub.errors import FormatError, StateError, TrustDowngrade
+from skillhub.model.dataclass import asdict, dataclass, field, replace
 from skillhub.model.decode import array, mapping, record, text, wrong
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json

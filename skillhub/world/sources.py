@@ -6,11 +6,11 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from skillhub.errors import NotFound, SourceMismatch, StateError, TrustDowngrade, UsageError
+from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.lock import LockedSource

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self, TypeVar
 
@@ -27,6 +26,7 @@ from skillhub.errors import (
     StateError,
     WrongBytes,
 )
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.index import DOCUMENT_CAP, parse_listing, parse_namespaces, parse_releases, parse_skill
 from skillhub.model.release import Admission, Index, Release

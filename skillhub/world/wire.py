@@ -12,9 +12,9 @@ import socket
 import ssl
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 from skillhub.errors import SourceError, UnsafeTransfer
+from skillhub.model.dataclass import dataclass
 from skillhub.world.hop import Hop, is_public
 from skillhub.world.proxy import Proxy, proxy_for
 

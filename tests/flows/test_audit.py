@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from skillhub.flows.audit_rules import RULES
 from skillhub.flows.registry_delegate import Mandate, delegate
 from skillhub.flows.registry_opened import Signing
 from skillhub.flows.registry_recall import withdraw, yank
+from skillhub.model.dataclass import replace
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.lock import Lock
 from skillhub.trust.keys import PrivateKey

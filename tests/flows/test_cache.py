@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from skillhub.errors import FormatError, Refused, StateError
 from skillhub.flows import cache
 from skillhub.flows.install import install
 from skillhub.flows.wishes import Wishes
+from skillhub.model.dataclass import replace
 from skillhub.model.ref import parse_ref
 from skillhub.model.tree import File, Tree
 from skillhub.world import files

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 import pytest
 
@@ -11,6 +10,7 @@ from skillhub.cli.network import Network
 from skillhub.errors import StateError
 from skillhub.flows.lock_fix import fix
 from skillhub.model.conflict import conflict
+from skillhub.model.dataclass import replace
 from skillhub.model.lock import Lock
 from tests.attacks.scene import Machine
 from tests.flows.test_faults import Case, check, left_over

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from skillhub.errors import Forbidden, NotFound, SourceError, SourceMismatch, UnsafeTransfer, WrongBytes
 from skillhub.flows.trusting import Pin, add_source
+from skillhub.model.dataclass import replace
 from skillhub.model.lock import Lock
 from tests.support.reaching import Reaching
 from tests.support.registry import Simulator

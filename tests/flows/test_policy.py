@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from skillhub.flows.audit import Request, audit
 from skillhub.flows.doctor import diagnose
 from skillhub.flows.lock_import import import_lock
 from skillhub.flows.wishes import Wishes
+from skillhub.model.dataclass import replace
 from skillhub.model.origin import Origin, OtherLock
 from skillhub.world.embedded import root_fingerprint
 from skillhub.world.repository import Repository

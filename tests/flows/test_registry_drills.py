@@ -5,7 +5,6 @@ The thief can write to the site, too. What clients come to trust is held against
 
 import json
 import shutil
-from dataclasses import replace
 
 import pytest
 from tuf.api.metadata import Timestamp
@@ -15,6 +14,7 @@ from skillhub.flows.registry import add
 from skillhub.flows.registry_delegate import Mandate, delegate
 from skillhub.flows.registry_opened import Signing
 from skillhub.flows.registry_rotate import rotate
+from skillhub.model.dataclass import replace
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates
 from skillhub.trust.roles import ROLES, index_path, namespace_path

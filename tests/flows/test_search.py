@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 import pytest
 
 from skillhub.errors import SourceError
 from skillhub.flows.search import search_everywhere, search_here
+from skillhub.model.dataclass import replace
 from skillhub.model.release import Index, Release
 from skillhub.model.skill import Skill
 from tests.support.world import World

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
 from skillhub.errors import FormatError, NotFound, SourceError
+from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from tests.support.world import World, skill, unlocked
 

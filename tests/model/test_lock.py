@@ -5,13 +5,13 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
+from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import LOCAL, Lock, Locked, LockedSource
 from skillhub.model.text import RESERVED_ALIASES, clean

@@ -7,8 +7,8 @@ import io
 import json
 import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+from skillhub.model.dataclass import dataclass, field
 from skillhub.model.digest import Digest
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -18,7 +18,7 @@ SKR_LAYER = "application/vnd.agentskills.skill.layer.v1+tar+gzip"
 TITLE = "org.opencontainers.image.title"
 
 
-@dataclass
+@dataclass()
 class Artifact:
     """A manifest, what stands below it, and all blobs by digest."""
 

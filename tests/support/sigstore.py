@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import struct
 from base64 import b64encode
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
@@ -18,6 +17,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from skillhub.model.dataclass import dataclass, field
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NAME = "https://github.com/acme/skills/.github/workflows/release.yml@refs/heads/main"
@@ -57,6 +58,9 @@ class Account:
     key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: key_of("account"))
 
 
+SOUND = Account()
+
+
 class Sigstore:
     """One authority and its two logs, with keys that their seeds tell."""
 
@@ -78,7 +82,7 @@ class Sigstore:
         kind = "application/vnd.dev.sigstore.clienttrustconfig.v0.1+json"
         return json.dumps({"mediaType": kind, "trustedRoot": self._trusted(), "signingConfig": signing})
 
-    def sign(self, payload: bytes, account: Account = Account(), at: datetime = AT, **parts) -> dict:
+    def sign(self, payload: bytes, account: Account = SOUND, at: datetime = AT, **parts) -> dict:
         """Return a bundle on a statement.
 
         Args:

@@ -1,6 +1,5 @@
 import json
 import os
-from dataclasses import replace
 
 import pytest
 
@@ -18,6 +17,7 @@ from skillhub.errors import (
     StateError,
     WrongBytes,
 )
+from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.trust.ahead import AHEAD_PATH
 from skillhub.trust.metadata import Dates, MetadataSet
