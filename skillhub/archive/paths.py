@@ -23,7 +23,6 @@ _FORBIDDEN: Final = re.compile(r'[<>"|?*]')
 _STRAY_SELECTOR: Final = re.compile(r"(?:\A|(?<=[\x00-\x7f]))[\ufe00-\ufe0f](?!\u20e3)")
 _SELECTORS: Final = re.compile(r"[\ufe00-\ufe0f]")
 _SHORT_GIT: Final = re.compile(r"git~[0-9]+")
-# Letters that pass for one of SKILL.md's, lower case, after NFKD; i, l and 1 are one letter to the eye.
 # Letters that pass for one of SKILL.md's, after NFKD and case folding; i, l and 1 are one letter to the eye.
 _CONFUSABLE: Final = str.maketrans(
     dict.fromkeys("i1|!ıɩɪιіӏⲓᎥᏞꓡꓲʟǀ∣", "l")
@@ -45,7 +44,11 @@ def check_path(path: str, limits: Limits) -> None:
     Raises:
         UnsafeArchive: a reason of the families paths, names and limits.
     """
-    if len(path) <= limits.name and _PLAIN.fullmatch(path) and path.count("/") < limits.depth:
+    if (
+        len(path) <= min(limits.name, limits.path)
+        and _PLAIN.fullmatch(path)
+        and path.count("/") < limits.depth
+    ):
         return
     segments = path.split("/")
     _check_length(path, segments, limits)

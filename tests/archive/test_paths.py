@@ -108,6 +108,7 @@ def test_limits_are_inclusive_and_given():
     assert reason_of("abcde", small) == "name-too-long"
     assert reason_of("abcd/abcd", small) == "path-too-long"
     assert reason_of("a/b/c", small) == "too-deep"
+    assert reason_of("a/b/c", Limits(path=4)) == "path-too-long"
 
 
 ANY = st.text(max_size=40) | st.from_regex(r"[a-zA-Z0-9._~ /:\\-]{0,24}", fullmatch=True)
