@@ -8,6 +8,7 @@ import pytest
 
 from skillhub.archive import Limits, unpack
 from skillhub.archive.pax import Pending
+from skillhub.archive.tar import read_tar
 from skillhub.errors import FormatError, UnsafeArchive
 
 SKILL = b"---\nname: demo\n---\n" + b"words and words\n" * 40
@@ -133,6 +134,8 @@ def test_several_gzip_members_and_padding():
         ("part of a block after the end", ROOT + END + bytes(511), "tar-trailing"),
         ("64 KiB and a block after the end", ROOT + END + bytes((64 << 10) + 512), "tar-trailing"),
         ("cut in a header", ROOT + A[:100], "tar-header"),
+        ("block of another byte after the end", ROOT + END + b"~" * 512, "tar-trailing"),
+        ("cut in a body of whole blocks", ROOT + header("a", b"0", 512) + bytes(511), "tar-size"),
         ("cut in a body", ROOT + A[:600], "tar-size"),
         ("gzip inside", gzip.compress(ROOT + END), "gzip"),
         ("nothing inside", b"", "tar-header"),
@@ -141,6 +144,15 @@ def test_several_gzip_members_and_padding():
         ("prefix in a GNU header", patched(A, 345, b"..") + ROOT + END, "tar-header"),
         ("negative size", patched(A, 124, b"\xff" * 12) + ROOT + END, "tar-size"),
         ("huge size", patched(A, 124, b"\x80" + b"\1" * 11) + ROOT + END, "tar-size"),
+        (
+            "size in five bytes",
+            patched(A, 124, b"\x80" + bytes(6) + b"\1" + bytes(4)) + ROOT + END,
+            "tar-size",
+        ),
+        ("size in a far byte", patched(A, 124, b"\x80\1" + bytes(9) + b"\1") + ROOT + END, "tar-size"),
+        ("size in no base", patched(A, 124, b"\1" + bytes(10) + b"\1") + ROOT + END, "tar-size"),
+        ("two gigabytes", patched(A, 124, b"\x80" + bytes(7) + b"\x7f\0\0\0") + ROOT + END, "too-large"),
+        ("file named as the root", header(".", b"0", 1) + block(b"x") + ROOT + END, "path-traversal"),
         ("letters for a size", patched(A, 124, b"0000000000x\0") + ROOT + END, "tar-size"),
         ("size beyond the limit", patched(A, 124, b"77777777777\0") + ROOT + END, "too-large"),
         ("set-id", patched(A, 100, b"0004755\0") + ROOT + END, "mode-bits"),
@@ -168,6 +180,13 @@ def test_tampering_with_entries(attack, tar, reason):
         ("linkpath", pax(b"14 linkpath=b\n"), "tar-pax"),
         ("hdrcharset", pax(b"21 hdrcharset=BINARY\n"), "tar-pax"),
         ("another size", pax(b"10 size=2\n"), "tar-pax"),
+        ("sparse as Solaris has it", pax(b"19 SUN.holesdata=x\n"), "tar-pax"),
+        ("another size as star has it", pax(b"21 SCHILY.realsize=2\n"), "tar-pax"),
+        ("another type as star has it", pax(b"21 SCHILY.filetype=2\n"), "tar-pax"),
+        ("an offset as star has it", pax(b"19 SCHILY.offset=2\n"), "tar-pax"),
+        ("global size", pax(b"10 size=1\n", kind=b"g"), "tar-pax"),
+        ("record that ends in its key", pax(b"4 a\n6 b=c\n"), "tar-header"),
+        ("two global headers", pax(kind=b"g") * 2, "tar-pax"),
         ("sparse", pax(b"22 GNU.sparse.major=1\n"), "tar-pax"),
         ("record of length zero", pax(b"0 path=b\n"), "tar-header"),
         ("record too long", pax(b"11 path=b\n"), "tar-header"),
@@ -184,6 +203,12 @@ def test_tampering_with_entries(attack, tar, reason):
 )
 def test_tampering_with_what_speaks_of_the_next_entry(attack, heads, reason):
     assert reason_of(ROOT + heads + A + END) == reason, attack
+
+
+def test_limits_of_a_header_are_inclusive():
+    Pending().expect(b"x", 64 << 10)
+    most = pax(*(b"9 k%03d=v\n" % number for number in range(64)))
+    assert set(unpacked(ROOT + most + A + END).tree) == {"SKILL.md", "a"}
 
 
 @pytest.mark.parametrize("heads", [pax(b"10 path=b\n"), long_name(b"b\0"), pax(kind=b"g")])
@@ -206,6 +231,23 @@ def test_pending_takes_names_from_either_kind():
 def test_no_gzip_is_a_format_error(data):
     with pytest.raises(FormatError):
         unpack(data, "tar.gz")
+
+
+def test_size_in_binary_as_gnu_may_write_it():
+    tar = patched(A, 124, b"\x80" + bytes(10) + b"\1") + ROOT + END
+    assert unpacked(tar).tree["a"].data == b"x"
+
+
+def test_limits_are_judged_before_the_bytes_of_an_entry_are_read():
+    def taken(bodies, limits):
+        with pytest.raises(UnsafeArchive) as caught:
+            list(read_tar(gzip.compress(bodies), limits))
+        return caught.value.reason
+
+    two = A + header("b", b"0", 1) + block(b"y")
+    assert len(list(read_tar(gzip.compress(two + END), Limits(files=1, total=2)))) == 2
+    assert taken(two + header("c", b"0", 1), Limits(files=1)) == "too-many-files"
+    assert taken(two[:1536], Limits(total=1)) == "too-large"
 
 
 def test_endless_headers_stop_early():
