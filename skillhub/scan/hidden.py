@@ -44,6 +44,7 @@ HIDDEN: Final = (BIDI, UNSEEN, ZERO_RUN, ZERO_WORD)
 _SUSPECTS = tuple(
     map(re.compile, (rb"\xe2\x80[\x8b-\x8f\xaa-\xae]", rb"\xe2\x81[\xa0-\xa4\xa6-\xa9]", rb"\xef\xbb\xbf"))
 )
+_ASCII = bytes(range(128))
 # Embeddings, overrides, isolates (CVE-2021-42574).
 _BIDI = re.compile(rb"\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])")
 _ZERO = rb"(?:\xe2\x80[\x8b-\x8f]|\xe2\x81[\xa0-\xa4]|\xef\xbb\xbf)"
@@ -60,11 +61,12 @@ def hidden(data: bytes) -> Iterator[tuple[Rule, int]]:
     """Yield what is hidden in the UTF-8 text ``data``: the rule, and the offset of each place."""
     if data.isascii():
         return
-    if b"\xf3\xa0" in data:
+    foreign = data.translate(None, _ASCII)  # of most texts hardly a byte is left to look at
+    if b"\xf3\xa0" in foreign:
         unflagged = _FLAG.sub(lambda match: b"?" * len(match[0]), data)
         yield from ((UNSEEN, match.start()) for match in _TAG.finditer(unflagged))
-    if b"\xf3\xa0" in data or b"\xef\xb8" in data:
+    if (b"\xf3\xa0" in foreign or b"\xef\xb8" in foreign) and _SELECTORS.search(foreign):
         yield from ((UNSEEN, match.start()) for match in _SELECTORS.finditer(data))
-    if any(suspect.search(data) for suspect in _SUSPECTS):
+    if any(suspect.search(foreign) for suspect in _SUSPECTS):
         for rule, pattern in ((BIDI, _BIDI), (ZERO_RUN, _ZERO_RUN), (ZERO_WORD, _ZERO_WORD)):
             yield from ((rule, match.start()) for match in pattern.finditer(data))

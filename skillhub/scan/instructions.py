@@ -12,14 +12,15 @@ INSTRUCTIONS: Final = (
         "medium",
         "tells a model to set its earlier instructions aside",
         "remove it",
-        (
+        tuple(
             look(
-                "ignore disregard forget override / previous prior earlier above preceding existing system"
+                f"{verb} / previous prior earlier above preceding existing system"
                 " / instruction instructions prompt prompts rule rules guideline guidelines message messages",
-                rb"\b(?:ignore|disregard|forget|override)\s{1,4}(?:(?:all|any|of|the|your|my)\s{1,4}){0,3}"
+                rb"\b" + verb.encode() + rb"\s{1,4}(?:(?:all|any|of|the|your|my)\s{1,4}){0,3}"
                 rb"(?:previous|prior|earlier|above|preceding|existing|system)\s{1,4}(?:\w{1,16}\s{1,4})?"
                 rb"(?:instruction|prompt|rule|guideline|message)",
-            ),
+            )
+            for verb in ("ignore", "disregard", "forget", "override")  # letters that are fixed are found fast
         ),
     ),
     Rule(
