@@ -90,6 +90,23 @@ def test_gunzip_refuses(data, reason):
     assert reason_of(lambda: Gunzipped(data, 100).read(1 << 20)) == reason
 
 
+def test_one_byte_at_a_time():
+    stream = Gunzipped(ONE, 100)
+    assert [stream.read(1) for _ in range(5)] == [b"a", b"b", b"c", b"", b""]
+
+
+def test_attack_bytes_after_a_member_that_is_inflated_by_steps():
+    large = _gzip(bytes(1 << 20))
+    assert Gunzipped(large + ONE, 2 << 20).read(2 << 20) == bytes(1 << 20) + b"abc"
+    for more in (b"x", bytes(3), bytes(40)):
+        assert reason_of(lambda more=more: Gunzipped(large + more, 2 << 20).read(2 << 20)) == "gzip"
+
+
+def test_members_are_counted():
+    assert Gunzipped(_gzip(b"") * 4096, 100).read(1) == b""
+    assert reason_of(lambda: Gunzipped(_gzip(b"") * 4097, 100).read(1)) == "gzip"
+
+
 @pytest.mark.parametrize("data", [b"", b"\x1f", b"PK\3\4", zlib.compress(b"abc")])
 def test_no_gzip_is_a_format_error(data):
     with pytest.raises(FormatError):
