@@ -99,6 +99,7 @@ def test_every_entry_needs_a_place_of_its_own(paths, reason):
         (["__MACOSX/SKILL.md"], "no-skill-md"),
         (["a/SKILL.md", "b/SKILL.md"], "two-roots"),
         (["a/SKILL.md", "README.md"], "two-roots"),
+        (["README.md", "a/SKILL.md"], "two-roots"),
         (["a/SKILL.md", "b/"], "two-roots"),
         (["skill.md"], "name-lookalike"),
         (["a/skill.md"], "name-lookalike"),
@@ -133,6 +134,12 @@ def test_limits_are_inclusive():
     assert len(gather(entries("SKILL.md", "a", "b"), limits).tree) == 3
     assert reason_of("SKILL.md", "a", "b", "c", limits=Limits(files=3)) == "too-many-files"
     assert reason_of("SKILL.md", "a", "b", "c", limits=limits) == "too-large"
+
+
+def test_entries_are_counted_and_the_limit_is_inclusive():
+    limits = Limits(files=2)
+    assert len(gather(entries("SKILL.md", "a", "b/", "c/"), limits).tree) == 2
+    assert reason_of("SKILL.md", "a", "b/", "c/", "__MACOSX/d", limits=limits) == "too-many-files"
 
 
 @pytest.mark.parametrize("pattern", ["f{}", "d{}/", "__MACOSX/{}", "__MACOSX/{}/", "d{}/e/f/g"])
