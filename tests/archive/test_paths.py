@@ -189,10 +189,29 @@ def test_name_that_looks_like_skill_md(name):
         "SКILL.md",
         "ꓢKILL.md",
         "𝐒𝐊𝐈𝐋𝐋.md",
+        "S\u0301K\u0301I\u0301LL.md",
+        "SKILL\ufe0f.md",
     ],
 )
 def test_name_in_other_letters_that_looks_like_skill_md(name):
     assert is_lookalike(name)
+
+
+@pytest.mark.parametrize(
+    ("letter", "others"),
+    [
+        ("s", "5ѕꜱƽᏚꓢտ"),
+        ("k", "κкᴋĸⲕқҝᏦꓗ"),
+        ("i", "1|!ıɩɪιіӏⲓᎥᏞꓡꓲʟǀ∣"),
+        (".", "·۰"),
+        ("m", "μмᴍⲙϻᎷꓟ"),
+        ("d", "ԁɗđᎠꓓᴅ"),
+    ],
+)
+def test_every_letter_that_passes_for_another(letter, others):
+    for other in others:
+        assert is_lookalike("skill.md".replace(letter, other)), other
+    assert not is_lookalike("skill.md".replace(letter, "~"))
 
 
 @pytest.mark.parametrize(
