@@ -21,7 +21,7 @@ _NO = dict.fromkeys(("", "n", "no"), "no")
 _WAYS: Mapping[Way, str] = {
     "save": "[s]ave as a patch",
     "merge": "[m]erge",
-    "take": "[t]ake, and lose the edits",
+    "take": "[t]hrow away",
 }
 
 
@@ -100,14 +100,13 @@ class Person:
         chosen = {way: Answer("yes", way=way) for way in ways if way != "keep"}
         words = {word: answer for way, answer in chosen.items() for word in (way, way[0])}
         words |= dict.fromkeys(_YES, YES) | dict.fromkeys((*_NO, "k", "keep"), NO)
-        last = "[K]eep, and leave this skill as it is" if "keep" in ways else "[N]o"
+        last = "[K]eep this skill as it is" if "keep" in ways else "[N]o"
         return self._word(", ".join([*(_WAYS[way] for way in chosen), last]), words, NO)
 
     def _word(self, prompt: str, words: Mapping[str, _T], default: _T) -> _T:
         """Return what the typed word means; what means nothing is asked for again, but not forever."""
         for _ in range(_TRIES):
-            sys.stderr.write(f"  {prompt}: ")
-            sys.stderr.flush()
+            self.terminal.prompt(f"  {prompt}:")
             line = sys.stdin.readline()
             said = line.strip().lower()
             if said in words:

@@ -104,7 +104,7 @@ def _print(report: Report, shape: Format, terminal: Terminal) -> None:
         terminal.json(_sarif(report))
     elif shape == "markdown":
         for line in markdown(report).splitlines():
-            terminal.out(line)
+            terminal.verbatim(line)
     else:
         _draw(report, terminal)
 

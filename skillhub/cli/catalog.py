@@ -28,7 +28,7 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
         common.terminal.json(seen.to_json())
         return 0
     for line in seen.text.splitlines():
-        common.terminal.out(line)
+        common.terminal.verbatim(line)
     if not seen.text:
         common.terminal.say(f"{profile.name} finds no skill here that its model may call")
     if seen.warning:

@@ -67,7 +67,7 @@ def diff(
         common.terminal.json({"skills": [each.to_json() for each in found]})
     elif form == "markdown":
         for line in _markdown(found):
-            common.terminal.out(line)
+            common.terminal.verbatim(line)
     else:
         _draw(found, common.terminal)
     return 0

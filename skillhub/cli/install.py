@@ -56,7 +56,7 @@ def install(
     outcome = flow([parse_ref(ref) for ref in refs or []], wishes, ports)
     done = "would install" if common.dry_run else "installed"
     show_outcome(outcome, done, common.terminal, as_json=common.json)
-    return 0 if no_enable or common.dry_run else ended(outcome, common.terminal)
+    return ended(outcome, common.terminal, enable=not no_enable, dry_run=common.dry_run)
 
 
 def register(app: typer.Typer, name: str) -> None:

@@ -85,7 +85,7 @@ def show(
     else:
         _draw(key, common)
         for line in pem.splitlines():
-            common.terminal.out(line)
+            common.terminal.verbatim(line)
     return 0
 
 

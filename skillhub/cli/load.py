@@ -51,7 +51,7 @@ def load(
         common.terminal.json(to_json(loaded, profile))
     else:
         for line in inject(loaded, profile).split("\n"):
-            common.terminal.out(line.expandtabs(4))
+            common.terminal.verbatim(line.expandtabs(4))
     return 0
 
 

@@ -48,7 +48,7 @@ def pick(
         return 0
     outcome = install([reference(each) for each in picked], wishes, ports)
     show_outcome(outcome, "would install" if common.dry_run else "installed", common.terminal, as_json=False)
-    return 0 if no_enable or common.dry_run else ended(outcome, common.terminal)
+    return ended(outcome, common.terminal, enable=not no_enable, dry_run=common.dry_run)
 
 
 def register(app: typer.Typer, name: str) -> None:

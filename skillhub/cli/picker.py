@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from skillhub.cli.terminal import Terminal
 from skillhub.model.release import Release
 
-_HELP = "numbers or names to install, words to narrow the list, all for all that is listed, empty to stop: "
+_HELP = "numbers or names to install, words to narrow the list, all for all that is listed, empty to stop:"
 _NUMBERS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
-_AROUND = 4  # lines of the screen that are not rows of the list
+_AROUND = 5  # lines of the screen that are not rows of the list
 
 
 def pick(terminal: Terminal, releases: Sequence[Release]) -> tuple[Release, ...]:
@@ -24,8 +24,7 @@ def pick(terminal: Terminal, releases: Sequence[Release]) -> tuple[Release, ...]
     listed = list(range(len(releases)))
     while True:
         _show(terminal, offered, listed)
-        sys.stderr.write(f"  {_HELP}")
-        sys.stderr.flush()
+        terminal.prompt(f"  {_HELP}")
         said = sys.stdin.readline()
         words = said.replace(",", " ").split()
         if not words:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from skillhub.flows.outcome import Outcome
 
 
+_SAY_ALL = frozenset({"removed", "would remove", "disabled"})  # verbs that tell the state, too
+
+
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
     """Return what install, update and sync print with ``--json``."""
     return {
@@ -46,14 +49,12 @@ def show_outcome(outcome: Outcome, done: str, terminal: Terminal, *, as_json: bo
     if as_json:
         terminal.json(outcome_json(outcome))
         return
-    for warning in outcome.warnings:
-        terminal.say(f"warning: {warning}", "yellow")
-    for left in outcome.left:
-        terminal.say(f"left out {left.name}: {left.message} [{left.code}]", "yellow")
+    is_plan = done.startswith("would ")
+    _show_beside(outcome, "would leave out" if is_plan else "left out", terminal)
     for skill in outcome.skills:
-        version = f" {skill.version}" if skill.version else ""
-        state = "" if done in ("removed", "would remove") else f": {skill.state}"
-        terminal.out(f"{done} {skill.name}{version}{state}", "green" if skill.links else "yellow")
+        terminal.out(
+            _done(skill, done if outcome.changed or is_plan else ""), "green" if skill.links else "yellow"
+        )
         for link in skill.links:
             terminal.out(f"  {link}")
     if any(way_of(question, answer) == "save" for question, answer in outcome.asked):
@@ -63,8 +64,32 @@ def show_outcome(outcome: Outcome, done: str, terminal: Terminal, *, as_json: bo
             terminal.say(
                 f"the edits of {question.skill} are in what is new; to agree to them: skillhub patch {question.skill}"
             )
-    if not (outcome.changed or outcome.left or done.startswith("would ") or waiting(outcome)):
+    if is_plan:
+        _show_open(outcome, terminal)
+    elif not (outcome.changed or outcome.left or waiting(outcome)):
         terminal.say("nothing had to be done", "dim")
+
+
+def _show_beside(outcome: Outcome, left_out: str, terminal: Terminal) -> None:
+    """Show warnings, and what was left out."""
+    for warning in outcome.warnings:
+        terminal.say(f"warning: {warning}", "yellow")
+    for left in outcome.left:
+        terminal.say(f"{left_out} {left.name}: {left.message} [{left.code}]", "yellow")
+
+
+def _done(skill: Skill, done: str) -> str:
+    """Return what was done to a skill and how it is now; the second alone where nothing was done."""
+    version = f" {skill.version}" if skill.version else ""
+    state = "" if done in _SAY_ALL else f": {skill.state}"
+    return f"{done} {skill.name}{version}{state}".lstrip()
+
+
+def _show_open(outcome: Outcome, terminal: Terminal) -> None:
+    """Show what a plan would ask, less what every first install asks."""
+    for question, answer in outcome.asked:
+        if answer.said == "unanswered" and question.kind != "install":
+            terminal.say(f"would ask: {question.message}", "yellow")
 
 
 def show_changes(outcome: Outcome, terminal: Terminal, *, as_json: bool) -> None:
@@ -72,8 +97,7 @@ def show_changes(outcome: Outcome, terminal: Terminal, *, as_json: bool) -> None
     if as_json:
         terminal.json(outcome_json(outcome))
         return
-    for warning in outcome.warnings:
-        terminal.say(f"warning: {warning}", "yellow")
+    _show_beside(outcome, "update would leave out", terminal)
     for skill in outcome.skills:
         changes = outcome.changes[skill.name]
         was, is_now = changes.before, changes.after
@@ -84,12 +108,15 @@ def show_changes(outcome: Outcome, terminal: Terminal, *, as_json: bool) -> None
         terminal.say("everything is as new as the intent allows", "dim")
 
 
-def show_waiting(skills: Iterable[Skill], given: Collection[tuple[str, str]], terminal: Terminal) -> None:
+def show_waiting(
+    skills: Iterable[Skill], given: Collection[tuple[str, str]], terminal: Terminal, *, planned: bool = False
+) -> None:
     """Say which needs are open and what to type; what was ``given`` just now is not asked for again."""
     from skillhub.flows.needs import how_to_meet
 
+    stays = "would be stored and locked, and stay" if planned else "is stored and locked, and stays"
     for skill in skills:
-        terminal.say(f"{skill.name} is stored and locked, and stays disabled; missing:", "yellow")
+        terminal.say(f"{skill.name} {stays} disabled; missing:", "yellow")
         for need in skill.requires:
             if need.open and (skill.name, need.spell()) not in given:
                 about = f" ({need.description})" if need.description else ""
@@ -114,8 +141,16 @@ def skills_table(skills: Sequence[Skill], terminal: Terminal) -> None:
     terminal.table(("NAME", "VERSION", "SOURCE", "STATE", "SIGNED BY", "DESCRIPTION"), rows)
 
 
-def ended(outcome: Outcome, terminal: Terminal) -> int:
-    """Return the exit status of an outcome: refused, if a need keeps one of its skills disabled."""
+def ended(outcome: Outcome, terminal: Terminal, *, enable: bool = True, dry_run: bool = False) -> int:
+    """Return the exit status of an outcome: refused, if a need keeps one of its skills disabled, or it was left out.
+
+    Of what nobody asked for, to enable skills (``enable``) or to do anything (``dry_run``), only the needs are told.
+    """
     held = waiting(outcome)
-    show_waiting(held, outcome.given, terminal)
-    return Refused.exit_code if held or outcome.left else 0
+    show_waiting(held, outcome.given, terminal, planned=dry_run)
+    if not enable:
+        ready = [each.name for each in outcome.skills if each.state == "disabled" and each not in held]
+        if ready:
+            stay = "would stay disabled until" if dry_run else "to enable what stays disabled"
+            terminal.say(f"{stay}: skillhub enable {' '.join(ready)}")
+    return Refused.exit_code if (held or outcome.left) and enable and not dry_run else 0

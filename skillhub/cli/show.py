@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -10,6 +11,9 @@ import typer
 from skillhub.cli.common import Common, command
 from skillhub.cli.terminal import Terminal
 from skillhub.flows.show import Shown
+from skillhub.model.changes import Delta
+from skillhub.model.dataclass import asdict
+from skillhub.model.release import Release
 
 
 def show(
@@ -31,7 +35,9 @@ def show(
                 **shown.skill.to_json(),
                 "manifest": manifest_json(shown.manifest),
                 "files": [_file(path, shown) for path in shown.tree],
-                "releases": [_release(each.version, each.published, each.yanked) for each in shown.releases],
+                "releases": [_release(each) for each in shown.releases],
+                "patched": asdict(shown.patched) if shown.patched else None,
+                "warnings": list(shown.warnings),
             }
         )
     else:
@@ -45,8 +51,13 @@ def _file(path: str, shown: Shown) -> dict[str, object]:
     return {"path": path, "size": len(file.data), "sha256": listed.sha256, "executable": file.executable}
 
 
-def _release(version: str | None, published: str | None, yanked: str | None) -> dict[str, object]:
-    return {"version": version, "published": published, "yanked": yanked}
+def _release(release: Release) -> dict[str, object]:
+    return {
+        "version": release.version,
+        "published": release.published,
+        "yanked": release.yanked,
+        "withdrawn": release.withdrawn,
+    }
 
 
 def _draw(shown: Shown, terminal: Terminal) -> None:
@@ -60,18 +71,40 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
         ("state", state),
         ("signed by", signed or "nobody"),
         ("tree", skill.tree or ""),
+        *(("patched by", text) for text in _patched(shown)),
         ("can", ", ".join(skill.capabilities) or "give instructions"),
         *(
             (f"needs {need.kind}", f"{need.name}{'' if need.satisfied else ' (missing)'}")
             for need in skill.requires
         ),
         *(("link", link) for link in skill.links),
-        *(("release", f"{each.version} {each.published or ''}") for each in shown.releases),
+        *(("release", _spelled(each)) for each in shown.releases),
     ]
+    for warning in shown.warnings:
+        terminal.say(f"warning: {warning}", "yellow")
     for label, text in rows:
-        terminal.out(f"  {label:<14}{text}")
+        terminal.out(f"  {label:<14}{text}", hang=16)
     for path, file in shown.tree.items():
         terminal.out(f"  {'x' if file.executable else '-'} {len(file.data):>8}  {path}")
+
+
+def _patched(shown: Shown) -> Iterator[str]:
+    """Yield the project's patch, and each file that it touches."""
+    if not shown.skill.patch:
+        return
+    yield f"{shown.skill.patch}, which nobody signed"
+    touched = shown.patched or Delta()
+    yield from (f"~ {path}" for path in touched.changed)
+    yield from (f"+ {path}" for path in touched.added)
+    yield from (f"- {path}" for path in touched.removed)
+
+
+def _spelled(release: Release) -> str:
+    """Return version and day, and whether it was taken back; what was withdrawn need not be yanked besides."""
+    for what, reason in (("withdrawn", release.withdrawn), ("yanked", release.yanked)):
+        if reason is not None:
+            return f"{release.version} {release.published or ''} {what}: {reason or 'no reason given'}"
+    return f"{release.version} {release.published or ''}"
 
 
 def register(app: typer.Typer, name: str) -> None:

@@ -28,6 +28,7 @@ _CODES: Mapping[Tone, str] = {
 _ORDER = re.compile(r"^(\s*:)(?=:)|(##)(?=\[)")
 _PROGRESS_AFTER = 1.0
 _NARROW = 8
+_WORD = re.compile(r" *[^ ]+")
 
 
 class Terminal:
@@ -40,14 +41,26 @@ class Terminal:
         self.verbose = verbose
         self._started = time.monotonic()
 
-    def out(self, text: str, tone: Tone = "plain") -> None:
-        """Write a line of the result."""
-        self._write(sys.stdout, text, tone)
+    def out(self, text: str, tone: Tone = "plain", hang: int | None = None) -> None:
+        """Write a line of the result; what of it a terminal has no room for goes below, ``hang`` blanks in."""
+        self._write(sys.stdout, text, tone, hang)
 
-    def say(self, text: str, tone: Tone = "plain") -> None:
+    def verbatim(self, text: str, tone: Tone = "plain") -> None:
+        """Write a line of the result that is somebody's text, and is not broken anew."""
+        self._put(sys.stdout, _line(text, tone, sys.stdout))
+
+    def say(self, text: str, tone: Tone = "plain", hang: int | None = None) -> None:
         """Write a line of talk; ``--quiet`` silences it."""
         if not self.quiet:
-            self._write(sys.stderr, text, tone)
+            self._write(sys.stderr, text, tone, hang)
+
+    def prompt(self, text: str) -> None:
+        """Write what an answer is typed behind."""
+        *above, last = _broken(clean(text), sys.stderr, None)
+        for line in above:
+            self._put(sys.stderr, f"{line}\n")
+        self._put(sys.stderr, f"{last} ")
+        sys.stderr.flush()
 
     def order(self, text: str, stream: TextIO) -> None:
         """Write a line that GitHub's runner is to obey; every other is written so that it does not."""
@@ -63,15 +76,8 @@ class Terminal:
         sys.stdout.write("\n")
 
     def prose(self, text: str, stream: TextIO, indent: int = 0, tone: Tone = "plain") -> None:
-        """Write sentences, wrapped between words to the width of a terminal; whatever is long and whole stays so."""
-        lines = [clean(text)]
-        if stream.isatty():
-            from textwrap import wrap
-
-            room = max(_NARROW, _columns() - indent)
-            lines = wrap(lines[0], room, break_long_words=False, break_on_hyphens=False) or [""]
-        for line in lines:
-            self._write(stream, " " * indent + line, tone)
+        """Write sentences as a paragraph."""
+        self._write(stream, " " * indent + text, tone, indent)
 
     def flush(self) -> None:
         """Let whoever reads a pipe see now what was written."""
@@ -79,7 +85,7 @@ class Terminal:
 
     def error(self, error: SkillhubError) -> None:
         """Tell of an error: what, where, and what to do."""
-        self.prose(f"error: {error.message} [{error.code}]", sys.stderr, tone="red")
+        self._write(sys.stderr, f"error: {error.message} [{error.code}]", "red")
         reason = getattr(error, "reason", None)
         for label, text in (("reason", reason), ("where", error.where), ("hint", error.hint)):
             if text:
@@ -97,7 +103,7 @@ class Terminal:
             _narrow(widths, _columns() - 2 * (len(widths) - 1))
         for number, row in enumerate(cells):
             padded = [_fit(cell, width) for cell, width in zip(row, widths, strict=True)]
-            self._write(stream, "  ".join(padded).rstrip(), "plain" if number else "bold")
+            self._put(stream, _line("  ".join(padded).rstrip(), "plain" if number else "bold", stream))
 
     @property
     def height(self) -> int:
@@ -126,10 +132,11 @@ class Terminal:
             pager("".join(_line(text, tone, sys.stdout) for text, tone in lines))
             return
         for text, tone in lines:
-            self.out(text, tone)
+            self.verbatim(text, tone)
 
-    def _write(self, stream: TextIO, text: str, tone: Tone) -> None:
-        self._put(stream, _line(text, tone, stream))
+    def _write(self, stream: TextIO, text: str, tone: Tone, hang: int | None = None) -> None:
+        for line in _broken(clean(text), stream, hang):
+            self._put(stream, _line(line, tone, stream))
 
     def _put(self, stream: TextIO, line: str) -> None:
         if Terminal._drawn:
@@ -144,6 +151,30 @@ def _line(text: str, tone: Tone, stream: TextIO) -> str:
         line = _ORDER.sub(r"\1\2 ", line)
     code = _CODES[tone] if _wants_colour(stream) else ""
     return f"\x1b[{code}m{line}\x1b[0m\n" if code else f"{line}\n"
+
+
+def _broken(text: str, stream: TextIO, hang: int | None) -> list[str]:
+    """Break a line for a terminal between words; what is long and whole moves to the left, and is never cut.
+
+    Args:
+        text: The line, cleaned.
+        stream: Where it is to be written; off a terminal it stays one line.
+        hang: The blanks before what goes below; without it, two more than the line begins with.
+    """
+    if not stream.isatty() or not text:
+        return [text]
+    room = _columns()
+    below = len(text) - len(text.lstrip(" ")) + 2 if hang is None else hang
+    line, *words = _WORD.findall(text) or [text]
+    lines = []
+    for word in words:
+        if _width(line) + _width(word) <= room:
+            line += word
+            continue
+        lines.append(line)
+        bare = word.lstrip(" ")
+        line = " " * max(0, min(below, room - _width(bare))) + bare
+    return [*lines, line]
 
 
 def _pieces(value: object) -> Iterator[str]:

@@ -49,7 +49,7 @@ def update(
     show_outcome(
         outcome, "would update" if common.dry_run else "updated", common.terminal, as_json=common.json
     )
-    return 0 if no_enable or common.dry_run else ended(outcome, common.terminal)
+    return ended(outcome, common.terminal, enable=not no_enable, dry_run=common.dry_run)
 
 
 def register(app: typer.Typer, name: str) -> None:

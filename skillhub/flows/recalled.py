@@ -69,7 +69,7 @@ def refuse_recalled(name: str, entry: Locked, said: Index) -> Release | None:
 
 
 def yanked(release: Release | None) -> tuple[str, ...]:
-    """Return the warning about a locked release that was yanked, if it was: a lock still gives it."""
-    if release is None or release.yanked is None:
+    """Return the warning about a locked release that was yanked, if no more than that: a lock still gives it."""
+    if release is None or release.yanked is None or release.withdrawn is not None:
         return ()
     return (f"version {release.version} was yanked: {release.yanked or 'no reason given'}",)

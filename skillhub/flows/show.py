@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillhub.errors import NotFound
+from skillhub.flows import recalled
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.meant import look_up, of_ref
 from skillhub.flows.needs import facts_of, given, needs_of
@@ -15,9 +16,10 @@ from skillhub.flows.resolve import choose_release
 from skillhub.flows.standing import Standing
 from skillhub.flows.view import view
 from skillhub.flows.wishes import Wishes
+from skillhub.model.changes import Delta
 from skillhub.model.dataclass import dataclass
 from skillhub.model.intent import Intent
-from skillhub.model.lock import Lock
+from skillhub.model.lock import Lock, Locked
 from skillhub.model.manifest import Manifest
 from skillhub.model.record import Records
 from skillhub.model.ref import Named, Ref
@@ -28,12 +30,20 @@ from skillhub.model.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One skill, its manifest and files read off verified bytes, and the releases that its source offers."""
+    """One skill, its manifest and files read off verified bytes, and the releases that its source offers.
+
+    Attributes:
+        releases: Of an installed skill, as its registry was last seen.
+        patched: What the project's patch touches; None where there is no patch, or what it is of is not stored.
+        warnings: What the registry says against a release that is installed.
+    """
 
     skill: Skill
     manifest: Manifest
     tree: Tree
     releases: tuple[Release, ...]
+    patched: Delta | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def show(ref: Ref, ports: Ports) -> Shown:
@@ -47,13 +57,7 @@ def show(ref: Ref, ports: Ports) -> Shown:
     if isinstance(ref, Named) and ref.range is None:
         entry = lock.skills.get(ref.name)
         if entry is not None and ref.source in (None, entry.source):
-            tree = ports.store.read(entry.tree)
-            if tree is None:
-                raise NotFound(f"the store does not hold {ref.name}", hint="skillhub sync fetches it again")
-            record = ports.project.records().skills.get(ref.name)
-            is_met = given(ports.environ, lock.skills)
-            skill = view(ref.name, entry, record, is_met, ports.project, ports.store)
-            return Shown(skill, Manifest.read(tree), tree, ())
+            return _installed(ref.name, entry, lock, ports)
     if not isinstance(ref, Named):
         standing = Standing(Lock(), Intent(), Records())
         (pick,), _ = of_ref(ref, Wishes(), standing, ports)
@@ -62,6 +66,21 @@ def show(ref: Ref, ports: Ports) -> Shown:
     releases = index.releases(ref.name)
     release = choose_release(ref, releases)
     return _offered(by_source(ports.sources.get(alias), release, index, ports).go(), releases, ports)
+
+
+def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
+    tree = ports.store.read(entry.tree)
+    if tree is None:
+        raise NotFound(f"the store does not hold {name}", hint="skillhub sync fetches it again")
+    record = ports.project.records().skills.get(name)
+    skill = view(name, entry, record, given(ports.environ, lock.skills), ports.project, ports.store)
+    source = lock.sources.get(entry.source)
+    said = recalled.last_seen(name, entry, source.root if source else None, ports.sources)
+    error = recalled.objection(name, entry, said)
+    warnings = (error.message,) if error else recalled.yanked(recalled.locked_release(name, entry, said))
+    base = ports.store.listing(entry.original.tree) if entry.patch else None
+    patched = Delta.of_files(base, tree.listing) if base is not None else None
+    return Shown(skill, Manifest.read(tree), tree, said.skills.get(name, ()), patched, warnings)
 
 
 def _offered(found: Candidate, releases: tuple[Release, ...], ports: Ports) -> Shown:

@@ -184,7 +184,9 @@ def _is_wanted(
     """Say whether to leave a locked release for the one offered: up always, down only where it may not stay."""
     old, new = entry.version or "", offered.version or ""
     locked = next((each for each in releases if each.digest == entry.digest), None)
-    if locked is not None and locked.yanked is not None:
+    if locked is not None and locked.withdrawn is not None:
+        warnings.append(f"{offered.name} {old} was withdrawn: {locked.withdrawn or 'no reason given'}")
+    elif locked is not None and locked.yanked is not None:
         warnings.append(f"{offered.name} {old} was yanked: {locked.yanked or 'no reason given'}")
     if not (is_version(old) and is_version(new)) or precedence(new) > precedence(old):
         return True

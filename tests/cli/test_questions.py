@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-KEEP = "leave this skill as it is: "
+KEEP = "[K]eep this skill as it is: "
 ASK, VALUE = "[N]o: ", "(not shown, empty for none): "
 REF = "github:release-notes"
 SECRET = "typed-battery-staple"

@@ -1,0 +1,78 @@
+"""On a terminal nothing is broken inside a word; off it every line stays one."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.support.cli import COLOURS
+
+COLUMNS = 60
+
+
+def lines(done):
+    text = done.out.replace("\r\n", "\n")
+    for code in COLOURS:
+        text = text.replace(code, "")
+    return text.split("\n")
+
+
+def too_wide(done, columns=COLUMNS):
+    """Return the lines that a terminal breaks although there is a blank to break them at."""
+    return [line for line in lines(done) if len(line) > columns and " " in line.strip()]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "show github:gh-fix-ci",
+        "search review",
+        "doctor",
+        "audit",
+        "verify nope",
+        "source show github",
+        "install nope:nope",
+        "install https://127.0.0.1:1/a-path",
+        "install --dry-run github:gh-fix-ci",
+        "update --check",
+    ],
+)
+def test_lines_break_between_words(installed, words):
+    done = installed.at_terminal(*words.split(), columns=COLUMNS)
+    assert too_wide(done) == []
+
+
+def test_what_is_asked_breaks_between_words(shell):
+    say = [("[N]o: ", "y\n"), ("(not shown, empty for none): ", "\n")]
+    done = shell.at_terminal("install", "github:gh-fix-ci", say=say, columns=COLUMNS)
+    assert done.status == 6
+    assert too_wide(done) == []
+
+
+def test_the_picker_breaks_between_words(shell):
+    done = shell.at_terminal("pick", say=[("empty to stop: ", "\n")], columns=COLUMNS)
+    assert too_wide(done) == []
+
+
+def test_the_ways_of_edits_fit_a_line(shell):
+    assert shell.run("install", "github:release-notes", "--yes").status == 0
+    (shell.project / ".agents/skills/release-notes/SKILL.md").write_text("mine")
+    done = shell.at_terminal("sync", say=[("[K]eep this skill as it is: ", "k\n")])
+    assert any("[s]ave" in line and "[K]eep" in line for line in lines(done))
+    assert too_wide(done, 80) == []
+
+
+def test_a_digest_stays_whole_and_nothing_is_lost(installed):
+    plain = installed.run("show", "release-notes").out
+    done = installed.at_terminal("show", "release-notes", columns=COLUMNS)
+    digest = re.search(r"sha256:[0-9a-f]{64}", plain)[0]
+    assert any(digest in line for line in lines(done))
+    assert plain.split() == " ".join(lines(done)).split()
+
+
+def test_what_an_agent_gets_is_not_broken_anew(installed):
+    plain = installed.run("load", "release-notes").out
+    done = installed.at_terminal("load", "release-notes", columns=COLUMNS)
+    assert max(map(len, plain.splitlines())) > COLUMNS
+    assert "\n".join(plain.splitlines()) in "\n".join(lines(done))
