@@ -82,9 +82,22 @@ def test_stored_bytes_are_the_same_everywhere(kind, expected):
     assert hashlib.sha256(pack(TREE, kind, compress=False)).hexdigest() == expected
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_can_be_compressed_is(kind):
+    assert len(pack(TREE, kind)) < 2000 < 70_000 < len(pack(TREE, kind, compress=False))
+
+
 def test_the_utf8_flag_is_set_only_where_needed():
     with zipfile.ZipFile(io.BytesIO(pack(TREE))) as archive:
         assert [info.filename for info in archive.infolist() if info.flag_bits] == [DEEP]
+
+
+@pytest.mark.parametrize(("name", "needed"), [("n" * 100, False), ("n" * 101, True), ("é", True)])
+def test_a_pax_header_is_written_only_where_needed(name, needed):
+    data = pack(Tree({"SKILL.md": SKILL, name: File(b"x")}), "tar.gz")
+    with tarfile.open(fileobj=io.BytesIO(data), encoding="latin-1") as archive:
+        assert archive.getnames() == sorted(["SKILL.md", name])
+        assert [bool(info.pax_headers) for info in archive if info.name == name] == [needed]
 
 
 @pytest.mark.parametrize("kind", KINDS)
