@@ -103,7 +103,7 @@ def sync_skills(common: Common) -> int:
         from skillhub.flows.relock import from_lock
 
         record = records.get(name)
-        agreed = record is not None and record.tree == entry.tree
+        agreed = record is not None and record.is_of(entry)
         return from_lock(name, entry, ports, agreed=agreed).tree
 
     outcome = sync(obtain, ports)

@@ -36,7 +36,7 @@ def admit(candidate: Candidate, standing: Standing, ports: Ports) -> Candidate:
     is_out = record is not None and record.held == "user"
     if not policies or (is_out and standing.lock.skills.get(candidate.name) == candidate.entry):
         return candidate
-    known = record if record is not None and record.tree == candidate.tree.digest else None
+    known = record if record is not None and record.is_of(candidate.entry) else None
     subject = _subject(candidate, known, ports)
     if known is not None and known.enabled:
         refuse(subject, LASTING, policies)

@@ -31,7 +31,7 @@ _RELEASE = (
     Rule(
         "origin-changed",
         "high",
-        "it comes from another place than the earlier lock says",
+        "it comes from another place than the earlier lock says, or than was agreed to here",
         "find out whether that is meant before you take the change",
     ),
     Rule(

@@ -139,7 +139,7 @@ def _of_entries(name: str, before: Locked, after: Locked, standing: Standing, po
 def _tree(name: str, entry: Locked, standing: Standing, ports: Ports) -> Tree:
     """Return the files of an entry; who reviews a lock does not agree to it, so it is reached with care."""
     record = standing.records.skills.get(name)
-    is_mine = record is not None and record.tree == entry.tree
+    is_mine = record is not None and record.is_of(entry)
     return ports.store.read(entry.tree) or from_lock(name, entry, ports, agreed=is_mine).tree
 
 

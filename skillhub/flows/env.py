@@ -173,10 +173,10 @@ def _needing(name: str, project: Project) -> Collection[str]:
 
 
 def _enabled(project: Project) -> frozenset[str]:
-    """Return the skills that are enabled, in the very tree that is locked and was agreed to."""
+    """Return the skills that are enabled, as they are locked and were agreed to."""
     locked, records = project.lock().skills, project.records().skills
     return frozenset(
         name
         for name, record in records.items()
-        if record.enabled and name in locked and record.tree == locked[name].tree
+        if record.enabled and name in locked and record.is_of(locked[name])
     )

@@ -28,6 +28,7 @@ from skillhub.model.hosts import Host
 from skillhub.model.question import UNANSWERED, Asked, Question
 from skillhub.model.record import Facts, Record
 from skillhub.model.ref import Ref
+from skillhub.model.whence import Whence
 from skillhub.world.links import link_folders
 
 
@@ -170,7 +171,7 @@ def _enabling(
     ports: Ports,
 ) -> Proposal:
     record = standing.records.skills.get(candidate.name)
-    is_enabled = record is not None and record.enabled and record.tree == candidate.tree.digest
+    is_enabled = record is not None and record.enabled and record.is_of(candidate.entry)
     held = "user" if record is not None and record.held == "user" else "asked"
     if held == "user" or not (wishes.enable or is_enabled):
         cleared = aim.linker.plan_removal(candidate.name, record) if record else None
@@ -261,9 +262,15 @@ def decide(proposal: Proposal, wishes: Wishes, asked: Sequence[Asked], is_met: G
     """Return what becomes of one candidate now that all ``asked`` about it is answered: enabled, or waiting."""
     candidate, gate, linking = proposal.candidate, proposal.gate, proposal.linking
     before = proposal.record
-    is_known = before is not None and before.tree == candidate.tree.digest
+    is_known = before is not None and before.is_of(candidate.entry)
     facts = before.facts if before and is_known else facts_of(candidate.manifest, candidate.can)
-    base = Record(tree=candidate.tree.digest, enabled=False, held=proposal.held, facts=facts)
+    base = Record(
+        tree=candidate.tree.digest,
+        enabled=False,
+        held=proposal.held,
+        facts=facts,
+        whence=Whence.of(candidate.entry),
+    )
     if before is not None:
         base = replace(base, mcp=before.mcp, link=before.link)
     if linking is None or gate is None:

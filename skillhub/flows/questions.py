@@ -11,19 +11,20 @@ from skillhub.model.finding import Finding, at_least
 from skillhub.model.lock import Locked, LockedSource
 from skillhub.model.question import Question
 from skillhub.model.record import Record
+from skillhub.model.whence import Whence
 
 _LINE_MAX = 160  # characters of a line that is shown
 
 
 def consent(candidate: Candidate, record: Record | None, changes: Changes | None = None) -> list[Question]:
-    """Return the questions that a candidate raises; none if this person agreed to this very tree before.
+    """Return the questions that a candidate raises; none if this person agreed to this very tree, from there, before.
 
     Args:
         candidate: What is to be installed.
         record: What the person agreed to before.
         changes: What differs from that, if there was something before.
     """
-    if record is not None and record.tree == candidate.tree.digest:
+    if record is not None and record.is_of(candidate.entry):
         return []
     # What speaks against it comes before what asks for a yes.
     questions = _findings(candidate)
@@ -81,6 +82,9 @@ def _install(candidate: Candidate, record: Record | None, changes: Changes | Non
         ", ".join(spelled(candidate.manifest)) or "-",
     )
     message = f"{verb} {candidate.name}{version}?"
+    if record is not None and record.whence and record.tree == entry.tree:
+        was, now = record.whence.against(Whence.of(entry))
+        message = f"{candidate.name} was agreed to {was}; the lock has it {now} now; agree?"
     return Question("install", candidate.name, message, tuple(details), row=row)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from skillhub.errors import SourceMismatch
 from skillhub.flows.ports import Ports
-from skillhub.model.dataclass import dataclass
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Intent
 from skillhub.model.lock import Lock
 from skillhub.model.record import Record, Records
+from skillhub.model.whence import Whence
 from skillhub.world.sources import Source
 
 
@@ -20,9 +21,9 @@ class Standing:
     records: Records
 
     def agreed(self, name: str) -> Record | None:
-        """Return this machine's record of a skill if it is about the very tree that is locked."""
+        """Return this machine's record of a skill if it is about what is locked: the very tree, from where it was."""
         entry, record = self.lock.skills.get(name), self.records.skills.get(name)
-        return record if entry and record and record.tree == entry.tree else None
+        return record if entry and record and record.is_of(entry) else None
 
 
 def read_standing(ports: Ports) -> Standing:
@@ -34,8 +35,7 @@ def read_standing(ports: Ports) -> Standing:
         SourceMismatch: lock or intent give an alias of this user's to another registry.
     """
     lock = ports.project.lock()
-    records = ports.project.records().arrived({name: entry.tree for name, entry in lock.skills.items()})
-    standing = Standing(lock, ports.project.intent(), records)
+    standing = Standing(lock, ports.project.intent(), _records(lock, ports))
     known = ports.sources.all()
     for alias, locked in standing.lock.sources.items():
         mine = known.get(alias)
@@ -48,6 +48,20 @@ def read_standing(ports: Ports) -> Standing:
             root = f" with root {wanted.root}" if wanted.root else ""
             raise _redefined(mine, f"{wanted.url}{root}", ports.project.intent_path)
     return standing
+
+
+def _records(lock: Lock, ports: Ports) -> Records:
+    """Return the records of what has arrived in the lock; one that does not tell whence is of what it says now."""
+    records = ports.project.records()
+    coming = records.coming
+    entries = lock.skills.items()
+    records = records.arrived({k: e.tree for k, e in entries if k not in coming or coming[k].is_of(e)})
+    told = {
+        name: replace(record, whence=Whence.of(lock.skills[name]))
+        for name, record in records.skills.items()
+        if record.whence is None and name in lock.skills and record.tree == lock.skills[name].tree
+    }
+    return replace(records, skills={**records.skills, **told}) if told else records
 
 
 def _redefined(mine: Source, theirs: str, where: str) -> SourceMismatch:

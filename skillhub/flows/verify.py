@@ -17,6 +17,7 @@ from skillhub.model.lock import Locked
 from skillhub.model.record import Record
 from skillhub.model.signer import Signer
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
+from skillhub.model.whence import Whence
 from skillhub.trust.publishers import Publisher, judge
 from skillhub.world import links
 from skillhub.world.folders import Problem, compare
@@ -70,6 +71,7 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
         listing = store.listing(entry.tree)
         places = [links.place(project, link) for link in record.links] if record else []
         problems += _linked(entry, record, places, listing, store)
+        problems += _elsewhere(name, entry, record, project.lock_path)
         elsewhere = {os.path.join(folder, name) for folder in folders}.difference(places)
         problems += _namesakes(sorted(elsewhere), listing)
         found.append(Verified(name, tuple(problems), tuple(notes)))
@@ -148,6 +150,14 @@ def _namesakes(places: Sequence[str], listing: Listing | None) -> Iterator[Probl
             yield Problem(
                 "other-skill", path, "has the name of a locked skill, and skillhub did not put it there"
             )
+
+
+def _elsewhere(name: str, entry: Locked, record: Record | None, lock: str) -> Iterator[Problem]:
+    """Yield that the lock has the tree that was agreed to from somewhere else, or by somebody else."""
+    if record is not None and record.whence and record.tree == entry.tree and not record.is_of(entry):
+        was, now = record.whence.against(Whence.of(entry))
+        message = f"{name} was agreed to {was}; the lock has it {now} now; skillhub install asks about it"
+        yield Problem("origin-changed", lock, message)
 
 
 def _linked(

@@ -17,9 +17,9 @@ def view(
 ) -> Skill:
     """Return the skill as the lock has it and as this machine has it.
 
-    A record of another tree than the lock's is of no account: nobody agreed to this one yet.
+    A record of another tree than the lock's, or from elsewhere, is of no account: nobody agreed to this one yet.
     """
-    record = record if record is not None and record.tree == entry.tree else None
+    record = record if record is not None and record.is_of(entry) else None
     facts = record.facts if record else Facts()
     enabled = record is not None and record.enabled
     return Skill(

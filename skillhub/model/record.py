@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.text import is_name, quote
+from skillhub.model.whence import Whence
+
+if TYPE_CHECKING:  # whoever shows records alone has no use for locks
+    from skillhub.model.lock import Locked
 
 VERSION = 1
 _CAP = 256 * 1024 * 1024
@@ -48,6 +52,7 @@ class Record:
         met: Needs (``env:NAME``, ``mcp:NAME``) that were met when it was enabled and cannot be seen from here.
         waived: Needs that a person said they see to themselves.
         mcp: Server name to agent to the entry that was written into that agent's configuration.
+        whence: Where it was to come from and who had signed it when the person agreed; None where nobody kept that.
     """
 
     tree: Digest
@@ -59,6 +64,11 @@ class Record:
     waived: tuple[str, ...] = ()
     mcp: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     facts: Facts = _NO_FACTS
+    whence: Whence | None = None
+
+    def is_of(self, entry: Locked) -> bool:
+        """Say whether the person agreed to what the lock's entry says: the tree, whence it comes, who signed it."""
+        return self.tree == entry.tree and (self.whence is None or self.whence == Whence.of(entry))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +143,7 @@ _STR = frozenset({str})
 
 
 def _encode(record: Record) -> dict[str, Any]:
+    place = record.whence
     return {
         "enabled": record.enabled,
         "facts": [
@@ -148,6 +159,7 @@ def _encode(record: Record) -> dict[str, Any]:
         "met": record.met,
         "tree": record.tree,
         "waived": record.waived,
+        **({"whence": (*place[:3], *place.signers)} if place else {}),
     }
 
 
@@ -187,7 +199,13 @@ def _decode(block: dict[str, Any]) -> Record:
             tuple(_need(need) for need in _as(list, needs)),
             _texts(capabilities),
         ),
+        whence=_whence(_texts(block["whence"])) if "whence" in block else None,
     )
+
+
+def _whence(texts: tuple[str, ...]) -> Whence:
+    source, server, path, *signers = texts
+    return Whence(source, server, path, tuple(signers))
 
 
 def _need(value: object) -> dict[str, Any]:

@@ -1,0 +1,49 @@
+"""What a person agrees to besides the bytes: where a skill comes from and who signed it, as the lock spells it.
+
+Both decide what an update brings: it goes where the lock says, and is held to the signer that the lock names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:  # a record is read without it
+    from skillhub.model.lock import Locked
+
+
+class Whence(NamedTuple):
+    """Where a skill comes from and who signed it; two versions from one place by one publisher have the same.
+
+    Attributes:
+        source: As the lock has it.
+        server: The repository, or the host of the artifact.
+        path: The folder of the repository, or the place on this machine.
+        signers: Kind and fingerprint of each, whatever they are called.
+    """
+
+    source: str
+    server: str
+    path: str
+    signers: tuple[str, ...]
+
+    @classmethod
+    def of(cls, entry: Locked) -> Whence:
+        """Return what an entry of the lock says."""
+        host = (entry.url or "").partition("://")[2].partition("/")[0]
+        signers = (":".join(each.split(":", 3)[:3]) for each in entry.signed_by)
+        return cls(entry.source, entry.git or host, entry.path or "", tuple(sorted(signers)))
+
+    def against(self, other: Whence) -> tuple[str, str]:
+        """Return the words that tell the one from the other."""
+        if self[:3] == other[:3]:
+            return self._by(), other._by()
+        if self.signers == other.signers:
+            return self._from(), other._from()
+        return f"{self._from()}, {self._by()}", f"{other._from()}, {other._by()}"
+
+    def _from(self) -> str:
+        server = f" at {self.server}" if self.server else ""
+        return f"from {self.source}{server}{f' ({self.path})' if self.path else ''}"
+
+    def _by(self) -> str:
+        return f"as signed by {', '.join(self.signers) or 'nobody'}"

@@ -1,0 +1,202 @@
+"""What a person agreed to is a tree from a place: the same tree from elsewhere is asked about like another tree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from skillhub.errors import Refused, UnsafeTransfer
+from skillhub.flows.audit import Request, audit
+from skillhub.model.dataclass import replace
+from skillhub.model.whence import Whence
+from skillhub.world.folders import remove_tree
+from tests.support.gitrepos import SKILL, Repo
+from tests.support.reaching import Reaching
+from tests.support.registry import Simulator
+from tests.support.web import Web
+from tests.support.world import Answers, World
+
+
+def edit_lock(world, name="deploy", sources=(), **changes):
+    path = world.base / "skillhub.lock"
+    document = json.loads(path.read_text())
+    block = {**document["skills"][name], **changes}
+    document["skills"][name] = {key: value for key, value in block.items() if value is not None}
+    document["sources"] |= dict(sources)
+    path.write_text(json.dumps(document))
+
+
+@pytest.fixture
+def world(tmp_path):
+    """A machine with a skill of a repository, enabled and agreed to."""
+    repo = Repo(tmp_path / "repo")
+    repo.commit({"skills/deploy/SKILL.md": SKILL})
+    world = Reaching(tmp_path)
+    world.install(f"git+{repo.url}", every=True)
+    (world.base / "skillhub.toml").unlink()
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def twin(world, tmp_path):
+    """Another repository with the very same skill."""
+    repo = Repo(tmp_path / "twin")
+    repo.commit({"skills/deploy/SKILL.md": SKILL})
+    return {"source": f"git+{repo.url}", "git": repo.url}
+
+
+def test_attack_a_lock_names_another_repository_with_the_tree_that_was_agreed_to(world, twin):
+    was = world.record("deploy").whence
+    edit_lock(world, **twin)
+    before = world.snapshot()
+    with pytest.raises(UnsafeTransfer, match="at a full commit"):
+        world.update()  # it goes there with care, as to any place that nobody agreed to
+    for act in (world.install, lambda **how: world.enable("deploy", **how)):
+        answers = Answers("unanswered")
+        with pytest.raises(Refused):
+            act(answers=answers)
+        (question,) = (each for each in answers.seen if each.kind == "install")
+        assert f"was agreed to from {was.source} at {was.server} (skills/deploy)" in question.message
+        assert (
+            f"the lock has it from {twin['source']} at {twin['git']} (skills/deploy) now" in question.message
+        )
+        assert "unsigned" in answers.kinds_seen  # nobody vouches for this one either, and that is asked anew
+    assert world.snapshot() == before
+    assert not world.sync().skills[0].links
+    assert not world.copy("deploy").exists()
+    world.install()
+    assert world.text("deploy") == SKILL.decode()
+    assert world.record("deploy").whence.source == twin["source"]
+    answers = Answers("no")
+    assert not world.install(answers=answers).changed
+    assert not answers.seen
+
+
+def test_attack_a_lock_has_us_ask_a_host_of_ours_for_the_tree_that_was_agreed_to(world):
+    """To have agreed to the tree is no leave to go anywhere with credentials, be the store empty or not."""
+    with Web() as web:
+        url = web.url("/x")
+        edit_lock(world, source=f"git+{url}", git=url)
+        for act in (world.behind, world.update):
+            with pytest.raises(UnsafeTransfer, match="https URL"):
+                act()
+        remove_tree(world.store.root)
+        for act in (world.install, lambda: world.enable("deploy")):
+            with pytest.raises(UnsafeTransfer, match="https URL"):
+                act()
+        assert not web.connections
+
+
+def test_attack_a_lock_takes_the_signer_away_so_that_the_next_version_need_have_none(tmp_path):
+    world = World(tmp_path)
+    world.install("github:code-review")
+    edit_lock(world, "code-review", signed_by=None)
+    assert "origin-changed" in world.problems("code-review")
+    answers = Answers("unanswered")
+    with pytest.raises(Refused):
+        world.install(answers=answers)
+    (question,) = (each for each in answers.seen if each.kind == "install")
+    assert "was agreed to as signed by key:sha256:" in question.message
+    assert "the lock has it as signed by nobody now" in question.message
+
+
+def test_attack_a_lock_has_it_from_another_source_of_ours(tmp_path):
+    world = World(tmp_path)
+    simulator = Simulator(tmp_path / "acme")
+    world.add_source("acme", simulator)
+    world.sources.add("evil", "https://evil.example", Simulator(tmp_path / "evil").root)
+    simulator.publish("deploy", "1.0.0")
+    world.install("acme:deploy")
+    source = world.sources.get("evil")
+    evil = {"kind": "registry", "url": source.url, "root": source.root}
+    edit_lock(world, source="evil", sources={"evil": evil})
+    (world.base / "skillhub.toml").unlink()
+    assert "origin-changed" in world.problems("deploy")
+
+
+def test_audit_finds_it_where_the_lock_says_so_and_needs_no_network(world, twin):
+    assert "origin-changed" not in {
+        each.rule for each in audit(Request(refresh=False), world.ports()).findings
+    }
+    edit_lock(world, **twin)
+    world.offline = True
+    found = [
+        each
+        for each in audit(Request(refresh=False), world.ports()).findings
+        if each.rule == "origin-changed"
+    ]
+    assert [(each.severity, each.skill, each.path) for each in found] == [("high", "deploy", "skillhub.lock")]
+
+
+def test_verify_and_sync_tell_and_mend_without_the_network(world, twin):
+    edit_lock(world, **twin)
+    world.offline = True
+    assert world.problems() == ["origin-changed"]
+    world.sync()
+    assert world.problems() == ["origin-changed"]
+
+
+def forget_whence(world):
+    (path,) = Path(world.home.state, "projects").glob("*.json")
+    document = json.loads(path.read_bytes())
+    for block in document["skills"].values():
+        del block["whence"]
+    path.write_text(json.dumps(document))
+
+
+def test_a_record_of_before_is_of_what_the_lock_says_when_it_is_first_read(world, twin):
+    was = world.record("deploy")
+    forget_whence(world)
+    assert world.record("deploy").whence is None
+    assert world.problems() == []
+    answers = Answers("no")
+    world.install(answers=answers)
+    assert not answers.seen
+    assert world.record("deploy") == was
+    edit_lock(world, **twin)
+    assert world.problems() == ["origin-changed"]
+
+
+def test_sync_binds_a_record_of_before_and_keeps_all_of_it(world):
+    was = world.project.records()
+    forget_whence(world)
+    world.sync()
+    assert world.project.records() == was
+
+
+def test_what_comes_back_to_where_it_was_agreed_to_is_agreed_to(world, twin):
+    lock = world.lock_bytes()
+    edit_lock(world, **twin)
+    assert world.problems() == ["origin-changed"]
+    (world.base / "skillhub.lock").write_bytes(lock)
+    assert world.problems() == []
+    answers = Answers("no")
+    world.install(answers=answers)
+    assert not answers.seen
+
+
+def test_death_before_the_lock_is_written_leaves_what_was_agreed_to_before(world, twin):
+    records = world.project.records()
+    record = records.skills["deploy"]
+    other = replace(record, whence=record.whence._replace(source=twin["source"], server=twin["git"]))
+    world.project.write_records(replace(records, coming={"deploy": other}))
+    world.sync()
+    assert world.record("deploy").whence == record.whence
+    assert world.copy("deploy").exists()
+
+
+def test_what_tells_two_from_each_other():
+    one = Whence("acme", "a.example", "", ("key:sha256:1",))
+    assert one.against(one._replace(signers=())) == ("as signed by key:sha256:1", "as signed by nobody")
+    assert one.against(one._replace(server="b.example")) == (
+        "from acme at a.example",
+        "from acme at b.example",
+    )
+    both = one._replace(path="x", signers=())
+    assert one.against(both) == (
+        "from acme at a.example, as signed by key:sha256:1",
+        "from acme at a.example (x), as signed by nobody",
+    )
