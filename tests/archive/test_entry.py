@@ -25,6 +25,11 @@ from skillhub.errors import UnsafeArchive
         ("download", "application/x-gtar", "tar.gz"),
         ("blob", "application/vnd.oci.image.layer.v1.tar+gzip", "tar.gz"),
         ("blob", "application/vnd.example+zip", "zip"),
+        *(("blob", f"application/{kind}", "zip") for kind in ("x-zip", "x-zip-compressed")),
+        *(
+            ("blob", f"application/x-{kind}", "tar.gz")
+            for kind in ("gzip", "tgz", "compressed-tar", "tar-gz")
+        ),
         ("blob", "text/html", None),
     ],
 )
@@ -65,6 +70,7 @@ def test_execute_bit_is_the_owners(mode, folder, expected):
         (0o2755, True, "mode-bits"),
         (0o1777, True, "mode-bits"),
         (0o1000644, False, "mode-bits"),
+        (0o200644, False, "mode-bits"),
     ],
 )
 def test_modes_that_no_skill_needs(mode, folder, reason):

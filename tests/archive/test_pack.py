@@ -1,5 +1,6 @@
 """What is packed unpacks to the same tree, the same each time, here and with the standard library."""
 
+import gzip
 import hashlib
 import io
 import tarfile
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.archive import Limits, check_path, pack, unpack
+from skillhub.archive.pack import _gzip
 from skillhub.errors import UnsafeArchive
 from skillhub.model.tree import File, Tree
 
@@ -85,6 +87,11 @@ def test_stored_bytes_are_the_same_everywhere(kind, expected):
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_can_be_compressed_is(kind):
     assert len(pack(TREE, kind)) < 2000 < 70_000 < len(pack(TREE, kind, compress=False))
+
+
+@pytest.mark.parametrize("size", [1, 65_534, 65_535, 65_536, 2 * 65_535])
+def test_the_last_stored_block_says_that_it_is(size):
+    assert gzip.decompress(_gzip(bytes(size), compress=False)) == bytes(size)
 
 
 def test_the_utf8_flag_is_set_only_where_needed():

@@ -154,6 +154,13 @@ def test_larger_than_any_skill_is_refused_unread():
     assert reason_of(bytes(2000), limits=Limits(total=1000, files=0)) == "too-large"
 
 
+def test_an_archive_may_be_as_large_as_the_largest_tar():
+    data = zipped({"SKILL.md": SKILL}, comment=bytes(20_000))
+    most = len(data) - 16 * 1024
+    assert list(unpack(data, "zip", limits=Limits(total=most, files=1)).tree) == ["SKILL.md"]
+    assert reason_of(data, limits=Limits(total=most - 1, files=1)) == "too-large"
+
+
 PLAIN = zipped({"SKILL.md": SKILL, "a.txt": b"y" * 200})
 STREAMED = zipped({"SKILL.md": SKILL, "a.txt": b"y" * 200}, stream=True)
 STORED = zipped({"SKILL.md": SKILL, "a.txt": b"y" * 200}, method=zipfile.ZIP_STORED)
