@@ -37,6 +37,7 @@ LAZY = {
     "skillhub/model/hosts.py",
     "skillhub/model/lock_origin.py",
     "skillhub/model/lock_fields.py",
+    "skillhub/model/yaml.py",
     "skillhub/trust/publishers.py",
     "skillhub/trust/x509.py",
     "skillhub/world/home.py",

@@ -13,7 +13,7 @@ from typing import Final, Literal
 from unicodedata import normalize
 
 from skillhub.errors import FormatError
-from skillhub.model import plain, yaml
+from skillhub.model import yaml
 from skillhub.model.dataclass import dataclass
 from skillhub.model.finding import Issue
 from skillhub.model.frontmatter import Parts, split
@@ -188,8 +188,6 @@ def _parts(data: bytes, rules: Rules) -> Parts:
 
 
 def _front(text: str, rules: Rules) -> tuple[dict[str, Node], tuple[Issue, ...]]:
-    if (simple := plain.parse(text)) is not None:
-        return simple, ()
     warnings: tuple[Issue, ...] = ()
     try:
         front: Node = yaml.parse(text, SKILL_MD, line_offset=1)

@@ -6,16 +6,18 @@ whatever might not is left to it.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
-from skillhub.model.yaml import MAX_BYTES, Node
+Node: TypeAlias = "str | list[Node] | dict[str, Node]"
+
+MAX_BYTES = 64 * 1024
 
 # What begins a value that is more than text, or might.
 _SIGNS: Final = frozenset("-?:,[]{}#&*!|>%@`")
 
 
 def parse(text: str) -> dict[str, Node] | None:
-    """Return what ``text`` says, as ``yaml.parse`` would; None if it has to be asked.
+    """Return what ``text`` says, as a parser of all of YAML would; None if it has to be asked.
 
     Text in plain or simply quoted scalars, and mappings of these one level down.
     """

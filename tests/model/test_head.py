@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.model import plain, yaml
+from skillhub.model import plain, yaml_events
 from skillhub.model.head import Rules, is_specified_name, one_line, read
 
 STRICT = Rules(strict=True)
@@ -142,8 +142,8 @@ _LINE = st.tuples(
 @given(st.lists(_LINE, max_size=6).map("\n".join))
 def test_what_is_read_without_a_parser_means_the_same_to_one(text):
     found = plain.parse(text)
-    for parser in (yaml.FASTEST, pyyaml.SafeLoader):
-        assert found is None or yaml.parse(text, "x", parser=parser) == found
+    for parser in (yaml_events.FASTEST, pyyaml.SafeLoader):
+        assert found is None or yaml_events.parse(text, "x", parser=parser) == found
 
 
 def test_most_frontmatters_need_no_parser():

@@ -1,4 +1,4 @@
-"""The YAML of documents from outside, with the parser in C and the one in Python."""
+"""The YAML of documents from outside: as it is read, and by the parser in C and the one in Python alone."""
 
 import contextlib
 import time
@@ -10,14 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.model import yaml
+from skillhub.model import yaml, yaml_events
 
 LOADERS = [pyyaml.SafeLoader, *([pyyaml.CSafeLoader] if pyyaml.__with_libyaml__ else [])]
 
 
-@pytest.fixture(params=LOADERS, ids=lambda loader: loader.__name__)
+READERS = [yaml.parse, *(partial(yaml_events.parse, parser=loader) for loader in LOADERS)]
+
+
+@pytest.fixture(params=READERS, ids=["as it is read", *(loader.__name__ for loader in LOADERS)])
 def parse(request):
-    return partial(yaml.parse, parser=request.param)
+    return request.param
 
 
 def refused(parse, text, offset=0):

@@ -1,0 +1,129 @@
+"""Any YAML document, from the events of PyYAML's parser: no constructing loader is at work.
+
+So no tag can make an object, and no alias can make a small file large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import yaml
+from yaml.events import (
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+)
+
+from skillhub.errors import FormatError
+from skillhub.model.plain import MAX_BYTES, Node
+from skillhub.model.text import quote
+
+MAX_DEPTH = 8
+# libyaml's parser where PyYAML was built with it, ten times as fast; both give the same events.
+FASTEST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def parse(
+    text: str,
+    where: str,
+    line_offset: int = 0,
+    cap: int = MAX_BYTES,
+    parser: Any = FASTEST,  # noqa: ANN401
+) -> Node:
+    """Return the one document in ``text``, as ``yaml.parse`` promises.
+
+    Args:
+        text: See there.
+        where: See there.
+        line_offset: See there.
+        cap: See there.
+        parser: Any class of PyYAML that gives events.
+
+    Raises:
+        FormatError: see there.
+    """
+    if len(text) > cap or len(text.encode("utf-8", "surrogatepass")) > cap:
+        raise FormatError(f"expected at most {cap} bytes of YAML", where=where)
+    with _syntax_errors(where, line_offset):
+        return _Reader(parser(text).get_event, where, line_offset).document()
+
+
+@contextmanager
+def _syntax_errors(where: str, line_offset: int) -> Iterator[None]:
+    try:
+        yield
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
+        place = where if mark is None else f"{where}:{mark.line + 1 + line_offset}"
+        hint = "put a value that holds ': ' or ' #' in quotes" if "mapping values" in problem else None
+        raise FormatError(f"not valid YAML: {problem}", where=place, hint=hint) from error
+    except UnicodeEncodeError as error:
+        raise FormatError("expected text, found half of a surrogate pair", where=where) from error
+
+
+class _Reader:
+    """One pass over the events of one document."""
+
+    def __init__(self, get_event: Callable[[], Event], where: str, line_offset: int) -> None:
+        self._next = get_event
+        self._where = where
+        self._line_offset = line_offset
+
+    def document(self) -> Node:
+        self._next()  # the start of the stream
+        start = self._next()
+        if isinstance(start, StreamEndEvent):
+            return ""
+        if isinstance(start, DocumentStartEvent) and start.tags:
+            raise self._refuse(start, "no %TAG directive")
+        root = self._node(self._next(), 1)
+        self._next()  # the end of the document
+        after = self._next()
+        if not isinstance(after, StreamEndEvent):
+            raise self._refuse(after, "one document")
+        return root
+
+    def _node(self, event: Event, depth: int) -> Node:
+        if not isinstance(event, (ScalarEvent, SequenceStartEvent, MappingStartEvent)):
+            raise self._refuse(event, "no alias")
+        if event.anchor is not None:
+            raise self._refuse(event, "no anchor")
+        if event.tag is not None:
+            raise self._refuse(event, "no tag")
+        if isinstance(event, ScalarEvent):
+            return str(event.value)
+        if depth > MAX_DEPTH:
+            raise self._refuse(event, f"at most {MAX_DEPTH} levels")
+        return self._list(depth) if isinstance(event, SequenceStartEvent) else self._mapping(depth)
+
+    def _list(self, depth: int) -> list[Node]:
+        items: list[Node] = []
+        while not isinstance(event := self._next(), SequenceEndEvent):
+            items.append(self._node(event, depth + 1))
+        return items
+
+    def _mapping(self, depth: int) -> dict[str, Node]:
+        items: dict[str, Node] = {}
+        while not isinstance(event := self._next(), MappingEndEvent):
+            if not isinstance(event, ScalarEvent):
+                raise self._refuse(event, "keys that are text")
+            key = str(self._node(event, depth))
+            if key == "<<" and not event.style:
+                raise self._refuse(event, "no merge key")
+            if key in items:
+                raise self._refuse(event, f"one value for each key, found {quote(key)} twice")
+            items[key] = self._node(self._next(), depth + 1)
+        return items
+
+    def _refuse(self, event: Event, expected: str) -> FormatError:
+        mark = event.start_mark
+        place = self._where if mark is None else f"{self._where}:{mark.line + 1 + self._line_offset}"
+        return FormatError(f"expected {expected}", where=place)
