@@ -204,6 +204,7 @@ def command(run: Run) -> Run:
         # Much of what a command makes stays, and hardly any of it is cyclic: the searches were 6 % of an install.
         gc.freeze()
         gc.set_threshold(100_000, 50)
+        gc.enable()
         return run(common, **values)
 
     parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own] + flags

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -85,6 +86,7 @@ def _run(args: list[str]) -> int:
     status = quick.run(args)
     if status is not None:
         return status
+    gc.disable()  # modules are no garbage: neither while they load nor at the end of the process
     import typer
 
     app = build(args)
@@ -94,6 +96,8 @@ def _run(args: list[str]) -> int:
         return stop.exit_code
     except typer.Abort:
         return _stopped("stopped", 130)
+    finally:
+        gc.freeze()
     return result if isinstance(result, int) else 0
 
 

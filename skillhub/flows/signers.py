@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 
 from skillhub.flows.recalled import admission
 from skillhub.model.dataclass import replace
@@ -75,6 +76,7 @@ def kin(signer: Signer | None, publishers: Iterable[Publisher]) -> frozenset[Dig
     return frozenset(found)
 
 
+@lru_cache  # each skill of a command is judged by the same
 def _parsed(
     name: str, keys: tuple[str, ...], certificates: tuple[str, ...], identities: tuple[str, ...]
 ) -> Publisher:

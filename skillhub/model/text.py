@@ -48,7 +48,8 @@ def is_hidden(char: str) -> bool:
 
 def clean(text: str) -> str:
     """Return ``text`` without any character that is hidden; a line break or tab becomes a space."""
-    if text.isascii() and text.isprintable():
+    # What is printable to Python is of no hidden category; a few that are it draw nothing all the same.
+    if text.isprintable() and (text.isascii() or (_BLANK.isdisjoint(text) and max(text) < "\U000e0100")):
         return text
     spaced = (" " if char in "\n\r\t\u2028\u2029" else char for char in text)
     return "".join(char for char in spaced if not is_hidden(char))

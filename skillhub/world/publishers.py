@@ -33,14 +33,20 @@ class Trusted:
 
 
 class Publishers:
-    """Who may sign, kept in ``<state>``."""
+    """Who may sign, kept in ``<state>``; read once for a command, however many skills it judges."""
 
     def __init__(self, home: Home) -> None:
         self._path = os.path.join(home.state, "publishers.json")
         self._pins = os.path.join(home.state, "signers")
+        self._known: Mapping[str, Trusted] | None = None
 
     def all(self) -> Mapping[str, Trusted]:
         """Return every trusted publisher by name."""
+        if self._known is None:
+            self._known = self._read()
+        return self._known
+
+    def _read(self) -> Mapping[str, Trusted]:
         data = files.read(self._path, _CAP)
         if data is None:
             return {}
@@ -126,3 +132,4 @@ class Publishers:
         }
         text = json.dumps({"publishers": rows, "version": 1}, indent=2, sort_keys=True) + "\n"
         files.write_atomic(self._path, text.encode(), mode=0o600)
+        self._known = publishers
