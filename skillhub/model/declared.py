@@ -63,9 +63,7 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
         UndeclaredVariable: an MCP server refers to a variable that the skill does not declare.
     """
     reading = _Reading()
-    for item, place in reading.items(_words(metadata.get("requires", "")), f"{SKILL_MD}: metadata.requires"):
-        with reading.leniently(place):
-            reading.add(_skill(_text(item), "", required=True))
+    reading.skills(metadata.get("requires", ""), f"{SKILL_MD}: metadata.requires")
     for name in OPENCLAW:
         if isinstance(found := metadata.get(name), dict):
             reading.openclaw(found, f"{SKILL_MD}: metadata.{name}")
@@ -195,6 +193,17 @@ class _Reading:
                 description = _text(variable.get("description", ""))
                 self.add(Requirement("env", _text(variable.get("name", "")), description, required))
 
+    def skills(self, node: Node, where: str) -> None:
+        if isinstance(node, list):
+            for item, place in self.items(node, where):
+                with self.leniently(place):
+                    self.add(_skill(_text(item), "", required=True))
+            return
+        with self.leniently(where):
+            # A sentence has words that are good names: it is names throughout, or none of it is.
+            for need in [_skill(word, "", required=True) for word in _text(node).replace(",", " ").split()]:
+                self.add(need)
+
     def items(self, node: Node, where: str) -> list[tuple[Node, str]]:
         with self.leniently(where):
             return [(item, f"{where}[{number}]") for number, item in enumerate(_list(node))]
@@ -212,11 +221,6 @@ def _skill(text: str, description: str, *, required: bool) -> Requirement:
     if not isinstance(ref, Named):
         raise FormatError(f"expected the name of a skill, found {quote(text)}")
     return Requirement("skill", ref.name, description, required, range=ref.range, source=ref.source)
-
-
-def _words(node: Node) -> Node:
-    """Return a list where the frontmatter has words with commas or blanks between them."""
-    return [*node.replace(",", " ").split()] if isinstance(node, str) else node
 
 
 def _mapping(node: Node) -> dict[str, Node]:

@@ -216,3 +216,21 @@ def test_anything_at_all_gives_needs_or_a_security_error(metadata, data):
         read(data, metadata=metadata)
     except SecurityError as error:
         assert error.code == "forbidden-variable"
+
+
+def test_skills_that_the_frontmatter_needs():
+    assert spelled(read(metadata={"requires": "base, acme:other@^1 third"})) == [
+        "skill:base",
+        "skill:other",
+        "skill:third",
+    ]
+    found = read(metadata={"requires": ["base", "./no", {"x": "y"}]})
+    assert (spelled(found), len(found.warnings)) == (["skill:base"], 2)
+
+
+def test_a_sentence_about_what_is_required_needs_no_skill():
+    """Its small words are good names: half of a sentence was looked for, and stopped the install."""
+    found = read(metadata={"requires": "GPU node Blackwell, Hopper and Ampere for benchmarking"})
+    assert spelled(found) == []
+    (warning,) = found.warnings
+    assert (warning.code, "'GPU'" in warning.message) == ("bad-declaration", True)
