@@ -21,14 +21,23 @@ def fail(error: Exception, args: list[str], report: str) -> int:
     if "--json" in (args[: args.index("--")] if "--" in args else args):
         terminal.json(error_json(error))
     terminal.error(error)
+    for each in getattr(error, "skills", ()):
+        terminal.prose(f"{each['name']}: {each['message']}", sys.stderr, indent=2)
     return error.exit_code
 
 
 def error_json(error: SkillhubError) -> dict[str, Any]:
     """Return the error of the contract, with the questions that were open."""
-    body = {"code": error.code, "message": error.message, "where": error.where, "hint": error.hint}
+    body: dict[str, Any] = {
+        "code": error.code,
+        "message": error.message,
+        "where": error.where,
+        "hint": error.hint,
+    }
     if reason := getattr(error, "reason", None):
         body["reason"] = reason
+    if skills := getattr(error, "skills", ()):
+        body["skills"] = [dict(each) for each in skills]
     asked = getattr(error, "asked", ())
     return {"error": body, "questions": [question_json(question, answer) for question, answer in asked]}
 

@@ -29,6 +29,10 @@ def install(
     every: Annotated[
         bool, typer.Option("--all", help="Of a place with several skills, all of them.")
     ] = False,
+    excepted: Annotated[
+        list[str] | None,
+        typer.Option("--except", metavar="NAME", help="Of --all, not this one (repeatable)."),
+    ] = None,
     agent: Agents = None,
     env: Env = None,
     env_file: EnvFile = None,
@@ -51,7 +55,7 @@ def install(
 
     wishes = wishes_of(agent, env, env_file, mcp, link)
     wishes = replace(wishes, frozen=frozen, enable=not no_enable, dry_run=common.dry_run)
-    wishes = replace(wishes, skills=tuple(skill or ()), every=every)
+    wishes = replace(wishes, skills=tuple(skill or ()), every=every, excepted=tuple(excepted or ()))
     ports = common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run)
     outcome = flow([parse_ref(ref) for ref in refs or []], wishes, ports)
     done = "would install" if common.dry_run else "installed"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from skillhub.errors import Forbidden, FormatError, SecurityError, UsageError
 from skillhub.flows.admission import admit
@@ -13,11 +13,15 @@ from skillhub.flows.meant import Pick, elsewhere, of_intent, of_lock, of_ref, sa
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
 from skillhub.flows.relock import same_signer
+from skillhub.flows.resolve import fitting, words_for
 from skillhub.flows.standing import Standing
+from skillhub.flows.unsafe import UnsafeSkills
 from skillhub.flows.wishes import Wishes
 from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.lock import Locked
 from skillhub.model.ref import Ref, parse_remote
+from skillhub.model.release import Release
+from skillhub.model.text import quote
 from skillhub.world.staged import Staged
 from skillhub.world.store import Store
 
@@ -46,36 +50,76 @@ def gather(
         SourceMismatch: a name that the lock has from somewhere else.
         FormatError: ``--frozen``, and intent and lock disagree.
         SignerChanged: another signer than the lock's.
+        UnsafeSkills: of ``--all``, every one that is not what it should be.
         Forbidden: a policy forbids one that did not come with ``--all``.
     """
     if refs and wishes.frozen:
         raise UsageError("--frozen installs what the lock says; it goes with no reference")
+    if wishes.excepted and (wishes.skills or not (wishes.every and refs)):
+        raise UsageError("--except leaves skills out of what REF --all means, and goes with nothing else")
     gathered, held = Gathered(), Held(ports.store)
     picks = [] if refs else _of_project(wishes, standing, ports)
     for ref in refs:
         meant, warnings = of_ref(ref, wishes, standing, ports, guarded=guarded)
         picks += meant
         gathered.warnings.extend(warnings)
+    picks = _less(picks, wishes)
+    failing: list[tuple[Release, SecurityError]] = []
     for pick, turn in zip(picks, turns([pick.way for pick in picks], ports.report), strict=True):
         try:
-            candidate = held.keep(turn())
-        except FormatError as error:
-            if not pick.optional:
-                raise
-            gathered.left.append(Left(pick.name, error.code, error.message))
-            continue
+            whole = _whole(pick, turn, held, standing, ports)
         except SecurityError as error:
-            # Of many skills, which one?
-            error.where = f"{pick.name}: {error.where}" if error.where else pick.name
-            raise
-        entry = standing.lock.skills.get(candidate.name)
-        same_origin(candidate, entry)
-        whole = carried(candidate, entry, ports)
+            if pick.release is None or not wishes.every:
+                # Of many skills, which one?
+                error.where = f"{pick.name}: {error.where}" if error.where else pick.name
+                raise
+            failing.append((pick.release, error))
+            continue
         if isinstance(whole, Left):
             gathered.left.append(whole)
-        else:
+        elif not failing:
             _add(whole, pick, gathered, standing, ports)
+    if failing:
+        words = words_for([pick.release for pick in picks if pick.release])
+        unsafe = [(words[release], error) for release, error in failing]
+        raise UnsafeSkills(unsafe, where=", ".join(map(str, refs)), excepted=wishes.excepted)
     return gathered
+
+
+def _less(picks: Sequence[Pick], wishes: Wishes) -> list[Pick]:
+    """Return the picks without those that ``--except`` names.
+
+    Raises:
+        UsageError: it names what is not there.
+    """
+    offered = [pick.release for pick in picks if pick.release]
+    fits = {word: fitting(word, offered) for word in wishes.excepted}
+    if unknown := [quote(word) for word, found in fits.items() if not found]:
+        names = ", ".join(list(words_for(offered).values())[:40]) or "none to choose from"
+        message = f"--except names what is not there: {', '.join(unknown)}"
+        raise UsageError(message, hint=f"there are: {names}")
+    gone = {each for found in fits.values() for each in found}
+    return [pick for pick in picks if pick.release not in gone]
+
+
+def _whole(
+    pick: Pick, turn: Callable[[], Candidate], held: Held, standing: Standing, ports: Ports
+) -> Candidate | Left:
+    """Return the skill with the project's patch of it, or why ``--all`` leaves it out.
+
+    Raises:
+        FormatError: it is malformed and did not come with ``--all``.
+        SecurityError: it is not what it should be.
+    """
+    try:
+        candidate = held.keep(turn())
+    except FormatError as error:
+        if not pick.optional:
+            raise
+        return Left(pick.name, error.code, error.message)
+    entry = standing.lock.skills.get(candidate.name)
+    same_origin(candidate, entry)
+    return carried(candidate, entry, ports)
 
 
 def _add(candidate: Candidate, pick: Pick, gathered: Gathered, standing: Standing, ports: Ports) -> None:

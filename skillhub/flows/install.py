@@ -98,7 +98,8 @@ def install(refs: Sequence[Ref], wishes: Wishes, ports: Ports) -> Outcome:
     asked = ask(proposals.questions(proposed), ports)
     proposals.adopt(proposed, asked, ports)
     gathered = gather(refs, wishes, standing, ports)
-    found, notes = with_needed({} if wishes.frozen else gathered.found, standing, ports)
+    asked_for = {} if wishes.frozen else gathered.found
+    found, notes = with_needed(asked_for, standing, ports, wishes.excepted)
     outcome = take({**gathered.found, **found}, wishes, standing, ports)
     return replace(
         outcome,

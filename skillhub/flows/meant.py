@@ -81,7 +81,8 @@ def _of_remote(
         and entry.path == release.path
     ):
         # What a place holds now never changes a locked entry; only `update` does.
-        return _asked(of_lock(release.name, entry, standing, ports), wanted, standing)
+        pick = _asked(of_lock(release.name, entry, standing, ports), wanted, standing)
+        return replace(pick, release=release)
     way = by_place(place, ref.source, release, ports).then(lambda found: replace(found, wanted=wanted))
     return Pick(release.name, way, wishes.every, release)
 
@@ -92,8 +93,15 @@ def _of_folder(ref: Local, wishes: Wishes, ports: Ports) -> tuple[list[Pick], tu
         return [_of_path(ref.path, ports)], ()
     index = ports.reach(ref).index()
     chosen = choose_skills(ref.path, index, wishes.skills, every=wishes.every, pick=ports.pick)
-    folders = [os.path.join(ref.path, each.path) if each.path else ref.path for each in chosen]
-    return [replace(_of_path(folder, ports), optional=wishes.every) for folder in folders], index.warnings
+    picks = [
+        replace(
+            _of_path(os.path.join(ref.path, each.path) if each.path else ref.path, ports),
+            optional=wishes.every,
+            release=each,
+        )
+        for each in chosen
+    ]
+    return picks, index.warnings
 
 
 def _of_path(path: str, ports: Ports) -> Pick:

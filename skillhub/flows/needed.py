@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from skillhub.errors import NotFound, SourceError
+from skillhub.errors import NotFound, SourceError, UsageError
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.meant import Pick, newest, of_place
 from skillhub.flows.ports import Ports
@@ -43,13 +43,15 @@ class _Demand:
 
 
 def with_needed(
-    found: Mapping[str, Candidate], standing: Standing, ports: Ports
+    found: Mapping[str, Candidate], standing: Standing, ports: Ports, excepted: Collection[str] = ()
 ) -> tuple[dict[str, Candidate], list[str]]:
     """Return the candidates with all that they need and nobody has yet, and warnings of what is optional and missing.
 
-    A need without a source is looked for where the skill that has it came from, and nowhere else.
+    A need without a source is looked for where the skill that has it came from, and nowhere else. One that is
+    ``excepted`` is not looked for.
 
     Raises:
+        UsageError: one that is excepted is needed.
         NeedConflict: they need each other in a ring, or no version suits all that need one.
         NotFound: a need cannot be found; the chain to it is told.
         SourceError, SecurityError, FormatError: as for any other skill.
@@ -67,6 +69,9 @@ def with_needed(
                 continue
             if need.name in found:
                 raise _conflict(need.name, demands[need.name], found[need.name].entry.version)
+            if need.name in excepted:
+                warnings.append(_without(demand))
+                continue
             try:
                 whole[need.name] = _obtained(demands[need.name], parent, standing, ports)
             except NotFound as error:
@@ -81,6 +86,18 @@ def with_needed(
     _refuse_rings(whole, standing.lock)
     _refuse_strangers(whole, standing, ports)
     return whole, warnings
+
+
+def _without(demand: _Demand) -> str:
+    """Return the warning that what --except leaves out is missed.
+
+    Raises:
+        UsageError: it is missed too much.
+    """
+    message = f"{demand}, which --except leaves out"
+    if demand.need.required:
+        raise UsageError(message, hint=f"leave that out too: --except {demand.chain[0]}")
+    return message
 
 
 def ranges_on(name: str, lock: Lock, ports: Ports, but: Iterable[str] = ()) -> list[tuple[str, str]]:

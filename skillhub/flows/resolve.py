@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from skillhub.errors import NotFound, SourceError, UsageError
@@ -89,7 +90,7 @@ def choose_skills(
         NotFound: the place has no skill, or none of that name.
         UsageError: it has several, and none was chosen; or a name fits several.
     """
-    offered = tuple(release for name in index.names for release in index.skills[name])
+    offered = offered_by(index)
     if not offered:
         reasons = "; ".join(index.warnings[:3])
         raise NotFound("there is no skill here" + (f": {reasons}" if reasons else ""), where=asked)
@@ -99,33 +100,48 @@ def choose_skills(
         return offered
     picked = tuple(pick(offered))
     if not picked:
-        names = ", ".join(dict.fromkeys(_spelled(release, offered) for release in offered))
+        names = ", ".join(dict.fromkeys(words_for(offered).values()))
         hint = "say which: --skill NAME (repeatable), or --all"
         raise UsageError(f"there are {len(offered)} skills here: {names}", where=asked, hint=hint)
     return picked
 
 
-def _called(word: str, offered: Sequence[Release], asked: str) -> Release:
+def offered_by(index: Index) -> tuple[Release, ...]:
+    """Return each skill of a place."""
+    return tuple(release for name in index.names for release in index.skills[name])
+
+
+def fitting(word: str, offered: Sequence[Release]) -> list[Release]:
+    """Return the skills that a word fits: a name, ``plugin:name``, or else a folder."""
     plugin, _, name = word.rpartition(":")
     fits = [each for each in offered if each.name == name and (not plugin or each.plugin == plugin)]
-    fits = fits or [each for each in offered if each.path and each.path == word.strip("/")]
+    return fits or [each for each in offered if each.path and each.path == word.strip("/")]
+
+
+def _called(word: str, offered: Sequence[Release], asked: str) -> Release:
+    fits = fitting(word, offered)
     if not fits:
         names = ", ".join(dict.fromkeys(each.name for each in offered[:40]))
         raise NotFound(f"there is no skill {quote(word)} here", where=asked, hint=f"there are: {names}")
     if len(fits) > 1:
-        names = ", ".join(_spelled(each, offered) for each in fits)
+        unique = words_for(offered)
+        names = ", ".join(unique[each] for each in fits)
         raise UsageError(
             f"{word} fits several skills: {names}", where=asked, hint="--skill takes one of these"
         )
     return fits[0]
 
 
-def _spelled(release: Release, offered: Sequence[Release]) -> str:
-    """Return what tells the release from all others of its name."""
-    twins = [each for each in offered if each.name == release.name]
-    if len(twins) == 1:
-        return release.name
-    by_plugin = [each for each in twins if each.plugin == release.plugin]
-    if release.plugin and len(by_plugin) == 1:
-        return f"{release.plugin}:{release.name}"
-    return release.path or release.name
+def words_for(offered: Sequence[Release]) -> dict[Release, str]:
+    """Return what tells each release from all others of its name."""
+    named = Counter(each.name for each in offered)
+    of_plugin = Counter((each.name, each.plugin) for each in offered)
+
+    def word(release: Release) -> str:
+        if named[release.name] == 1:
+            return release.name
+        if release.plugin and of_plugin[release.name, release.plugin] == 1:
+            return f"{release.plugin}:{release.name}"
+        return release.path or release.name
+
+    return {each: word(each) for each in offered}

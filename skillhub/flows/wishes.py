@@ -29,6 +29,7 @@ class Wishes:
         frozen: The lock as it stands, or fail.
         skills: Of places that hold several: these, by name, ``plugin:name`` or folder.
         every: Of such places all skills; what is malformed or critical is left out.
+        excepted: Of all skills, not these, by the same words: nothing of them is fetched.
         dry_run: Work everything out, ask nothing, change nothing.
     """
 
@@ -40,6 +41,7 @@ class Wishes:
     frozen: bool = False
     skills: tuple[str, ...] = ()
     every: bool = False
+    excepted: tuple[str, ...] = ()
     dry_run: bool = False
 
 

@@ -79,6 +79,22 @@ def test_all_of_a_folder(machine):
     assert set(machine.lock()["skills"]) == {"pdf-tools", "mail", "notes"}
 
 
+def test_all_but_what_is_not_as_promised(machine):
+    for place in ("skills/pdf-tools", ".claude/skills/mail"):
+        (machine.project / "my-skills" / place / "x").symlink_to("/etc/passwd")
+    done = machine.run("install", "./my-skills", "--all", *YES)
+    assert (done.status, done.error["code"]) == (5, "unsafe-archive")
+    assert [each["name"] for each in done.error["skills"]] == ["mail", "pdf-tools"]
+    assert set(done.error["skills"][0]) == {"name", "code", "reason", "message"}
+    assert "  mail: " in done.err
+    assert not (machine.project / "skillhub.lock").exists()
+    words = done.error["hint"].removeprefix("to install the others: ").split()
+    done = machine.run("install", "./my-skills", *words, *YES)
+    assert done.status == 0, done.out
+    assert set(machine.lock()["skills"]) == {"notes"}
+    assert machine.run("install", "--except", "mail", *YES).status == 2
+
+
 def test_several_and_none_chosen_is_told(machine):
     done = machine.run("install", "./my-skills", *YES)
     assert (done.status, done.error["code"]) == (2, "usage")

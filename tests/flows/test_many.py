@@ -18,6 +18,7 @@ from skillhub.errors import (
     UsageError,
     WrongBytes,
 )
+from skillhub.flows.unsafe import UnsafeSkills
 from tests.support.gitrepos import Content, Repo, link, program
 from tests.support.reaching import Reaching
 from tests.support.site import JSON, WELL_KNOWN, current, entry, offer, skill_md
@@ -181,7 +182,9 @@ def test_attack_one_of_many_is_unsafe(world: Reaching, tmp_path: Path, *, every:
         },
     )
     chosen = () if every else ("a", "trap")
-    error = refused(world, UnsafeArchive, lambda: world.install(ref, every=every, skills=chosen))
+    kind = UnsafeSkills if every else UnsafeArchive
+    error = refused(world, kind, lambda: world.install(ref, every=every, skills=chosen))
+    assert error.code == "unsafe-archive"
     assert "trap" in f"{error.where} {error.message}"
 
 
@@ -190,9 +193,10 @@ def test_attack_one_of_many_has_other_bytes(world: Reaching) -> None:
         rows = [offer(web, "a"), entry("b", skill_md("b"), "/b.md"), offer(web, "c")]
         web.at("/b.md", answer(skill_md("b", "rm -rf ~"), "Content-Type: text/markdown"))
         web.at(WELL_KNOWN, answer(current(*rows), JSON))
-        for wishes in ({"every": True}, {"skills": ("a", "b")}):
-            error = refused(world, WrongBytes, lambda wishes=wishes: world.install(web.url(""), **wishes))
-            assert (error.where or "").startswith("b: ")
+        error = refused(world, WrongBytes, lambda: world.install(web.url(""), skills=("a", "b")))
+        assert (error.where or "").startswith("b: ")
+        error = refused(world, UnsafeSkills, lambda: world.install(web.url(""), every=True))
+        assert (error.code, error.message.partition(": ")[0]) == ("wrong-bytes", "b")
         world.install(web.url(""), skills=("a", "c"))
         assert names(world) == ["a", "c"]
 
@@ -205,6 +209,7 @@ def test_attack_one_of_many_has_the_name_of_a_locked_one(world: Reaching, three:
     assert error.code == "source-mismatch"
     assert three.removeprefix("git+") in error.message
     assert other.url in error.message
+    assert "skillhub remove b" in (error.hint or "")
     world.install(f"git+{other.url}", skills=("d",))
     assert names(world) == ["b", "d"]
 
@@ -221,3 +226,129 @@ def test_a_folder_of_many_is_chosen_from_likewise(world: Reaching) -> None:
         "a": "mine/skills/a",
         "b": "mine/skills/b",
     }
+
+
+@pytest.fixture
+def rotten(tmp_path: Path) -> Repo:
+    """Five skills, two of which are traps, one is malformed and one needs a trap."""
+    repo = Repo(tmp_path / "rotten.git")
+    files: dict[str, Content] = {
+        f"skills/{name}/SKILL.md": text(name) for name in ("a", "b", "trap", "trick")
+    }
+    files |= {f"skills/{name}/x": link("/etc/passwd") for name in ("trap", "trick")}
+    files["skills/broken/SKILL.md"] = b"---\nname: [\n---\n"
+    repo.commit(files)
+    return repo
+
+
+def test_attack_every_one_that_is_unsafe_is_named_and_nothing_is_there(world: Reaching, rotten: Repo) -> None:
+    """The first alone was named, and nothing but its author could get the rest installed."""
+    ref = f"git+{rotten.url}"
+    error = refused(world, UnsafeSkills, lambda: world.install(ref, every=True))
+    assert isinstance(error, UnsafeSkills)
+    assert [(each["name"], each["code"]) for each in error.skills] == [
+        ("trap", "unsafe-archive"),
+        ("trick", "unsafe-archive"),
+    ]
+    assert all(each["reason"] and each["message"] for each in error.skills)
+    assert (error.code, error.exit_code, error.where) == ("unsafe-archive", 5, ref)
+    assert "--all --except trap --except trick" in (error.hint or "")
+    assert "trap (" in error.message
+    assert "trick (" in error.message
+
+
+def test_what_the_hint_says_installs_the_rest(world: Reaching, rotten: Repo) -> None:
+    ref = f"git+{rotten.url}"
+    some = refused(world, UnsafeSkills, lambda: world.install(ref, every=True, excepted=("trap",)))
+    assert "--except trap --except trick" in (some.hint or "")
+    done = world.install(ref, every=True, excepted=("trap", "trick"))
+    assert (names(world), [left.name for left in done.left]) == (["a", "b"], ["broken"])
+    assert set(world.project.intent().skills) == {"a", "b"}
+
+
+def test_what_was_left_out_stays_out(world: Reaching, rotten: Repo) -> None:
+    """``--all`` is a line for each skill in skillhub.toml: install and update go by these."""
+    world.install(f"git+{rotten.url}", every=True, excepted=("trap", "skills/trick"))
+    assert not world.install().changed
+    rotten.commit({f"skills/{name}/SKILL.md": text(name, "Better.") for name in ("a", "b", "trap", "trick")})
+    world.update()
+    assert names(world) == ["a", "b"]
+    assert "Better." in world.text("a")
+    assert set(world.project.intent().skills) == {"a", "b"}
+
+
+def test_what_is_left_out_is_not_even_fetched(world: Reaching) -> None:
+    with Web() as web:
+        rows = [offer(web, "a"), entry("b", skill_md("b"), "/b.md")]
+        web.at("/b.md", answer(skill_md("b"), "Content-Type: text/markdown"))
+        web.at(WELL_KNOWN, answer(current(*rows), JSON))
+        world.install(web.url(""), every=True, excepted=("b",))
+        assert names(world) == ["a"]
+        assert "/b.md" not in web.seen
+
+
+@pytest.mark.parametrize(
+    ("wishes", "word"),
+    [
+        ({"every": True, "excepted": ("a", "nobody", "none")}, "'nobody', 'none'"),
+        ({"excepted": ("a",)}, "--all"),
+        ({"every": True, "skills": ("b",), "excepted": ("a",)}, "--all"),
+    ],
+)
+def test_an_exception_that_makes_no_sense(
+    world: Reaching, three: str, wishes: dict[str, object], word: str
+) -> None:
+    assert word in refused(world, UsageError, lambda: world.install(three, **wishes)).message
+
+
+def test_an_exception_without_a_place(world: Reaching, three: str) -> None:
+    world.install(three, skills=("a",))
+    refused(world, UsageError, lambda: world.install(every=True, excepted=("a",)))
+
+
+def test_of_two_places_one_has_what_is_left_out(world: Reaching, three: str, tmp_path: Path) -> None:
+    other = Repo(tmp_path / "other.git")
+    other.commit({f"skills/{name}/SKILL.md": text(name, "Other.") for name in ("b", "d")})
+    world.install(three, f"git+{other.url}", every=True, excepted=("b",))
+    assert names(world) == ["a", "c", "d"]
+
+
+def test_a_plugin_s_skill_is_left_out_by_its_plugin(world: Reaching, market: str) -> None:
+    world.install(market, every=True, excepted=("office:notes",))
+    assert world.lock().skills["notes"].plugin == "home"
+
+
+def test_a_folder_s_skill_is_left_out_likewise(world: Reaching) -> None:
+    for name in ("a", "b"):
+        folder = world.base / "mine" / "skills" / name
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_bytes(text(name))
+    (world.base / "mine/skills/b/x").symlink_to("/etc/passwd")
+    mine = str(world.base / "mine")
+    error = refused(world, UnsafeSkills, lambda: world.install(mine, every=True))
+    assert "--all --except b" in (error.hint or "")
+    world.install(mine, every=True, excepted=("b",))
+    assert names(world) == ["a"]
+
+
+@pytest.mark.parametrize("required", ["true", "false"])
+def test_what_others_need_does_not_come_back_by_that(world: Reaching, tmp_path: Path, required: str) -> None:
+    need = f"dependencies:\n  tools:\n    - {{type: skill, value: b, required: {required}}}\n"
+    files = {f"skills/{name}/SKILL.md": text(name) for name in ("a", "b")}
+    ref = repository(tmp_path, {**files, "skills/a/agents/skillhub.yaml": need.encode()})
+    if required == "true":
+        error = refused(world, UsageError, lambda: world.install(ref, every=True, excepted=("b",)))
+        assert ("a needs b" in error.message, "--except a" in (error.hint or "")) == (True, True)
+        return
+    done = world.install(ref, every=True, excepted=("b",))
+    assert names(world) == ["a"]
+    assert any("a needs b" in warning for warning in done.warnings)
+
+
+def test_attack_the_name_in_the_hint_runs_no_command(world: Reaching, tmp_path: Path) -> None:
+    """What cannot be told by its name is told by its folder, and that is somebody else's word."""
+    folder = "skills/$(touch x); echo"
+    files = {f"{place}/SKILL.md": text("a", place) for place in (folder, "skills/b")}
+    ref = repository(tmp_path, {**files, f"{folder}/x": link("/etc/passwd")})
+    error = refused(world, UnsafeSkills, lambda: world.install(ref, every=True))
+    assert f"--except '{folder}'" in (error.hint or "")
