@@ -23,6 +23,7 @@ from skillhub.model.text import is_hidden
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust import oms, x509
 from skillhub.trust.keys import PrivateKey
+from skillhub.trust.oms_bundle import Bundle
 
 
 def with_signature(tree, data):
@@ -63,6 +64,12 @@ def test_statement_is_the_one_of_the_specification():
     data = oms.sign(TREE, "forged", KEY)
     assert payload_of(data) == statement()
     assert set(json.loads(data)) == {"mediaType", "verificationMaterial", "dsseEnvelope"}
+    assert json.loads(data)["dsseEnvelope"]["signatures"][0]["keyid"] == ""
+
+
+def test_bundle_that_names_neither_key_nor_certificate_is_spelled_and_read_back():
+    made = Bundle(b"payload", b"signature")
+    assert Bundle.parse(made.dump()) == made
 
 
 def test_certificate_goes_into_the_bundle_and_no_hint():
@@ -124,6 +131,11 @@ def test_execute_bit_is_not_covered():
     tree = signed(bundle())
     flipped = Tree({path: File(file.data, not file.executable) for path, file in tree.items()})
     assert oms.read(flipped).tree.digest != tree.digest
+
+
+def test_signature_of_the_largest_size_is_read():
+    largest = json.dumps(bundle()).encode().ljust(4 * 1024 * 1024)
+    assert oms.read(signed(largest)).hint == KEY.public.hint
 
 
 def test_largest_skill_can_be_signed():
