@@ -113,12 +113,12 @@ def sign(
 
     Example: skillhub sign ./my-skill --key default
     """
-    from skillhub.cli.pem import read_pem
+    from skillhub.cli.pem import read_as
     from skillhub.flows.author import sign_skill
     from skillhub.trust import x509
     from skillhub.world.keys import Keys
 
-    keys, certificates = Keys(common.home), x509.load(read_pem(chain)) if chain else ()
+    keys, certificates = Keys(common.home), read_as(chain, x509.load) if chain else ()
     private = with_passphrase(f"passphrase of {key}", common, lambda given: keys.load(key, given))
     signed = sign_skill(path, private, certificates, now(), dry_run=common.dry_run)
     if common.json:

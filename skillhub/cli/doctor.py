@@ -55,6 +55,7 @@ def doctor(
             common.terminal.out(f"    {each.hint}")
     for root in found.roots:
         common.terminal.out(f"    skills are read from {root.path} ({root.scope})", "dim")
+    common.terminal.say("this is the setup alone; for what is in the skills: skillhub audit", "dim")
     return 0 if found.ok else 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -41,7 +42,7 @@ def load(
     if name is None and path is None:
         raise UsageError("expected the NAME of a skill, or its --path")
     profile, catalog = seen_by(common, host)
-    skill = pick(catalog, name, path)
+    skill = pick(catalog, name, os.path.abspath(os.path.expanduser(path)) if path else None)
     tree = skill.tree
     agreed = Agreed(tree, common.store.listing(tree), common.home.state) if tree else None
     loaded = read(skill, Request(arguments=arguments, session=Session(session), rules=profile.rules), agreed)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from skillhub.cli.common import Common, add_group
+from skillhub.cli.epoch import epoch
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
 from skillhub.cli.render import ended, show_outcome
 from skillhub.errors import NotFound, Refused, UsageError, extra
 from skillhub.model.dataclass import replace
-from skillhub.model.text import quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,24 +88,12 @@ def export(
     except ModuleNotFoundError as error:
         message = "bills of materials take a part of skillhub that is not installed"
         raise UsageError(message, hint=extra("sbom")) from error
-    data: bytes = write(common.open_project().lock(), _epoch())
+    data: bytes = write(common.open_project().lock(), epoch())
     if output is None:
         sys.stdout.write(data.decode("ascii"))
     elif not common.dry_run:
         files.write_atomic(os.path.realpath(output), data)
     return 0
-
-
-def _epoch() -> datetime | None:
-    """Return the time that reproducible builds are given (reproducible-builds.org/specs/source-date-epoch)."""
-    text = os.environ.get("SOURCE_DATE_EPOCH")
-    if not text:
-        return None
-    try:
-        return datetime.fromtimestamp(int(text), UTC)
-    except (ValueError, OverflowError, OSError) as error:
-        message = f"expected SOURCE_DATE_EPOCH to be seconds since 1970, found {quote(text)}"
-        raise UsageError(message) from error
 
 
 def fix(

@@ -64,7 +64,7 @@ def trust(
 
     Example: skillhub publisher trust acme --key acme.pub.pem
     """
-    from skillhub.cli.pem import read_pem
+    from skillhub.cli.pem import read_as
     from skillhub.trust import x509
     from skillhub.trust.keys import PublicKey
     from skillhub.world.publishers import Trusted
@@ -73,8 +73,8 @@ def trust(
         raise UsageError(
             "expected one of --key FILE, --certificate FILE, and --identity NAME with --issuer URL"
         )
-    keys = (PublicKey.load(read_pem(key)).pem.decode(),) if key else ()
-    roots = tuple(each.pem.decode() for each in x509.load(read_pem(certificate))) if certificate else ()
+    keys = (read_as(key, PublicKey.load).pem.decode(),) if key else ()
+    roots = tuple(each.pem.decode() for each in read_as(certificate, x509.load)) if certificate else ()
     identities: tuple[str, ...] = ()
     if identity is not None and issuer is not None:
         identities = (_identity(identity, issuer, trusted_root),)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from skillhub.cli.common import Common, Run, add_group, now
+from skillhub.cli.epoch import signing_time
 from skillhub.cli.passphrase import new_passphrase, with_passphrase
 from skillhub.cli.registry_operate import Dir, KeysDir, delegate, refresh, rotate, withdraw, yank
 from skillhub.cli.registry_push import push
@@ -47,7 +48,7 @@ def init(
         return 0
     passphrase = new_passphrase("the registry's keys", common)
     setup = Setup(settings=Settings(publisher), passphrase=passphrase, keys=keys)
-    created = flow(folder, setup, now())
+    created = flow(folder, setup, signing_time())
     if common.json:
         common.terminal.json(
             {"path": created.path, "site": _site(folder), "fingerprint": created.fingerprint}
@@ -78,7 +79,9 @@ def add(
     added = with_passphrase(
         "passphrase of the registry's keys",
         common,
-        lambda given: flow(folder, skills, now=now(), passphrase=given, keys=keys, dry_run=common.dry_run),
+        lambda given: flow(
+            folder, skills, now=signing_time(), passphrase=given, keys=keys, dry_run=common.dry_run
+        ),
     )
     if common.json:
         common.terminal.json(

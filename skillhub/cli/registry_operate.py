@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skillhub.cli.common import Common, now
+from skillhub.cli.common import Common
+from skillhub.cli.epoch import signing_time
 from skillhub.cli.passphrase import with_passphrase
 from skillhub.errors import FormatError, NotFound, UsageError
 from skillhub.model import time as times
@@ -46,7 +47,7 @@ def signed(common: Common, keys: str | None, use: Callable[[Signing], _T]) -> _T
     from skillhub.flows.registry_opened import Signing
 
     def with_keys(passphrase: bytes | None) -> _T:
-        return use(Signing(now=now(), passphrase=passphrase, keys=keys, dry_run=common.dry_run))
+        return use(Signing(now=signing_time(), passphrase=passphrase, keys=keys, dry_run=common.dry_run))
 
     return with_passphrase("passphrase of the registry's keys", common, with_keys)
 

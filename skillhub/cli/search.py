@@ -17,7 +17,9 @@ def search(
         typer.Argument(metavar="WORDS", help="A name, its beginning, words of the text, or a path."),
     ],
     local: Annotated[bool, typer.Option("--local", help="Search only what is here; ask no source.")] = False,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many to show, 50 at most.")] = 8,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="How many to show, 50 at most.")
+    ] = 8,
     host: HostName = "agents",
 ) -> int:
     """Search the skills that sources list, and those that are here. What matches best comes first, with the reason.
@@ -46,8 +48,16 @@ def search(
     else:
         common.terminal.say("nothing was found")
     if found.found.truncated:
-        common.terminal.say(f"there is more; --limit {min(2 * limit, 50)} shows more of it", "dim")
+        common.terminal.say(_more(limit), "dim")
     return 0
+
+
+def _more(limit: int) -> str:
+    from skillhub.runtime.ranking import LIMIT_MAX
+
+    if limit >= LIMIT_MAX:
+        return f"there is more; {LIMIT_MAX} are shown at most: say more words"
+    return f"there is more; --limit {min(2 * limit, LIMIT_MAX)} shows more of it"
 
 
 def register(app: typer.Typer, name: str) -> None:

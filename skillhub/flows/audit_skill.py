@@ -76,13 +76,15 @@ def release(case: Case) -> Iterator[Noted]:
 def signer(case: Case) -> Iterator[Noted]:
     """Hold the lock's signer against those whom its registry admits today, and whom the user trusts."""
     at = case.places.skill(case.name)
-    if case.entry.patch is not None:
+    is_patched = case.entry.patch is not None
+    if not case.entry.signed_by:
+        as_patch = ", and neither is this project's patch of it" if is_patched else ""
+        yield note("unsigned", f"{case.name} is signed by nobody{as_patch}", case.name, at)
+        return
+    if is_patched:
         yield note(
             "unsigned", f"{case.name} is patched by this project, and nobody signed the patch", case.name, at
         )
-    if not case.entry.signed_by:
-        yield note("unsigned", f"{case.name} is signed by nobody", case.name, at)
-        return
     locked = recalled.locked_release(case.name, case.entry, case.said)
     admitted = recalled.admission(locked, case.said) if locked else None
     if admitted is None:

@@ -20,7 +20,7 @@ from skillhub.trust.keys import PrivateKey
 from skillhub.trust.publishers import Publisher, judge
 from skillhub.trust.x509 import Certificate
 from skillhub.world import files
-from skillhub.world.local import read_local
+from skillhub.world.local import named, read_local
 from skillhub.world.publishers import Publishers
 
 _IN_A_NAME = re.compile(r"[0-9A-Za-z.+_-]{1,100}", re.ASCII)
@@ -133,9 +133,10 @@ def pack_skill(path: str, output: str | None, kind: Kind, now: datetime, *, dry_
         SecurityError: it is unsafe, or its signature is broken.
         StateError: the disk refuses.
     """
-    unpacked, _ = read_local(path)
-    tree = judge(unpacked.tree, (), None, now).tree
-    manifest = Manifest.read(tree, strict=True)
+    with named(path):
+        unpacked, _ = read_local(path)
+        tree = judge(unpacked.tree, (), None, now).tree
+        manifest = Manifest.read(tree, strict=True)
     # Whoever wrote the skill wrote its version, which need not be one: it may not lead to another folder.
     version = f"-{manifest.version}" if _IN_A_NAME.fullmatch(manifest.version or "") else ""
     target = output or "."
@@ -172,16 +173,18 @@ def sign_skill(
         dry_run: Write nothing.
 
     Raises:
+        NotFound: nothing is there, or a folder without ``SKILL.md``.
         UsageError: it is no folder, or the first certificate is another key's.
         FormatError: it is no skill as the specification has it.
         SecurityError: it holds what no skill may hold, or the chain is unsound or past its time.
         StateError: the disk refuses.
     """
     folder = os.path.expanduser(path)
-    if not os.path.isdir(folder):
+    if os.path.exists(folder) and not os.path.isdir(folder):
         raise UsageError(f"{quote(path)} is no folder", hint="sign the folder, then pack it")
-    unpacked, _ = read_local(path)
-    manifest = Manifest.read(unpacked.tree, strict=True)
+    with named(path):
+        unpacked, _ = read_local(path)
+        manifest = Manifest.read(unpacked.tree, strict=True)
     bundle = oms.sign(unpacked.tree, manifest.name, key, chain)
     signed = Tree({**unpacked.tree, SIGNATURE: File(bundle)})
     tree = judge(signed, [Publisher(manifest.name, keys=(key.public,))], None, now).tree

@@ -178,8 +178,15 @@ def _clear(names: Sequence[str], standing: Standing, ports: Ports) -> tuple[list
         if record is not None:
             # To keep a copy would be to keep the skill: that is a no to the command.
             cleared.append(replace(linker.plan_removal(name, record), ways=("save", "take")))
-    asked = ask([question for each in cleared for question in each.questions()], ports)
+    asked = ask(
+        [replace(each, message=_gone(linking.name)) for linking in cleared for each in linking.questions()],
+        ports,
+    )
     return [linking for each in cleared if (linking := each.answered(asked))], tuple(asked)
+
+
+def _gone(name: str) -> str:
+    return f"{name} was edited by hand, and the copy is to be deleted; save the edits as a patch first?"
 
 
 def _take_away(cleared: Sequence[Linking], standing: Standing, ports: Ports) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from skillhub.archive import Unpacked, unpack
-from skillhub.errors import SecurityError, SourceMismatch
+from skillhub.errors import FormatError, SecurityError, SourceMismatch
 from skillhub.flows import signers
 from skillhub.flows.candidate import Candidate, candidate, read, spelled
 from skillhub.flows.ports import Place, Ports
@@ -20,7 +20,7 @@ from skillhub.model.release import Admission, Release
 from skillhub.trust.publishers import judge
 from skillhub.trust.registry import agrees, publisher_of
 from skillhub.world import files
-from skillhub.world.local import read_local
+from skillhub.world.local import named, read_local
 from skillhub.world.sources import Source
 
 _T = TypeVar("_T")
@@ -175,8 +175,9 @@ def from_path(path: str, ports: Ports, base: str = "") -> Candidate:
     place = portable(full, ports.project.base)
     if ports.project.scope == "project" and not os.path.isabs(place) and place != ".":
         full = files.inside(ports.project.base, place)
-    unpacked, digest = read_local(full)
-    found = _from_outside(unpacked, LOCAL, {"path": place, "digest": digest}, ports)
+    with named(path, (FormatError,)):
+        unpacked, digest = read_local(full)
+        found = _from_outside(unpacked, LOCAL, {"path": place, "digest": digest}, ports)
     if os.path.isabs(place):
         note = f"{place} lies outside of the project: others who share the lock do not have it"
         return replace(found, warnings=(*found.warnings, note))

@@ -20,7 +20,7 @@ from skillhub.model.version import is_version
 from skillhub.trust import oms
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.publishers import Publisher, judge
-from skillhub.world.local import read_local
+from skillhub.world.local import named, read_local
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,12 @@ def submit(path: str, desk: Desk, now: datetime) -> Submission:
         SourceError: nothing is there.
     """
     folder = os.path.basename(os.path.abspath(path)) if os.path.isdir(path) else None
-    tree = read_local(path)[0].tree
-    errors, _ = problems(tree, folder)
-    if errors:
-        raise FormatError(errors[0].message, where=f"{path}: {errors[0].where}")
-    manifest = Manifest.read(tree, strict=True)
+    with named(path):
+        tree = read_local(path)[0].tree
+        errors, _ = problems(tree, folder)
+        if errors:
+            raise FormatError(errors[0].message, where=errors[0].where)
+        manifest = Manifest.read(tree, strict=True)
     if manifest.version is None or not is_version(manifest.version):
         hint = "published skills carry metadata.version, a version by SemVer 2.0.0"
         found = quote(manifest.version) if manifest.version else "none"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from skillhub.errors import NotFound, PassphraseNeeded, UsageError
+from skillhub.errors import FormatError, NotFound, PassphraseNeeded, UsageError
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.text import is_name, quote
@@ -122,7 +122,11 @@ def read_key(path: str, passphrase: bytes | None) -> PrivateKey:
     is_encrypted = b"ENCRYPTED" in data
     if is_encrypted and passphrase is None:
         raise PassphraseNeeded("the key has a passphrase, and none was given", where=path)
-    return PrivateKey.load(data, passphrase if is_encrypted else None)
+    try:
+        return PrivateKey.load(data, passphrase if is_encrypted else None)
+    except FormatError as error:
+        error.where = error.where or path
+        raise
 
 
 def _read(path: str) -> bytes:

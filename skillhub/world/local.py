@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from skillhub.archive import Entry, Limits, Unpacked, gather, kind_of, unpack
-from skillhub.errors import NotFound, UnsafeArchive, UsageError
+from skillhub.errors import FormatError, NotFound, SecurityError, SkillhubError, UnsafeArchive, UsageError
 from skillhub.model.digest import Digest
 from skillhub.model.text import quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.world import files
 from skillhub.world.folders import walk
 
+_OF_CONTENT: tuple[type[SkillhubError], ...] = (FormatError, SecurityError)
 # Compressed or padded, an archive of an honest skill is not larger than what it may unpack to.
 _ARCHIVE_CAP = Limits().total + (1 << 20)
 
@@ -42,6 +44,19 @@ def read_local(path: str) -> tuple[Unpacked, Digest | None]:
     if data is None:
         raise NotFound(f"nothing is at {quote(path)}", where=os.path.abspath(full))
     return unpack(data, kind), Digest.of(data)
+
+
+@contextmanager
+def named(path: str, kinds: tuple[type[SkillhubError], ...] = _OF_CONTENT) -> Iterator[None]:
+    """Let errors of these kinds, which are about what is in the skill at ``path``, say so."""
+    try:
+        yield
+    except kinds as error:
+        if not error.where:
+            error.where = path
+        elif not os.path.isabs(error.where) and not error.where.startswith(path):
+            error.where = f"{path}: {error.where}"
+        raise
 
 
 def _read_folder(full: str, path: str) -> Unpacked:

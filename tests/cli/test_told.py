@@ -124,3 +124,103 @@ def test_a_withdrawn_release_is_shown_as_that_with_its_reason(offered, tmp_path)
     finally:
         server.terminate()
         server.communicate()
+
+
+@pytest.mark.parametrize(("verb", "words"), [("remove", "removed"), ("disable", "disabled")])
+def test_edits_are_asked_about_by_what_becomes_of_them(shell, verb, words):
+    assert shell.run("install", REF, "--yes").status == 0
+    (shell.project / ".agents/skills/release-notes/SKILL.md").write_text("mine")
+    done = shell.run(verb, "release-notes", "--json")
+    assert done.status == 6
+    (question,) = done.json["questions"]
+    assert "the copy is to be deleted; save the edits as a patch first?" in question["message"]
+    assert "put back" not in question["message"]
+    done = shell.at_terminal(verb, "release-notes", say=[("[s]ave as a patch, [t]hrow away, [N]o: ", "s\n")])
+    assert (done.status, words in done.out) == (0, True)
+    assert (shell.project / "skillhub-edits/release-notes-1.patch").exists()
+    assert not (shell.project / ".agents/skills/release-notes").exists()
+
+
+def test_a_skill_is_loaded_by_a_path_from_here(shell):
+    assert shell.run("install", REF, "--yes").status == 0
+    for path in (".agents/skills/release-notes", "./.agents/skills/release-notes/SKILL.md"):
+        done = shell.run("load", "--path", path, "--json")
+        assert (done.status, done.json["name"]) == (0, "release-notes")
+    done = shell.run("load", "--path", "../release-notes", cwd=shell.project / ".agents/skills/release-notes")
+    assert done.status == 0
+
+
+@pytest.mark.parametrize("verb", ["sign", "pack"])
+def test_what_is_wrong_with_a_skill_names_it(shell, verb):
+    assert shell.run("key", "new").status == 0
+    shell.write("project/some/SKILL.md", "no head\n")
+    done = shell.run(verb, "./some", "--json")
+    assert (done.status, done.error["where"]) == (4, "./some: SKILL.md:1")
+    shell.skill("project/linked")
+    (shell.project / "linked/out").symlink_to("/etc/passwd")
+    done = shell.run(verb, "linked", "--json")
+    assert (done.status, done.error["where"]) == (5, "linked: out")
+
+
+def test_what_is_wrong_with_one_of_several_names_it(shell):
+    shell.skill("project/good")
+    shell.write("project/some/SKILL.md", "no head\n")
+    shell.write("project/junk.zip", "junk")
+    assert shell.run("install", "./good", "./some", "--json").error["where"] == "./some: SKILL.md:1"
+    assert shell.run("install", "./good", "./junk.zip", "--json").error["where"] == "./junk.zip"
+    assert shell.run("pack", "junk.zip", "--json").error["where"] == "junk.zip"
+
+
+def test_a_file_that_is_no_key_is_named(shell):
+    file = shell.write("project/junk.pem", "junk")
+    shell.skill("project/mine")
+    assert shell.run("key", "new").status == 0
+    for words in (
+        ("publisher", "trust", "x", "--key", file),
+        ("publisher", "trust", "x", "--certificate", file),
+        ("sign", "mine", "--key", file),
+        ("sign", "mine", "--chain", file),
+    ):
+        done = shell.run(*words, "--json")
+        assert (done.status, done.error["where"]) == (4, str(file)), words
+
+
+def test_to_sign_what_is_not_there_is_not_found(shell):
+    assert shell.run("key", "new").status == 0
+    assert shell.run("sign", "nothing").status == 3
+    shell.write("project/file", "x")
+    assert shell.run("sign", "file").status == 2
+
+
+def test_a_patched_skill_that_nobody_signed_is_told_of_once(patched):
+    done = patched.run("audit", "--json")
+    told = [each["message"] for each in done.json["findings"] if each["rule"] == "unsigned"]
+    assert told == ["deploy is signed by nobody, and neither is this project's patch of it"]
+
+
+def test_doctor_claims_no_more_than_it_checked(shell):
+    done = shell.run("doctor")
+    assert done.err.splitlines()[-1] == "this is the setup alone; for what is in the skills: skillhub audit"
+
+
+def test_search_tells_how_many_it_shows_at_most(shell):
+    for number in range(55):
+        shell.skill(f"project/.agents/skills/alike-{number}")
+    done = shell.run("search", "--local", "alike", "--limit", "99")
+    assert len(done.out.splitlines()) == 51
+    assert "50 are shown at most" in done.err
+    assert shell.run("search", "--local", "alike", "--limit", "0").status == 2
+
+
+def test_what_a_registry_signs_is_dated_as_a_build_says(offered, tmp_path):
+    shell = offered.copy(tmp_path / "machine")
+    shell.skill("src/later", head='metadata:\n  version: "1.0.0"\n')
+    registry, build = shell.folder / "registry", {"SOURCE_DATE_EPOCH": "1893456000"}
+    done = shell.run("registry", "add", registry, shell.folder / "src/later", **build)
+    assert done.status == 0, done.err
+    index = (registry / "site/.well-known/agent-skills/index.json").read_text()
+    assert '"published": "2030-01-01T00:00:00Z"' in index or '"published":"2030-01-01T00:00:00Z"' in index
+    assert (
+        shell.run("registry", "add", registry, shell.folder / "src/later", SOURCE_DATE_EPOCH="soon").status
+        == 2
+    )
