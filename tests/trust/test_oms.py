@@ -80,6 +80,11 @@ def test_certificate_goes_into_the_bundle_and_no_hint():
     envelope.prove(made[0].key)
 
 
+def test_longest_chain_that_a_bundle_may_bring():
+    made = bundle(key=leaf_key(), chain=chain(LEAF, MIDDLE, ROOT)[:1] * x509.LONGEST)
+    assert len(Bundle.parse(json.dumps(made).encode()).chain) == 8
+
+
 def test_signing_with_a_certificate_of_another_key_is_refused():
     made = tuple(x509.parse(der) for der in chain(LEAF, MIDDLE, ROOT))
     with pytest.raises(UsageError, match="certificate of the signing key"):

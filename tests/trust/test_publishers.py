@@ -128,6 +128,13 @@ def test_revoked_key_in_a_chain(place):
     assert reason(BY_CERTIFICATE, [acme]) == "revoked"
 
 
+def test_revoked_key_of_a_root_that_the_chain_leaves_out():
+    tree = signed(bundle(key=leaf_key(), chain=CHAIN[:2]))
+    acme = Publisher("acme", roots=(ROOT_CERTIFICATE,))
+    assert judge(tree, [acme], None, NOW).status == "valid"
+    assert reason(tree, [replace(acme, revoked=(ROOT_CERTIFICATE.key,))]) == "revoked"
+
+
 def test_changed_byte_under_a_certificate():
     assert reason(Tree({**BY_CERTIFICATE, "SKILL.md": File(b"evil")})) == "changed-file"
 
