@@ -56,7 +56,7 @@ def show_outcome(outcome: Outcome, done: str, terminal: Terminal, *, as_json: bo
             _done(skill, done if outcome.changed or is_plan else ""), "green" if skill.links else "yellow"
         )
         for link in skill.links:
-            terminal.out(f"  {link}")
+            terminal.verbatim(f"  {link}")  # a path may have blanks
     if any(way_of(question, answer) == "save" for question, answer in outcome.asked):
         terminal.say("what was edited by hand is kept in skillhub-edits/")
     for question, answer in outcome.asked:

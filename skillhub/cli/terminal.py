@@ -154,7 +154,7 @@ def _line(text: str, tone: Tone, stream: TextIO) -> str:
 
 
 def _broken(text: str, stream: TextIO, hang: int | None) -> list[str]:
-    """Break a line for a terminal between words; what is long and whole moves to the left, and is never cut.
+    """Break a line for a terminal between words; what is long moves to the left if it fits there, and is never cut.
 
     Args:
         text: The line, cleaned.
@@ -173,7 +173,8 @@ def _broken(text: str, stream: TextIO, hang: int | None) -> list[str]:
             continue
         lines.append(line)
         bare = word.lstrip(" ")
-        line = " " * max(0, min(below, room - _width(bare))) + bare
+        spare = room - _width(bare)
+        line = " " * (below if spare < 0 else min(below, spare)) + bare
     return [*lines, line]
 
 
