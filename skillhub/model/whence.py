@@ -5,6 +5,7 @@ Both decide what an update brings: it goes where the lock says, and is held to t
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:  # a record is read without it
@@ -30,8 +31,7 @@ class Whence(NamedTuple):
     def of(cls, entry: Locked) -> Whence:
         """Return what an entry of the lock says."""
         host = (entry.url or "").partition("://")[2].partition("/")[0]
-        signers = (":".join(each.split(":", 3)[:3]) for each in entry.signed_by)
-        return cls(entry.source, entry.git or host, entry.path or "", tuple(sorted(signers)))
+        return cls(entry.source, entry.git or host, entry.path or "", _signers(entry.signed_by))
 
     def against(self, other: Whence) -> tuple[str, str]:
         """Return the words that tell the one from the other."""
@@ -47,3 +47,8 @@ class Whence(NamedTuple):
 
     def _by(self) -> str:
         return f"as signed by {', '.join(self.signers) or 'nobody'}"
+
+
+@lru_cache(maxsize=256)  # few publishers sign the many skills of a lock
+def _signers(signed_by: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(":".join(each.split(":", 3)[:3]) for each in signed_by))

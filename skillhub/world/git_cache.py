@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
+from typing import TypeVar
 
 from skillhub.errors import NotFound, SkillhubError, SourceError
 from skillhub.world import files
 from skillhub.world.folders import is_link, remove_tree
 from skillhub.world.git_catfile import CatFile, GoneError
-from skillhub.world.git_failure import GitError, explain, is_unserved, may_be_ours
+from skillhub.world.git_failure import GitError, explain, is_redirected, is_unserved, may_be_ours
 from skillhub.world.git_program import Bounds, GitProgram
+from skillhub.world.git_redirect import redirected
 from skillhub.world.git_remote import REMOTE, Remote
 
 _FILES = {
@@ -33,6 +35,7 @@ _WRITTEN = (*_GITS, ".skillhub-")
 # fetch each object that is missing, one connection for each.
 _PARTIAL = (f"remote.{REMOTE}.promisor=true", f"remote.{REMOTE}.partialCloneFilter=blob:none")
 _FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", REMOTE)
+_T = TypeVar("_T")
 _ALL = ("+refs/heads/*:refs/all/heads/*", "+refs/tags/*:refs/all/tags/*")
 
 
@@ -48,18 +51,23 @@ class GitCache:
 
     def __init__(self, remote: Remote, cache: str, environ: Mapping[str, str], bounds: Bounds) -> None:
         self.url = remote.url
-        self._remote = remote
         self._bounds = bounds
+        self._environ = environ
         name = os.path.join("git", sha256(remote.url.encode()).hexdigest()[:32])
         self._folder = os.path.join(cache, name)
-        self._git = GitProgram(self._folder, environ, remote.options, remote.variables)
-        self._partial = GitProgram(self._folder, environ, (*remote.options, *_PARTIAL), remote.variables)
+        self._tell(remote)
         self._beneath = bounds.beneath and os.path.join(bounds.beneath, name, "objects")
         more = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": self._beneath} if self._beneath else {}
         # Not for a fetch, which would go on from commits whose parents are not there.
         self._looking = GitProgram(self._folder, environ, remote.options, {**remote.variables, **more})
         self._reader: CatFile | None = None
         self._turn = threading.Lock()
+
+    def _tell(self, remote: Remote) -> None:
+        self._remote = remote
+        self._git = GitProgram(self._folder, self._environ, remote.options, remote.variables)
+        partial = (*remote.options, *_PARTIAL)
+        self._partial = GitProgram(self._folder, self._environ, partial, remote.variables)
 
     def ask(self, refs: Iterable[str]) -> dict[str, str]:
         """Return the ids of those of these refs that the repository has, and perhaps of others.
@@ -68,12 +76,13 @@ class GitCache:
             SourceError, NotFound, UnsafeTransfer: it cannot be asked.
             StateError: the disk refuses.
         """
-        way = self._go_online(())
-        self._prepare()
-        try:
-            said = self._git.run((*way, "ls-remote", "--quiet", REMOTE, *refs), self._bounds)
-        except GitError as error:
-            raise self._explained(error) from error
+        words = ("ls-remote", "--quiet", REMOTE, *refs)
+
+        def asked(way: Sequence[str]) -> bytes:
+            self._prepare()
+            return self._git.run((*way, *words), self._bounds)
+
+        said = self._online((), asked)
         rows = (line.partition("\t") for line in said.decode("utf-8", "replace").splitlines())
         return {name: id_ for id_, _, name in rows}
 
@@ -86,7 +95,8 @@ class GitCache:
             StateError: the disk, or another process.
         """
         # The ref is for git: what it points to need not be sent again with the next commit.
-        self._bring([commit], (*_FETCH, "--depth=1", f"+{commit}:refs/commits/{commit}"))
+        words = (*_FETCH, "--depth=1", f"+{commit}:refs/commits/{commit}")
+        self._online([commit], lambda way: self._bring(way, words, [commit]))
 
     def fetch_files(self, ids: Sequence[str]) -> None:
         """Bring the files with these ids; git must not tell the server that it has their commit, so: ``noop``.
@@ -94,7 +104,8 @@ class GitCache:
         Raises:
             The same as ``fetch``.
         """
-        self._bring(ids, ("-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--stdin"))
+        words = ("-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--stdin")
+        self._online(ids, lambda way: self._bring(way, words, ids))
 
     def sizes(self, ids: Iterable[str]) -> dict[str, int]:
         """Return the sizes of those of these objects that are here.
@@ -146,8 +157,23 @@ class GitCache:
         with files.lock(self._folder + ".lock", timeout=self._bounds.seconds):
             self._discard()
 
-    def _bring(self, ids: Sequence[str], words: tuple[str, ...]) -> None:
-        way = self._go_online(ids)
+    def _online(self, ids: Sequence[str], act: Callable[[Sequence[str]], _T]) -> _T:
+        """Do what goes to the server; if that redirects git, do it where that leads, once that is judged."""
+        try:
+            return act(self._way(ids))
+        except GitError as error:
+            there = (
+                redirected(self._remote, self._environ, self._bounds) if is_redirected(str(error)) else None
+            )
+            if there is None:
+                raise self._explained(error) from error
+        self._tell(there)
+        try:
+            return act(self._way(ids))
+        except GitError as error:
+            raise self._explained(error) from error
+
+    def _bring(self, way: Sequence[str], words: Sequence[str], ids: Sequence[str]) -> None:
         with files.lock(self._folder + ".lock", timeout=self._bounds.seconds):
             self._prepare()
             fresh = self._is_empty()
@@ -169,17 +195,14 @@ class GitCache:
                     if is_unserved(said):
                         return self._bring_all(way, wanted)
                     if fresh or not may_be_ours(said):
-                        raise self._explained(error) from error
+                        raise
                 # Perhaps it is the cache that git stumbles over.
                 self._discard()
                 fresh = True
 
-    def _bring_all(self, way: tuple[str, ...], wanted: Sequence[str]) -> None:
+    def _bring_all(self, way: Sequence[str], wanted: Sequence[str]) -> None:
         """Bring every branch and tag whole, from a server that gives no single objects."""
-        try:
-            self._fetch(self._git, (*way, *_FETCH, *_ALL), ())
-        except GitError as error:
-            raise self._explained(error) from error
+        self._fetch(self._git, (*way, *_FETCH, *_ALL), ())
         if not self.sizes(wanted).keys() >= set(wanted):
             raise NotFound(f"the repository has nothing with the id {wanted[0]}", where=self.url)
 
@@ -250,7 +273,7 @@ class GitCache:
                 remove_tree(gone)
             self._prepare()
 
-    def _go_online(self, ids: Sequence[str]) -> tuple[str, ...]:
+    def _way(self, ids: Sequence[str]) -> tuple[str, ...]:
         if self._bounds.offline:
             raise SourceError("it is not in the cache, and --offline forbids to fetch it", where=self.url)
         return self._remote.way(ids)

@@ -30,6 +30,12 @@ def _cause(words: str, error: type[SkillhubError], message: str, hint: str | Non
     return _Cause(re.compile(words, re.IGNORECASE), error, message, hint)
 
 
+_ELSEWHERE = _cause(
+    "requested URL returned error: 30\\d",
+    UnsafeTransfer,
+    "the server sends one elsewhere",
+    "name the repository where it is now",
+)
 # The first that fits counts.
 _CAUSES = (
     _cause(
@@ -56,12 +62,7 @@ _CAUSES = (
         UnsafeTransfer,
         "it leads to a protocol that skills are not fetched with",
     ),
-    _cause(
-        "requested URL returned error: 30\\d",
-        UnsafeTransfer,
-        "the server sends one elsewhere",
-        "name the repository where it is now",
-    ),
+    _ELSEWHERE,
     _cause("certificate|SSL peer|TLS", UnsafeTransfer, "the server cannot prove who it is"),
     _cause("no space left|disk quota|read-only file system", StateError, "the disk refused"),
     _cause(
@@ -100,6 +101,11 @@ def may_be_ours(said: str) -> bool:
 def is_unserved(said: str) -> bool:
     """Say whether the server gives branches and tags alone, or the object that was asked for does not exist."""
     return _UNSERVED.search(said) is not None
+
+
+def is_redirected(said: str) -> bool:
+    """Say whether the server sends git elsewhere, where it does not go by itself."""
+    return _ELSEWHERE.words.search(said) is not None
 
 
 def explain(said: str, url: str, hint: str | None = None) -> SkillhubError:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from skillhub.errors import SourceError, UnsafeTransfer, UsageError
-from skillhub.model.dataclass import dataclass
+from skillhub.model.dataclass import dataclass, field
 from skillhub.model.ref import Git, parse_ref
 from skillhub.model.text import quote
 from skillhub.world.git_program import Bounds, GitProgram, NamedBy
@@ -42,6 +42,7 @@ class Remote:
         named_by: As ``Bounds`` has it; whoever configured a mirror has named it.
         options: Settings, ``name=value``.
         variables: Of the environment.
+        token: Lets one in at ``place``, and is among these.
     """
 
     url: str
@@ -49,14 +50,16 @@ class Remote:
     named_by: NamedBy
     options: tuple[str, ...]
     variables: Mapping[str, str]
+    token: str | None = field(default=None, repr=False)
 
     @property
     def hint(self) -> str | None:
         """What to do if it is reached with care and that is not enough."""
         if self.named_by == "person":
             return None
-        who = "this repository" if self.named_by == "repository" else "a marketplace"
-        return f"only {who} names it; if it is meant: skillhub install git+{self.url}"
+        who = "this repository" if self.named_by == "repository" else f"a {self.named_by}"
+        url = self.place if self.named_by == "redirect" else self.url
+        return f"only {who} names it; if it is meant: skillhub install git+{url}"
 
     def way(self, ids: Sequence[str]) -> tuple[str, ...]:
         """Return the words that hold git to addresses that were judged; to be called before git goes there.
@@ -98,7 +101,7 @@ class Remote:
 
 
 def remote(url: str, environ: Mapping[str, str], bounds: Bounds, token: str | None = None) -> Remote:
-    """Return what git has to know to fetch from ``url``, which anybody may have written, or from its mirror.
+    """Return what git is told to fetch from ``url``, which anybody may have written, or from its mirror.
 
     Args:
         url: https, ssh, file, or http on this machine.
@@ -111,30 +114,51 @@ def remote(url: str, environ: Mapping[str, str], bounds: Bounds, token: str | No
         UsageError: it is no URL that skills are fetched from.
         SourceError: there is no git.
     """
-    if parse_ref(f"git+{url}") != Git(url) or ".." in url.split("/"):
-        raise UsageError(f"expected the URL of a git repository, found {quote(url)}")
+    check(url)
     place = _mirror_of(url, bounds.mirrors)
+    if place.startswith("http:") and place == url and not Hop.parse(url).loopback:
+        raise UsageError(f"expected https, found {quote(url)}", hint="git+https://… proves who answers")
     named_by = bounds.named_by if place == url else "person"
+    return told(url, place, named_by, environ, token if place == url else None)
+
+
+def told(
+    url: str, place: str, named_by: NamedBy, environ: Mapping[str, str], token: str | None = None
+) -> Remote:
+    """Return what git is told of the repository at ``url`` that is fetched from ``place``; see ``remote``.
+
+    Raises:
+        SourceError: there is no git.
+    """
     # ext:: runs commands; git:// proves nothing of who answers. A person's own `insteadOf` may lead to any of these.
     protocols = "https:ssh:file"
     if place.startswith("http:"):
-        if place == url and not Hop.parse(url).loopback:
-            raise UsageError(f"expected https, found {quote(url)}", hint="git+https://… proves who answers")
         protocols += ":http"
-    # Git does not judge where a redirect leads. With this, that of a person leads at least to https alone.
-    follow = "initial" if named_by == "person" and place.startswith("https:") else "false"
-    options = [f"remote.{REMOTE}.url={place}", f"http.followRedirects={follow}"]
+    # Git does not judge where a redirect leads; ``git_redirect`` does.
+    options = [f"remote.{REMOTE}.url={place}", "http.followRedirects=false"]
     if named_by == "repository":
         protocol = "file" if place.startswith("file:") else "https"
         return Remote(url, place, named_by, tuple(options), {"GIT_ALLOW_PROTOCOL": protocol, **_NOBODY})
     variables = {"GIT_ALLOW_PROTOCOL": protocols}
     if place.startswith("ssh:") and not _has_ssh_command(environ):
         variables["GIT_SSH_COMMAND"] = "ssh -oBatchMode=yes"
-    if token is not None and place == url and url.startswith(("https:", "http:")):
-        origin = "/".join(url.split("/")[:3])
+    if not place.startswith(("https:", "http:")):
+        token = None
+    if token is not None:
+        origin = "/".join(place.split("/")[:3])
         options.append(f"credential.{origin}.helper={_HELPER}")
         variables[_VARIABLE] = token
-    return Remote(url, place, named_by, tuple(options), variables)
+    return Remote(url, place, named_by, tuple(options), variables, token)
+
+
+def check(url: str) -> None:
+    """Return if that is the URL of a repository, whoever wrote it.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if parse_ref(f"git+{url}") != Git(url) or ".." in url.split("/"):
+        raise UsageError(f"expected the URL of a git repository, found {quote(url)}")
 
 
 def _mirror_of(url: str, mirrors: Mapping[str, str]) -> str:

@@ -33,7 +33,7 @@ def open_repository(
     Args:
         url: https, ssh, file, or http on this machine.
         rev: All 40 digits of a commit, or a name.
-        web: Fetches where there is no git.
+        web: Fetches where there is no git, and finds out where a server redirects git.
         cache: The folder of all caches.
         environ: The environment of this process; it says whether there is a git, and which GitHub is meant.
         bounds: How much the repository may ask of this machine, whether it may be fetched, and who named it.
@@ -50,4 +50,4 @@ def open_repository(
             web, host = unnamed(web, f"git+{url}"), replace(host, token=None)
         return open_github_api(inner[1], inner[2], rev=rev, web=web, host=host)
     token = host.token if inner is not None else None
-    return open_git(url, rev, cache=cache, environ=environ, bounds=bounds, token=token)
+    return open_git(url, rev, cache=cache, environ=environ, bounds=replace(bounds, web=web), token=token)

@@ -125,7 +125,7 @@ def test_attack_a_redirect_leads_git_elsewhere(opened, environ):
         ]
         for bounds in (Bounds(), MARKETPLACE, STRANGER)
     }
-    assert follow == {"person": ["initial"], "marketplace": ["false"], "repository": ["false"]}
+    assert follow == {"person": ["false"], "marketplace": ["false"], "repository": ["false"]}
 
 
 def test_a_mirror_that_a_person_configured_is_where_they_want_it(repo, opened):
