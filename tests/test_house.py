@@ -34,14 +34,18 @@ HEAVY = {
 LAZY = {
     "skillhub/__init__.py",
     "skillhub/flows/needs.py",
+    "skillhub/flows/signers.py",
     "skillhub/model/hosts.py",
     "skillhub/model/lock_origin.py",
     "skillhub/model/lock_fields.py",
     "skillhub/model/yaml.py",
+    "skillhub/trust/judgement.py",
     "skillhub/trust/publishers.py",
+    "skillhub/trust/registry.py",
     "skillhub/trust/x509.py",
     "skillhub/world/home.py",
     "skillhub/world/project.py",
+    "skillhub/world/proxy.py",
 }
 
 

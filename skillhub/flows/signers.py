@@ -12,9 +12,7 @@ from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.release import Index, Release
 from skillhub.model.signer import Signer
-from skillhub.trust import x509
 from skillhub.trust.identity import Identity
-from skillhub.trust.keys import PublicKey
 from skillhub.trust.publishers import Publisher
 from skillhub.trust.registry import publisher_of
 from skillhub.world.publishers import Publishers
@@ -80,6 +78,10 @@ def kin(signer: Signer | None, publishers: Iterable[Publisher]) -> frozenset[Dig
 def _parsed(
     name: str, keys: tuple[str, ...], certificates: tuple[str, ...], identities: tuple[str, ...]
 ) -> Publisher:
+    # Where nobody is trusted yet, cryptography stays out.
+    from skillhub.trust import x509  # noqa: PLC0415
+    from skillhub.trust.keys import PublicKey  # noqa: PLC0415
+
     return Publisher(
         name,
         tuple(PublicKey.load(pem.encode()) for pem in keys),

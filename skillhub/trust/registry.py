@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from skillhub.errors import FormatError, NameNotOwned, NotFound, SourceMismatch, WrongBytes
 from skillhub.model.digest import Digest
 from skillhub.model.release import Admission, Release, Revocation
 from skillhub.model.text import quote
-from skillhub.trust import x509
-from skillhub.trust.keys import PublicKey
 from skillhub.trust.publishers import Publisher
+
+if TYPE_CHECKING:
+    from skillhub.trust.keys import PublicKey
 
 
 def admission_of(name: str, publisher: str, admissions: Mapping[str, Admission]) -> Admission:
@@ -36,6 +38,10 @@ def publisher_of(admission: Admission, published: str | None = None) -> Publishe
     Raises:
         FormatError: a key or a certificate is none that may sign skills.
     """
+    # Here and below: where no registry is asked, cryptography stays out.
+    from skillhub.trust import x509  # noqa: PLC0415
+    from skillhub.trust.keys import PublicKey  # noqa: PLC0415
+
     void = [each for each in admission.revoked if published is None or published >= each.since]
     revoked = {revocation.fingerprint: _revoked_key(revocation) for revocation in void}
     gone = {*revoked, *(key.fingerprint for key in revoked.values())}
@@ -54,6 +60,9 @@ def publisher_of(admission: Admission, published: str | None = None) -> Publishe
 
 def _revoked_key(revocation: Revocation) -> PublicKey:
     """Return the key that is revoked; of a certificate, the key that it bears."""
+    from skillhub.trust import x509  # noqa: PLC0415
+    from skillhub.trust.keys import PublicKey  # noqa: PLC0415
+
     if "CERTIFICATE" in revocation.pem.partition("\n")[0]:
         certificate = x509.load(revocation.pem.encode())[0]
         key, names = certificate.key, {certificate.fingerprint, certificate.key.fingerprint}

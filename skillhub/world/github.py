@@ -13,6 +13,7 @@ from skillhub.world.git import GitSnapshot, open_git
 from skillhub.world.git_program import Bounds
 from skillhub.world.github_api import GitHubSnapshot, open_github_api
 from skillhub.world.github_host import host_of
+from skillhub.world.github_site import site_of
 from skillhub.world.unnamed import unnamed
 
 _PATH = re.compile(r"/([A-Za-z0-9][A-Za-z0-9-]*)/([A-Za-z0-9._-]+?)(?:\.git)?/?", re.ASCII)
@@ -41,13 +42,16 @@ def open_repository(
     Raises:
         As ``open_git`` and ``open_github_api``; SourceError: there is no git, and it is not on GitHub.
     """
+    bounds = replace(bounds, web=web)
+    site = site_of(environ)
+    inner = _PATH.fullmatch(url.removeprefix(site)) if url.startswith(site + "/") else None
+    if inner is None:
+        return open_git(url, rev, cache=cache, environ=environ, bounds=bounds)
     host = host_of(environ)
-    inner = _PATH.fullmatch(url.removeprefix(host.site)) if url.startswith(host.site + "/") else None
-    if inner is not None and shutil.which("git", path=environ.get("PATH")) is None:
+    if shutil.which("git", path=environ.get("PATH")) is None:
         if bounds.offline:
             raise SourceError("--offline forbids to ask GitHub, and there is no git", where=url)
         if bounds.named_by == "repository":
             web, host = unnamed(web, f"git+{url}"), replace(host, token=None)
         return open_github_api(inner[1], inner[2], rev=rev, web=web, host=host)
-    token = host.token if inner is not None else None
-    return open_git(url, rev, cache=cache, environ=environ, bounds=replace(bounds, web=web), token=token)
+    return open_git(url, rev, cache=cache, environ=environ, bounds=bounds, token=host.token)

@@ -67,7 +67,9 @@ def _kept(environ: Mapping[str, str], site: str) -> str | None:
     path = os.path.realpath(os.path.join(_gh_folder(environ), "hosts.yml"))
     # Another program's file: where it cannot be read, nobody is logged in.
     with suppress(FormatError, StateError, UnicodeDecodeError):
-        data = files.read(path, _CAP) or b""
+        data = files.read(path, _CAP)
+        if data is None:
+            return None
         hosts = yaml.parse(data.decode(), path)
         entry = hosts.get(urlsplit(site).hostname or "") if isinstance(hosts, dict) else None
         token = entry.get("oauth_token") if isinstance(entry, dict) else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from skillhub.errors import SourceError
 from skillhub.model.dataclass import dataclass, field
@@ -26,6 +25,9 @@ def proxy_for(hop: Hop) -> Proxy | None:
     Raises:
         SourceError: the environment names something that is no HTTP proxy.
     """
+    # With it comes all of http.client, which whoever reaches nobody can do without.
+    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415
+
     named = getproxies()
     url = named.get(hop.scheme) or named.get("all")
     if not url or hop.loopback or proxy_bypass(hop.host):
