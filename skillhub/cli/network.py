@@ -189,13 +189,12 @@ class Network:
         """Return the repository at ``url``, from its mirror if it has one."""
         from skillhub.world.git_program import Bounds
         from skillhub.world.github import open_repository
-        from skillhub.world.http import Http
 
         kept = self._home.cache
         cache, beneath = (self._scratch_cache, kept) if self._scratch else (kept, None)
         mirrors = self._settings.mirrors
         bounds = Bounds(offline=self._offline, mirrors=mirrors, beneath=beneath, named_by=named_by)
-        web = Http() if self._offline else self._web(url)
+        web = None if self._offline or url.startswith("file:") else self._web(url)
         return open_repository(url, rev, web=web, cache=cache, environ=os.environ, bounds=bounds)
 
     def _site(self, url: str, guarded: bool) -> Place:

@@ -10,10 +10,9 @@ from skillhub.model.dataclass import dataclass, field
 from skillhub.model.ref import Git, parse_ref
 from skillhub.model.text import quote
 from skillhub.world.git_program import Bounds, GitProgram, NamedBy
-from skillhub.world.hop import Hop
+from skillhub.world.hop import Hop, judged
 from skillhub.world.mirrors import base_of
 from skillhub.world.proxy import proxy_for
-from skillhub.world.wire import judged
 
 # Not "origin", of which a person may have settings for all repositories.
 REMOTE = "skillhub"
@@ -83,7 +82,7 @@ class Remote:
         hop = Hop.parse(f"https://{authority}/", guarded=True)
         proxy = proxy_for(hop)
         try:
-            addresses = [address for address, _ in judged(hop, proxy)]
+            addresses = [address for address, _ in judged(hop, is_proxied=proxy is not None)]
         except UnsafeTransfer as error:
             raise UnsafeTransfer(error.message, where=self.url, hint=self.hint) from error
         except OSError as error:

@@ -24,7 +24,7 @@ def open_repository(
     url: str,
     rev: str | None,
     *,
-    web: Web,
+    web: Web | None,
     cache: str,
     environ: Mapping[str, str],
     bounds: Bounds = _DEFAULT,
@@ -34,7 +34,8 @@ def open_repository(
     Args:
         url: https, ssh, file, or http on this machine.
         rev: All 40 digits of a commit, or a name.
-        web: Fetches where there is no git, and finds out where a server redirects git.
+        web: Fetches where there is no git, and finds out where a server redirects git; None for what needs neither:
+            a repository of this machine, or one that is not asked.
         cache: The folder of all caches.
         environ: The environment of this process; it says whether there is a git, and which GitHub is meant.
         bounds: How much the repository may ask of this machine, whether it may be fetched, and who named it.
@@ -49,7 +50,7 @@ def open_repository(
         return open_git(url, rev, cache=cache, environ=environ, bounds=bounds)
     host = host_of(environ)
     if shutil.which("git", path=environ.get("PATH")) is None:
-        if bounds.offline:
+        if web is None or bounds.offline:
             raise SourceError("--offline forbids to ask GitHub, and there is no git", where=url)
         if bounds.named_by == "repository":
             web, host = unnamed(web, f"git+{url}"), replace(host, token=None)

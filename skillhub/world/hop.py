@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 from functools import lru_cache
 from urllib.parse import SplitResult, urljoin, urlsplit
 
@@ -100,6 +101,28 @@ def is_public(address: str) -> bool:
     if parsed.is_multicast or any(parsed in network for network in _LOCAL):
         return False
     return parsed.is_global
+
+
+def judged(hop: Hop, *, is_proxied: bool) -> list[tuple[str, int]]:
+    """Return the addresses of ``hop``, none of which a guarded hop may not lead to; none where a proxy finds them.
+
+    Raises:
+        UnsafeTransfer: a guarded hop leads to an address that is not public.
+        OSError: the host has no address.
+    """
+    if is_proxied and not hop.guarded:
+        return []
+    try:
+        rows = socket.getaddrinfo(hop.host, hop.port, type=socket.SOCK_STREAM)
+    except socket.gaierror:
+        if is_proxied:  # It may know names that nobody here does.
+            return []
+        raise
+    addresses = [(str(row[4][0]), hop.port) for row in rows]
+    for address, _ in addresses:
+        if hop.guarded and not is_public(address):
+            raise UnsafeTransfer(f"leads into a private network, to {address}", where=hop.url)
+    return addresses
 
 
 def _split(url: str) -> SplitResult:

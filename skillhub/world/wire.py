@@ -13,9 +13,9 @@ import ssl
 import time
 from contextlib import ExitStack
 
-from skillhub.errors import SourceError, UnsafeTransfer
+from skillhub.errors import SourceError
 from skillhub.model.dataclass import dataclass
-from skillhub.world.hop import Hop, is_public
+from skillhub.world.hop import Hop, is_public, judged
 from skillhub.world.proxy import Proxy, proxy_for
 
 AGENT = "skillhub"
@@ -80,7 +80,7 @@ class Wire(io.RawIOBase):
             OSError: it cannot be made.
         """
         proxy = proxy_for(hop)
-        addresses = judged(hop, proxy)
+        addresses = judged(hop, is_proxied=proxy is not None)
         sock = _dial([(proxy.host, proxy.port)] if proxy else addresses, clock)
         with ExitStack() as undo:
             undo.callback(sock.close)
@@ -159,28 +159,6 @@ class _Reader(io.BufferedReader):
 
     def close(self) -> None:
         pass
-
-
-def judged(hop: Hop, proxy: Proxy | None) -> list[tuple[str, int]]:
-    """Return the addresses of ``hop``, none of which a guarded hop may not lead to; none where a proxy finds them.
-
-    Raises:
-        UnsafeTransfer: a guarded hop leads to an address that is not public.
-        OSError: the host has no address.
-    """
-    if proxy and not hop.guarded:
-        return []
-    try:
-        rows = socket.getaddrinfo(hop.host, hop.port, type=socket.SOCK_STREAM)
-    except socket.gaierror:
-        if proxy:  # It may know names that nobody here does.
-            return []
-        raise
-    addresses = [(str(row[4][0]), hop.port) for row in rows]
-    for address, _ in addresses:
-        if hop.guarded and not is_public(address):
-            raise UnsafeTransfer(f"leads into a private network, to {address}", where=hop.url)
-    return addresses
 
 
 def _dial(addresses: list[tuple[str, int]], clock: Clock) -> socket.socket:
