@@ -1,13 +1,16 @@
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from tuf.api.metadata import Metadata, Root, Targets
 
-from skillhub.errors import FormatError, NameNotOwned, Refused, SourceMismatch, WrongBytes
+from fixtures.attacks_oms.forge import LEAF, MIDDLE, NOW, ROOT, chain
+from skillhub.errors import FormatError, NameNotOwned, NotFound, Refused, SourceMismatch, WrongBytes
+from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.index import parse_listing, parse_namespaces, parse_releases, parse_skill
 from skillhub.model.release import Admission, Release, Revocation
+from skillhub.trust import x509
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet
 from skillhub.trust.registry import admission_of, agrees, checked, publisher_of, released_by
@@ -173,6 +176,9 @@ def test_artifact_must_be_what_the_registry_says():
     for data in (b"hello 1.0.1", b"hello", b"", b"hello 1.0.0 "):
         with pytest.raises(WrongBytes):
             checked(offered, data)
+    assert checked(replace(offered, size=None), b"hello 1.0.0") == b"hello 1.0.0"
+    with pytest.raises(NotFound):
+        checked(replace(offered, digest=None), b"hello 1.0.0")
 
 
 def test_revoked_key_is_kept_as_revoked():
@@ -187,3 +193,42 @@ def test_revoked_key_is_kept_as_revoked():
     assert publisher.revoked == (gone,)
     with pytest.raises(FormatError):
         publisher_of(Admission(publisher="acme", keys=("-----BEGIN PUBLIC KEY-----\nAAAA\n",)))
+
+
+CERTIFIED = [x509.parse(der) for der in chain(LEAF, MIDDLE, ROOT)]
+RENEWED, OTHER = (
+    x509.parse(chain(root)[0])
+    for root in (replace(ROOT, end=NOW + timedelta(days=9)), replace(ROOT, seed="other"))
+)
+
+
+@pytest.mark.parametrize("named", [CERTIFIED[2].fingerprint, CERTIFIED[2].key.fingerprint])
+def test_revoked_root_takes_every_root_with_its_key_along(named):
+    pem = CERTIFIED[2].pem.decode()
+    admission = Admission(
+        publisher="acme",
+        certificates=(pem, RENEWED.pem.decode(), OTHER.pem.decode()),
+        revoked=(Revocation(named, "2026-01-01T00:00:00Z", pem),),
+    )
+    publisher = publisher_of(admission)
+    assert (publisher.roots, publisher.revoked) == ((OTHER,), (CERTIFIED[2].key,))
+    assert publisher.former == {named}
+
+
+@pytest.mark.parametrize("pem", [CERTIFIED[0].pem, CERTIFIED[0].key.pem], ids=["certificate", "key"])
+def test_attack_revocation_that_names_another_key_than_it_brings(pem):
+    false = Revocation(CERTIFIED[1].key.fingerprint, "2026-01-01T00:00:00Z", pem.decode())
+    with pytest.raises(FormatError, match="expected the key"):
+        publisher_of(Admission(publisher="acme", revoked=(false,)))
+
+
+def test_revocation_counts_from_its_first_second_on():
+    key = CERTIFIED[0].key
+    admission = Admission(
+        publisher="acme",
+        keys=(key.pem.decode(),),
+        revoked=(Revocation(key.fingerprint, "2026-01-01T00:00:00Z", key.pem.decode()),),
+    )
+    assert publisher_of(admission, "2025-12-31T23:59:59Z").keys == (key,)
+    for published in ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", None):
+        assert publisher_of(admission, published).keys == ()

@@ -1,0 +1,54 @@
+"""One document of a registry's metadata: who may sign it, and who has."""
+
+from datetime import UTC, datetime
+
+import pytest
+from tuf.api.metadata import Metadata, Root
+
+from skillhub.errors import BadMetadataSignature, FormatError, Refused
+from skillhub.trust.keys import PrivateKey
+from skillhub.trust.metadata import Dates, MetadataSet
+from skillhub.trust.signing import keyid, sign, verify
+from tests.support.registry import role_keys
+
+KEYS = role_keys("signing")
+MADE = MetadataSet.create(KEYS, 1, Dates(datetime(2026, 1, 1, tzinfo=UTC)))
+ROOT = MADE.signed("root", Root)
+STRANGER = PrivateKey.from_seed(bytes(31) + b"\5")
+
+
+def signers(role, *keys):
+    data = sign(role, MADE.read(role), [ROOT], lambda _: keys)
+    verify(role, data, ROOT)
+    return set(Metadata.from_bytes(data).signatures)
+
+
+def test_only_keys_that_count_sign_and_no_more_than_are_asked_for():
+    (online,) = KEYS("timestamp")
+    assert signers("timestamp", STRANGER, online) == {keyid(online.public)}
+    first, second, third = KEYS("targets")
+    assert signers("targets", STRANGER, third, second, first) == {
+        keyid(key.public) for key in (third, second)
+    }
+
+
+def test_attack_one_key_twice_and_a_stranger_for_the_second():
+    first, *_ = KEYS("targets")
+    with pytest.raises(Refused, match="takes the signatures of 2 keys, found 1"):
+        signers("targets", first, first, STRANGER)
+
+
+def test_every_document_of_a_set_is_held_against_its_delegator():
+    MADE.verify()
+    for role in MADE.documents:
+        changed = MADE.documents[role].replace(b'"version":1', b'"version":2')
+        assert changed != MADE.documents[role]
+        with pytest.raises(BadMetadataSignature) as caught:
+            MetadataSet.load({**MADE.documents, role: changed}).verify()
+        assert caught.value.where == role
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"<html>"])
+def test_what_is_no_metadata_is_signed_by_nobody(data):
+    with pytest.raises(FormatError):
+        verify("timestamp", data, ROOT)
