@@ -12,7 +12,7 @@ from skillhub.model.ref import Git, GitHub, Local, Oci, Remote
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
-    from skillhub.flows.ports import Place, Registry
+    from skillhub.flows.ports import May, Place, Registry
     from skillhub.world.fetch import Fetcher, Web
     from skillhub.world.git_program import NamedBy
     from skillhub.world.home import Home
@@ -60,14 +60,16 @@ class Network:
             self._registries[source.alias] = Client.open(source.url, root, fetcher, self._metadata(source))
         return self._registries[source.alias]
 
-    def reach(self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False) -> Place:
+    def reach(
+        self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False, may: May | None = None
+    ) -> Place:
         """Return a place that is no registry, as ``flows.ports.Reach`` has it."""
         # What a person names in this very command is no stranger's, though the lock names it too.
         named = _url_of(ref).removesuffix(".git")
         named_by: NamedBy = self._named.get(named, "repository") if guarded else "person"
         key = str(ref), pin, named_by
         if key not in self._places:
-            self._places[key] = self._reached(ref, pin, named_by)
+            self._places[key] = self._reached(ref, pin, named_by, may)
         if not guarded:
             self._named[named] = "person"
         return self._places[key]
@@ -149,28 +151,30 @@ class Network:
         self._thrown_away.append(TemporaryDirectory(prefix="skillhub-"))
         return self._thrown_away[-1].name
 
-    def _reached(self, ref: Remote | Local, pin: str | None, named_by: NamedBy) -> Place:
+    def _reached(self, ref: Remote | Local, pin: str | None, named_by: NamedBy, may: May | None) -> Place:
         guarded = named_by == "repository"
         if isinstance(ref, Local):
             from skillhub.world.folder_snapshot import open_folder
 
             return open_folder(os.path.expanduser(ref.path))
         if isinstance(ref, Git | GitHub):
-            return self._repository(ref, pin, named_by)
+            return self._repository(ref, pin, named_by, may)
         if isinstance(ref, Oci):
             from skillhub.world.oci import open_oci
 
             web = self._guarded(str(ref)) if guarded else self._web(str(ref))
             return open_oci(ref, web=web, environ=None if guarded else os.environ)
-        return self._site(ref.url, guarded)
+        return self._site(ref.url, guarded, may)
 
-    def _repository(self, ref: Git | GitHub, pin: str | None, named_by: NamedBy) -> Place:
+    def _repository(self, ref: Git | GitHub, pin: str | None, named_by: NamedBy, may: May | None) -> Place:
         from skillhub.world.plugins import is_beside
         from skillhub.world.repository import Repository
 
         url = _url_of(ref)
 
         def elsewhere(other: str, rev: str | None) -> Commit:
+            if may is not None:
+                may(other)
             by = "marketplace" if named_by == "person" and not is_beside(other, url) else named_by
             commit = self._commit(other, rev, by)
             if by != "repository":
@@ -197,7 +201,7 @@ class Network:
         web = None if self._offline or url.startswith("file:") else self._web(url)
         return open_repository(url, rev, web=web, cache=cache, environ=os.environ, bounds=bounds)
 
-    def _site(self, url: str, guarded: bool) -> Place:
+    def _site(self, url: str, guarded: bool, may: May | None) -> Place:
         from skillhub.world.cache import Cache
         from skillhub.world.download import Downloads
         from skillhub.world.site import open_site
@@ -213,7 +217,7 @@ class Network:
         cache = Cache(os.path.join(home.cache, "http"), fixed=self._scratch)
         opened = self._guarded if guarded else self._web
         web = None if self._offline else opened(url)
-        return open_site(url, downloads=Downloads(web, cache, seen), seen=seen)
+        return open_site(url, downloads=Downloads(web, cache, seen), seen=seen, may=may)
 
 
 def _url_of(ref: Remote | Local) -> str:

@@ -109,6 +109,7 @@ def _whole(
 
     Raises:
         FormatError: it is malformed and did not come with ``--all``.
+        Forbidden: a policy forbids where its bytes are, and it did not come with ``--all``.
         SecurityError: it is not what it should be.
     """
     try:
@@ -117,9 +118,17 @@ def _whole(
         if not pick.optional:
             raise
         return Left(pick.name, error.code, error.message)
+    except Forbidden as error:
+        if not pick.optional:
+            raise
+        return _forbidden(pick.name, error)
     entry = standing.lock.skills.get(candidate.name)
     same_origin(candidate, entry)
     return carried(candidate, entry, ports)
+
+
+def _forbidden(name: str, error: Forbidden) -> Left:
+    return Left(name, error.code, f"{error.message} ({error.where})")
 
 
 def _add(candidate: Candidate, pick: Pick, gathered: Gathered, standing: Standing, ports: Ports) -> None:
@@ -130,7 +139,7 @@ def _add(candidate: Candidate, pick: Pick, gathered: Gathered, standing: Standin
     except Forbidden as error:
         if not pick.optional:
             raise
-        gathered.left.append(Left(candidate.name, error.code, f"{error.message} ({error.where})"))
+        gathered.left.append(_forbidden(candidate.name, error))
         return
     critical = next((each for each in candidate.findings if each.severity == "critical"), None)
     if pick.optional and critical is not None:

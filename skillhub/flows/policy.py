@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from urllib.parse import quote as escaped
 
 from skillhub.errors import Forbidden
-from skillhub.flows.ports import Place, Ports, Registry
+from skillhub.flows.ports import May, Place, Ports, Registry
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.intent import Intent
@@ -129,9 +129,14 @@ class _Guard:
         refuse_source(source.url, source.root, self.policies)
         return self.ports.open(source)
 
-    def reach(self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False) -> Place:
-        refuse_source(_url(ref, self.ports.environ), None, self.policies)
-        return self.ports.reach(ref, pin, guarded=guarded)
+    def reach(
+        self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False, may: May | None = None
+    ) -> Place:
+        self.may(_url(ref, self.ports.environ))
+        return self.ports.reach(ref, pin, guarded=guarded, may=may or self.may)
+
+    def may(self, url: str) -> None:
+        refuse_source(url, None, self.policies)
 
 
 @dataclass(frozen=True, slots=True)

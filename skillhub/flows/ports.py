@@ -65,10 +65,15 @@ class Place(Protocol):
         ...
 
 
+May = Callable[[str], None]
+
+
 class Reach(Protocol):
     """Opens a place that is no registry, a folder of several skills among them; each once for a command."""
 
-    def __call__(self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False) -> Place:
+    def __call__(
+        self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False, may: May | None = None
+    ) -> Place:
         """Return the place.
 
         Args:
@@ -76,6 +81,8 @@ class Reach(Protocol):
             pin: A full commit, to have it as it was then.
             guarded: Whether only a repository names it and this person never agreed to anything from there: then it
                 is reached over https, at public addresses, and is not told who asks.
+            may: Called with each URL that the place leads to (an artifact, the repository of a plugin) before that is
+                asked; it raises for one that nothing may come from.
         """
         ...
 

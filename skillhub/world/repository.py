@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from skillhub.archive import Unpacked
-from skillhub.errors import FormatError, NotFound, SourceError, UnsafeTransfer, WrongBytes
+from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, UnsafeTransfer, WrongBytes
 from skillhub.model.layout import is_within, name_of_folder, skill_folders
 from skillhub.model.marketplace import Elsewhere
 from skillhub.model.release import Index, Release
@@ -31,7 +31,7 @@ class Commit(Snapshot, Protocol):
 
 
 OpenElsewhere = Callable[[str, str | None], Commit]
-_Failure = SourceError | FormatError | UnsafeTransfer
+_Failure = SourceError | FormatError | UnsafeTransfer | Forbidden
 _Where = tuple[str, str | None]
 
 
@@ -43,8 +43,8 @@ class Repository:
         url: Where it is, absolute, as the lock will say it.
         rev: The full commit; None of a folder, which has none.
         path: Look only into this folder, which is a skill or holds several.
-        elsewhere: Opens the repository at a URL, at a commit, branch or tag, or its newest commit; several
-            threads may call it at once.
+        elsewhere: Opens the repository at a URL, at a commit, branch or tag, or its newest commit, unless a policy
+            forbids it; several threads may call it at once.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Repository:
             FormatError: there are too many skills.
             SourceError: files cannot be had, or a plugin that was asked for cannot be reached.
             SecurityError: files are not those of the commit.
+            Forbidden: a policy forbids the repository that has what was asked for, or may have.
         """
         asked = None if words is None else frozenset(words)
         if asked not in self._indexes:
@@ -87,6 +88,7 @@ class Repository:
             NotFound: there is no such folder, commit or repository.
             WrongBytes: another commit came than the one that was pinned.
             UnsafeTransfer: the repository is one that no marketplace may name.
+            Forbidden: a policy forbids it.
             SourceError, SecurityError, FormatError: as ``Folders.unpack`` says.
         """
         return self._folders(release).unpack(release.path or "")
@@ -110,14 +112,18 @@ class Repository:
         owners = plugin_skills(survey, listed.here)
         spots = {each: owners.get(each) for each in skill_folders(survey.heads, self._top, owners)}
         found = list(self._releases(self._own, spots, survey, warnings))
+        forbidden = None
         for plugin, where in self._open_all(_needed(listed.elsewhere, found, words)):
             if isinstance(where, Exception):
                 if words is not None and any(word.startswith(f"{plugin.name}:") for word in words):
                     raise where
                 warnings.append(f"plugin {plugin.name} was left out: {where}")
+                forbidden = where if isinstance(where, Forbidden) else forbidden
                 continue
             there = Survey.of(self._opened[where].snapshot, plugin.root)
             found += self._releases(where, plugin_skills(there, [plugin]), there, warnings)
+        if forbidden is not None and words is not None and not _all_here(words, found):
+            raise forbidden
         return Index(self._told_apart(found), warnings=tuple(warnings))
 
     def _folders(self, release: Release) -> Folders:
@@ -145,7 +151,7 @@ class Repository:
         def opened(where: _Where) -> _Where | _Failure:
             try:
                 return self._open(where)
-            except (SourceError, FormatError, UnsafeTransfer) as error:
+            except (SourceError, FormatError, UnsafeTransfer, Forbidden) as error:
                 return error
 
         if asked:
@@ -205,8 +211,13 @@ def _needed(
     """Return the plugins elsewhere that may hold what somebody is after and nothing here is."""
     if words is None:
         return plugins
-    here = {text for release in found for text in (release.name, release.path)}
-    if any(":" not in word and word.strip("/") not in here for word in words):
+    if not _all_here([word for word in words if ":" not in word], found):
         return plugins
     asked = {word.rpartition(":")[0] for word in words}
     return [(plugin, whence) for plugin, whence in plugins if plugin.name in asked]
+
+
+def _all_here(words: Iterable[str], found: Iterable[Release]) -> bool:
+    """Say whether each of the words is the name or the folder of a skill that was found."""
+    here = {text for release in found for text in (release.name, release.path)}
+    return all(word.rpartition(":")[2].strip("/") in here for word in words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import Final
@@ -31,22 +31,33 @@ _FILES_AHEAD = 4  # of one skill, for they are held in memory, and each may be a
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
-def open_site(url: str, *, downloads: Downloads, seen: Seen) -> Site:
+def open_site(
+    url: str, *, downloads: Downloads, seen: Seen, may: Callable[[str], None] | None = None
+) -> Site:
     """Return the place at ``url``, which a person named; nothing is asked of it yet.
+
+    Args:
+        url: Where it is.
+        downloads: What fetches.
+        seen: What is known of sites.
+        may: Called with the URL of an artifact before that is asked for; it raises if it may not be.
 
     Raises:
         UnsafeTransfer: it is no http or https URL.
     """
-    return Site(url, downloads, seen)
+    return Site(url, downloads, seen, may)
 
 
 class Site:
     """A place whose skills are vouched for by nobody but whoever serves it; usable by many threads."""
 
-    def __init__(self, url: str, downloads: Downloads, seen: Seen) -> None:
+    def __init__(
+        self, url: str, downloads: Downloads, seen: Seen, may: Callable[[str], None] | None = None
+    ) -> None:
         self.url = Hop.parse(url).url
         self._downloads = downloads
         self._seen = seen
+        self._may = may
 
     def index(self, words: Collection[str] | None = None) -> Index:
         """Return what the URL offers; for an archive or a ``SKILL.md`` that is the one skill in it.
@@ -78,6 +89,8 @@ class Site:
             NotFound, SourceError, FormatError, SecurityError: as ``index`` does.
         """
         Hop.parse(release.url)
+        if self._may is not None:
+            self._may(release.url)
         if release.digest is None:
             return gather(self._files(self._listed(release)), wrapper=False)
         try:

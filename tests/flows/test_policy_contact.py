@@ -1,0 +1,130 @@
+"""What a policy forbids is not even asked: a server learns who asks, and when, from the request alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from skillhub.errors import Forbidden
+from skillhub.world.folders import remove_tree
+from tests.support.gitbackend import backend
+from tests.support.gitrepos import Repo
+from tests.support.reaching import Reaching
+from tests.support.site import JSON, WELL_KNOWN, current, entry, offer, skill_md
+from tests.support.web import Web, answer
+
+TEXT = "Content-Type: text/markdown"
+
+
+@pytest.fixture
+def world(tmp_path):
+    world = Reaching(tmp_path)
+    yield world
+    world.close()
+
+
+def policy(world, *sources):
+    path = Path(world.home.config, "policy.toml")
+    os.makedirs(path.parent, exist_ok=True)
+    path.write_text(f"sources = {json.dumps(sources)}\n")
+    return f"{path}:1"
+
+
+@pytest.fixture
+def webs():
+    """An allowed site with two skills, one of which is on another server."""
+    with Web() as site, Web() as other:
+        data = skill_md("there")
+        other.at("/there/SKILL.md", answer(data, TEXT))
+        rows = [offer(site, "here"), entry("there", data, other.url("/there/SKILL.md"))]
+        site.at(WELL_KNOWN, answer(current(*rows), JSON))
+        yield site, other
+
+
+def test_attack_an_allowed_site_sends_us_to_a_forbidden_server(world, webs):
+    site, other = webs
+    line = policy(world, site.url("/"))
+    with pytest.raises(Forbidden) as caught:
+        world.install(site.url(""), skills=("there",))
+    assert caught.value.where == line
+    assert other.url("/there/SKILL.md") in caught.value.message
+    done = world.install(site.url(""), every=True)
+    assert [each.name for each in done.skills] == ["here"]
+    assert [(each.name, each.code) for each in done.left] == [("there", "policy")]
+    assert not other.connections
+
+
+def test_attack_a_lock_names_an_artifact_on_a_forbidden_server(world, webs):
+    site, other = webs
+    world.install(site.url(""), skills=("there",))
+    assert other.connections == 1
+    policy(world, site.url("/"))
+    for path in (world.store.root, world.home.cache):
+        remove_tree(path)
+    for act in (world.install, lambda: world.install(frozen=True), lambda: world.enable("there")):
+        with pytest.raises(Forbidden):
+            act()
+    assert other.connections == 1
+
+
+def test_attack_an_update_is_on_a_forbidden_server(world, webs):
+    site, other = webs
+    world.install(site.url(""), skills=("here",))
+    data = skill_md("here", "Do it better.")
+    other.at("/here/SKILL.md", answer(data, TEXT))
+    site.at(WELL_KNOWN, answer(current(entry("here", data, other.url("/here/SKILL.md"))), JSON))
+    policy(world, site.url("/"))
+    for act in (world.update, world.behind):
+        with pytest.raises(Forbidden):
+            act()
+    assert not other.connections
+
+
+@pytest.fixture
+def market(tmp_path):
+    """A server with a marketplace, and a plugin beside it in a repository of its own."""
+    with backend(tmp_path / "served") as server:
+        plugins = [{"name": "p", "source": {"source": "url", "url": server.url("/plugin.git")}}]
+        files = {
+            ".claude-plugin/marketplace.json": json.dumps({"name": "m", "plugins": plugins}).encode(),
+            "skills/mail/SKILL.md": skill_md("mail"),
+        }
+        Repo(tmp_path / "served/market.git").commit(files)
+        Repo(tmp_path / "served/plugin.git").commit({"skills/pdf/SKILL.md": skill_md("pdf")})
+        yield server
+
+
+def test_attack_an_allowed_marketplace_sends_us_to_a_forbidden_repository(world, market):
+    ref = f"git+{market.url('/market.git')}"
+    line = policy(world, market.url("/market.git"))
+    for word in ("pdf", "p:pdf", "nothing"):
+        with pytest.raises(Forbidden) as caught:
+            world.install(ref, skills=(word,))
+        assert caught.value.where == line
+    done = world.install(ref, every=True)
+    assert [each.name for each in done.skills] == ["mail"]
+    assert any("plugin p was left out" in each and "/plugin.git" in each for each in done.warnings)
+    assert not any("plugin" in each for each in market.asked)
+    policy(world, market.url("/market.git"), market.url("/plugin.git"))
+    assert [each.name for each in world.install(ref, skills=("pdf",)).skills] == ["pdf"]
+
+
+def test_attack_a_lock_names_a_plugin_in_a_forbidden_repository(world, market):
+    ref = f"git+{market.url('/market.git')}"
+    world.install(ref, skills=("pdf",))
+    policy(world, market.url("/market.git"))
+    for path in (world.store.root, world.home.cache):
+        remove_tree(path)
+    del market.asked[:]
+    with pytest.raises(Forbidden):
+        world.install()
+    assert not any("plugin" in each for each in market.asked)
+
+
+def test_what_a_policy_allows_is_asked(world, webs):
+    site, other = webs
+    policy(world, site.url("/"), other.url("/"))
+    assert len(world.install(site.url(""), every=True).skills) == 2
