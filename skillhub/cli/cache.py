@@ -39,7 +39,7 @@ def gc(
         int, typer.Option("--days", metavar="N", min=0, help="Keep what was fetched in the last N days.")
     ] = 30,
 ) -> int:
-    """Remove what nobody needs: stored skills that no project names, old downloads, what killed processes left.
+    """Remove what nobody needs. Stored skills that no project names, old downloads, what killed processes left.
 
     A project counts as gone only if its folder is not there any more. What is removed is fetched again when it is
     needed. You are asked before a stored skill goes.

@@ -25,7 +25,7 @@ _BYTES_MAX = 1 << 20
 
 
 def list_(common: Common) -> int:
-    """List the variables that you have stored a value of, and which skills of which project may have it.
+    """List the variables that you have stored a value of. With each, which skills of which project may have it.
 
     Example: skillhub env list
     """
@@ -112,7 +112,7 @@ def exec_(
     common: Common,
     words: Annotated[list[str], typer.Argument(metavar="CMD...", help="The program and its arguments.")],
 ) -> int:
-    """Run a program, by no shell, with the stored values that the enabled skills of this project may have.
+    """Run a program with the values that enabled skills may have. They are those of this project; no shell is used.
 
     A variable that is set already stays as it is. Whatever the program starts can read the values.
 

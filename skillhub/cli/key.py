@@ -71,7 +71,7 @@ def show(
     common: Common,
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="Which of your keys.")] = "default",
 ) -> int:
-    """Show a key: its fingerprint, its files, and its public half to give away.
+    """Show a key. Its fingerprint, its files, and its public half to give away.
 
     Example: skillhub key show default
     """

@@ -33,7 +33,7 @@ def import_(
     no_enable: NoEnable = False,
     allow_unsigned: AllowUnsigned = False,
 ) -> int:
-    """Install what the lock of another installer names, and pin it; tell what could not be pinned.
+    """Install what the lock of another installer names, and pin it. What could not be pinned is told.
 
     Reads skills-lock.json, .skill-lock.json, apm.lock.yaml and .clawhub/lock.json. Exits 6 if something was left
     out. The file stays as it is.
@@ -107,7 +107,7 @@ def fix(
         typer.Option("--theirs", metavar="NAME", help="Take their side of this skill or source."),
     ] = None,
 ) -> int:
-    """Resolve a merge conflict in skillhub.lock by what skillhub.toml says, and tell what was done with each skill.
+    """Resolve a merge conflict in skillhub.lock. What skillhub.toml says decides; what was done is told.
 
     Where both sides changed a skill, the one that the intent allows is taken, of two the higher version. Sides that
     differ in signer or source are shown and refused, until you say which.
@@ -142,7 +142,7 @@ def merge(
     ours: Annotated[str, typer.Argument(metavar="OURS", help="%A: ours; the result is written here.")],
     theirs: Annotated[str, typer.Argument(metavar="THEIRS", help="%B: theirs.")],
 ) -> int:
-    """Merge three versions of skillhub.lock skill by skill, as git asks its merge drivers to.
+    """Merge three versions of skillhub.lock skill by skill. This is what git asks its merge drivers to do.
 
     Exits 0 with the merged lock in OURS, else 1 with a conflict in it that lock fix resolves.
 

@@ -94,7 +94,7 @@ def trust(
 
 
 def remove(common: Common, name: Name) -> int:
-    """Trust a publisher no longer; what is installed stays, and is not taken again.
+    """Trust a publisher no longer. What is installed stays, and is not taken again.
 
     Example: skillhub publisher remove acme
     """

@@ -27,7 +27,7 @@ def init(
     ] = "own",
     keys: KeysDir = None,
 ) -> int:
-    """Make a registry that offers nothing yet: DIR/site to serve, DIR/keys to guard.
+    """Make a registry that offers nothing yet. DIR/site is to be served, DIR/keys to be guarded.
 
     A passphrase for the keys is asked for on a terminal, or taken from SKILLHUB_PASSPHRASE.
 
@@ -68,7 +68,7 @@ def add(
     skills: Annotated[list[str], typer.Argument(metavar="SKILL...", help="Folders or archives.")],
     keys: KeysDir = None,
 ) -> int:
-    """Publish skills, all or none, each signed by a publisher that is admitted, or else by the registry's own.
+    """Publish skills, all or none. Each is signed by a publisher that is admitted, or else by the registry's own.
 
     A name that is new takes the offline keys.
 
@@ -101,7 +101,7 @@ def check(
     common: Common,
     place: Annotated[str, typer.Argument(metavar="DIR|URL", help="The registry's folder, or its URL.")],
 ) -> int:
-    """Verify a registry as a client would: all metadata, every release of every skill. Exits 1 if something is wrong.
+    """Verify a registry as a client would. All metadata, every release of every skill; exits 1 if something is wrong.
 
     What is about to expire is a warning.
 
@@ -131,7 +131,7 @@ def serve(
     host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="The port; 0 takes a free one.")] = 8000,
 ) -> int:
-    """Serve a registry's site, read-only, for trying out and for small teams; any web server does as well.
+    """Serve a registry's site, read-only. For trying out and for small teams; any web server does as well.
 
     Example: skillhub registry serve ./registry --port 8000
     """

@@ -61,7 +61,7 @@ def yank(
     ] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Offer it again.")] = False,
 ) -> int:
-    """Tell clients not to choose a release any more; who has it locked can still install it, with a warning.
+    """Tell clients not to choose a release any more. Who has it locked can still install it, with a warning.
 
     Example: skillhub registry yank ./registry my-skill@1.2.0 --reason "breaks on Windows"
     """
@@ -87,7 +87,7 @@ def withdraw(
     wanted: Wanted,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; users read it.")],
 ) -> int:
-    """Take a release back for good: clients refuse it, also from a lock. There is no way back.
+    """Take a release back for good. Clients refuse it, also from a lock; there is no way back.
 
     Example: skillhub registry withdraw ./registry my-skill@1.2.0 --reason "sends tokens away"
     """
@@ -144,7 +144,7 @@ def delegate(
     ] = None,
     keys: KeysDir = None,
 ) -> int:
-    """Say who may publish what: admit a publisher, give it keys and names, revoke keys. Takes the offline keys.
+    """Say who may publish what. Admit a publisher, give it keys and names, revoke keys. Takes the offline keys.
 
     Releases that are left without a valid signature by this are withdrawn, and named.
 
@@ -236,7 +236,7 @@ def refresh(
     ] = None,
     keys: KeysDir = None,
 ) -> int:
-    """Sign anew what expires soon, with online keys alone; nothing if nothing does. For cron, once a day.
+    """Sign anew what expires soon, with online keys alone. For cron, once a day; it signs nothing if nothing does.
 
     What waits for offline keys is told 30 days ahead; bring them, and name the role.
 

@@ -28,7 +28,7 @@ def push(
         ),
     ],
 ) -> int:
-    """Publish a registry's site: immutable files first, the timestamp last. Nothing newer is ever overwritten.
+    """Publish a registry's site. Immutable files first, the timestamp last; nothing newer is ever overwritten.
 
     S3 and its credentials are found by the usual AWS variables (AWS_ENDPOINT_URL_S3 for other stores), those of an
     OCI registry as docker login keeps them, or by SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD.

@@ -117,7 +117,7 @@ def trust(
     root: Root = None,
     fingerprint: Fingerprint = None,
 ) -> int:
-    """Trust a source anew: one that a repository proposes, or one whose registry has another root, or has one now.
+    """Trust a source that a repository proposes, or one anew. Anew: its registry has another root, or has one now.
 
     Example: skillhub source trust acme --fingerprint sha256:…
     """

@@ -70,9 +70,9 @@ def top_help(prog: str = "skillhub") -> str:
         "Options:",
         "  --version             Show the version and exit.",
         "  --install-completion  Install completion for the current shell.",
-        "  --show-completion     Show completion for the current shell, or for the one that you name.",
+        "  --show-completion     Show completion for this shell, or the one you name.",
         "  --help                Show this message and exit.",
         "",
-        f"{prog} COMMAND --help tells more of one; docs: https://github.com/skillhub/skillhub",
+        f"{prog} COMMAND --help tells more; docs: https://github.com/skillhub/skillhub",
     ]
     return "\n".join(lines) + "\n"

@@ -35,6 +35,7 @@ class Candidate:
         stored: Whether every byte was read from the store just now.
         base: Of a patched one, what its source has, if that is to be stored too.
         patch: The project's patch, if it is to be written anew where ``entry`` says.
+        own: The public half, a file, of the user's own key that is said to have signed, where nobody has trusted it.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Candidate:
     stored: bool = False
     base: Tree | None = None
     patch: bytes | None = None
+    own: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

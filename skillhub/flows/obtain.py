@@ -154,7 +154,8 @@ def _from_outside(unpacked: Unpacked, source: str, origin: dict[str, Any], ports
         capabilities=content.can,
         requires=spelled(content.manifest),
     )
-    return candidate(content, entry, verdict, unpacked.warnings, publishers)
+    found = candidate(content, entry, verdict, unpacked.warnings, publishers)
+    return replace(found, own=ports.publishers.own(verdict.claim)) if verdict.claim else found
 
 
 def by_path(path: str, ports: Ports, base: str = "") -> Way[None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -114,7 +116,13 @@ def _unsigned(candidate: Candidate) -> Question:
 
 
 def _publisher(candidate: Candidate) -> Question:
-    signer = candidate.signer
+    signer, own = candidate.signer, candidate.own
+    if own is not None:
+        trust = _trusting(own)
+        message = (
+            f"{candidate.name} is signed by a key of yours that you have not trusted; take it as if unsigned?"
+        )
+        return Question("publisher", candidate.name, message, (f"to trust it: {trust}",), trust)
     if signer is None:
         return Question(
             "publisher",
@@ -128,6 +136,12 @@ def _publisher(candidate: Candidate) -> Question:
         f"{candidate.name} is signed by {signer.identity}, whom nobody has trusted yet; trust them for it?",
         (f"{signer.kind} {signer.fingerprint}", "compare it with what the publisher tells elsewhere"),
     )
+
+
+def _trusting(own: str) -> str:
+    """Return what to type to trust a key of one's own."""
+    name = os.path.basename(own).removesuffix(".pub.pem")
+    return shlex.join(["skillhub", "publisher", "trust", "me" if name == "default" else name, "--key", own])
 
 
 def _findings(candidate: Candidate) -> list[Question]:

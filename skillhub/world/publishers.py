@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from skillhub.world import files
 from skillhub.world.home import Home
 
 _CAP = 16 << 20
+_KEY_CAP = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class Publishers:
     def __init__(self, home: Home) -> None:
         self._path = os.path.join(home.state, "publishers.json")
         self._pins = os.path.join(home.state, "signers")
+        self._own = os.path.join(home.state, "keys")
         self._known: Mapping[str, Trusted] | None = None
 
     def all(self) -> Mapping[str, Trusted]:
@@ -64,6 +67,11 @@ class Publishers:
             }
         except (KeyError, TypeError, AttributeError) as error:
             raise StateError("expected the publishers of a user", where=self._path) from error
+
+    def own(self, claim: Digest) -> str | None:
+        """Return the public half, a file, of the user's own key that a signature names by this digest."""
+        halves = sorted(glob.glob(os.path.join(glob.escape(self._own), "*.pub.pem")))
+        return next((path for path in halves if Digest.of(files.read(path, _KEY_CAP) or b"") == claim), None)
 
     def trust(self, added: Trusted) -> Trusted:
         """Trust a publisher, or add a key, root, identity or source to one; return what is trusted now.

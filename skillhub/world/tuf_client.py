@@ -59,9 +59,15 @@ def fetch_root(url: str, fetcher: Fetcher) -> bytes:
 
     Raises:
         SourceError: it cannot be reached, or is no registry.
+        FormatError: it answers with a page for people.
         SecurityError: what ``Fetcher.get`` refuses.
     """
-    return fetcher.get(f"{url.rstrip('/')}/metadata/1.root.json", cap=ROOT_CAP).data
+    place = f"{url.rstrip('/')}/metadata/1.root.json"
+    data = fetcher.get(place, cap=ROOT_CAP).data
+    if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        hint = "it may ask to sign in; a site that is no registry has to answer 404 there"
+        raise FormatError("expected the root of a registry, found a web page", where=place, hint=hint)
+    return data
 
 
 @dataclass(frozen=True, slots=True)

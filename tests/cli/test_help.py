@@ -47,10 +47,18 @@ def test_a_group_lists_its_commands(shell, group):
     assert all(verb in done.out for verb in GROUPS[group])
 
 
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_line_of_a_group_is_cut(shell, group):
+    done = shell.run(group, "--help", COLUMNS="80")
+    assert "..." not in done.out.replace("[ARGS]...", "")
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
 @pytest.mark.parametrize("words", [("--help",), ("-h",), ("help",)])
 def test_the_program_lists_every_command(shell, words):
     done = shell.run(*words)
     assert (done.status, done.out) == (0, top_help())
+    assert max(map(len, done.out.splitlines())) <= 80
     assert all(f"\n  {name} " in done.out for name in COMMANDS)
 
 

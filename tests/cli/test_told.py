@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from tests.support.gitrepos import Repo
+from tests.support.web import Web, answer
 
 REF = "github:release-notes"
 YES = ("--yes", "--allow-unsigned")
@@ -224,3 +227,39 @@ def test_what_a_registry_signs_is_dated_as_a_build_says(offered, tmp_path):
         shell.run("registry", "add", registry, shell.folder / "src/later", SOURCE_DATE_EPOCH="soon").status
         == 2
     )
+
+
+def test_what_i_signed_myself_is_installed_by_what_the_hint_says(shell):
+    shell.skill("project/mine")
+    assert shell.run("key", "new").status == 0
+    assert shell.run("sign", "./mine").status == 0
+    done = shell.run("install", "./mine", "--yes", "--json")
+    assert done.status == 6
+    hint = shlex.split(done.error["hint"])
+    assert hint[:4] == ["skillhub", "publisher", "trust", "me"]
+    assert shell.run(*hint[1:]).status == 0
+    done = shell.run("install", "./mine", "--yes", "--json")
+    assert done.status == 0, done.err
+    assert [each["identity"] for each in done.json["skills"][0]["signed_by"]] == ["me"]
+
+
+def test_what_another_signed_names_no_key_of_mine(shell):
+    shell.skill("project/mine")
+    assert shell.run("key", "new").status == 0
+    assert shell.run("sign", "./mine").status == 0
+    for file in shell.hub.rglob("default*.pem"):
+        file.unlink()
+    assert shell.run("key", "new").status == 0
+    done = shell.run("install", "./mine", "--yes", "--json")
+    assert (done.status, "NAME --key FILE" in done.error["hint"]) == (6, True)
+
+
+def test_a_page_for_people_is_no_root(shell):
+    page = b"<!doctype html><html><body>Not found</body></html>"
+    with Web() as web:
+        web.at("/metadata/1.root.json", answer(page, "Content-Type: text/html"))
+        for words in ((), ("--yes",), ("--allow-unsigned",), ("--fingerprint", f"sha256:{'0' * 64}")):
+            done = shell.run("source", "add", "soft", web.url(""), *words, "--json")
+            assert (done.status, done.error["code"]) == (4, "format")
+            assert "found a web page" in done.error["message"]
+            assert "answer 404" in done.error["hint"]
