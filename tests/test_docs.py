@@ -4,6 +4,7 @@ import ast
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -172,6 +173,7 @@ def test_the_tour_of_the_readme_runs(machine):
     tour = TEXTS["README.md"].partition("## A tour")[2].partition("## Where things are")[0]
     lines = COMMAND.findall(tour)
     assert len(lines) > 15
+    shutil.rmtree(machine.project / "my-skill")  # the tour makes one
     for line in lines:
         machine.follow(line)
 
