@@ -49,6 +49,19 @@ def test_roles_thresholds_and_lifetimes():
     assert len(keys) == 8
 
 
+def test_rules_of_the_roles_are_those_of_the_contract():
+    rules = {role: (rule.keys, rule.threshold, rule.days, rule.online) for role, rule in ROLES.items()}
+    assert rules == {
+        "root": (3, 2, 365, False),
+        "targets": (3, 2, 182, False),
+        "namespaces": (3, 2, 90, False),
+        "releases": (1, 1, 30, True),
+        "listing": (1, 1, 30, True),
+        "snapshot": (1, 1, 7, True),
+        "timestamp": (1, 1, 3, True),
+    }
+
+
 @pytest.mark.parametrize(
     ("path", "role"),
     [
@@ -96,6 +109,8 @@ def test_revision_raises_what_changed_and_nothing_else():
 
 def test_same_in_same_out_and_every_signature_holds():
     assert MetadataSet.create(KEYS, 4, DATES).documents == MADE.documents
+    assert MADE.find("index.json") is None
+    assert MetadataSet.load(MADE.documents) == MADE
     root = MADE.signed("root", Root)
     for role in ("root", "targets", "snapshot", "timestamp"):
         document = Metadata.from_bytes(MADE.documents[role])
@@ -110,6 +125,11 @@ def test_same_in_same_out_and_every_signature_holds():
 def test_document_that_is_no_metadata(data):
     with pytest.raises(FormatError):
         MetadataSet.load({"timestamp": data})
+
+
+def test_document_of_another_kind_than_its_role_has():
+    with pytest.raises(FormatError, match="of the kind root"):
+        MADE.signed("timestamp", Root)
 
 
 def test_documents_are_read_back_as_they_were():
