@@ -13,6 +13,7 @@ from hashlib import sha256
 from skillhub.model.manifest import Manifest
 from skillhub.model.text import clean
 from skillhub.model.tree import File, Tree
+from skillhub.model.variables import variables
 
 TEXT_MAX = 100
 HOSTS_MAX = 200
@@ -55,9 +56,10 @@ def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
     """Return what the skill in ``tree`` can do, sorted, each once.
 
     Hosts are those of URLs in files that run and in the instructions; more than 200 are one ``network:*``.
-    Hosts without a dot, hosts kept for documentation and this machine's own are none.
+    Hosts without a dot, hosts kept for documentation and this machine's own are none. Variables are those that are
+    declared, and those that files that run are seen to read; more than 200 of these are one ``env:*``.
     """
-    running = [file.data for path, file in tree.items() if runs(path, file)]
+    running = [(path, file.data) for path, file in tree.items() if runs(path, file)]
     found = {f"{kind}:{_line(text)}" for kind, text in _named(manifest)}
     if running:
         found.add("scripts")
@@ -69,10 +71,15 @@ def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
         found.add("agents")
     if not all(is_text(file.data) for file in tree.values()):
         found.add("binary")
-    hosts = {host for data in (manifest.body.encode("utf-8"), *running) for host in _hosts(data)}
+    hosts = {
+        host
+        for data in (manifest.body.encode("utf-8"), *(data for _, data in running))
+        for host in _hosts(data)
+    }
     servers = (need.server.host for need in manifest.requires if need.server and need.server.host)
     hosts |= {host for server in servers for host in _somewhere(server.encode())}
     found |= {f"network:{host}" for host in hosts} if len(hosts) <= HOSTS_MAX else {"network:*"}
+    found |= {f"env:{_line(name)}" for name in variables(running)}
     return tuple(sorted(found))
 
 

@@ -197,8 +197,8 @@ def _by_signature(policy: Policy, subject: Subject) -> str | None:
 
 def _by_denial(policy: Policy, subject: Subject) -> str | None:
     for can in subject.can:
-        # More hosts than anybody reads are one `network:*`, and a long text is cut: either may hold what is denied.
-        kind = can.partition(":")[0] if can == "network:*" or "…" in can else None
+        # More than anybody reads is one `network:*` or `env:*`, a long text is cut: either may hold what is denied.
+        kind = can.partition(":")[0] if can in ("network:*", "env:*") or "…" in can else None
         for pattern in policy.deny_capabilities or ():
             if fits(can, pattern) or (kind is not None and fits(kind, pattern.partition(":")[0])):
                 return f"{subject.name} can {quote(can)}"

@@ -136,6 +136,18 @@ def test_very_many_hosts_are_every_host():
     assert len(found(body=body[: body.index("https://h200")])) == 200
 
 
+def test_variables_are_those_declared_and_those_read_by_what_runs():
+    tools = b"dependencies: {tools: [{type: env_var, value: A_KEY}, {type: env_var, value: B_KEY}]}\n"
+    files = {"agents/skillhub.yaml": tools, "run.sh": b"echo $B_KEY $C_KEY $PATH", "notes.md": b"$D_KEY"}
+    assert found(files, body="$E_KEY\n") == ("env:A_KEY", "env:B_KEY", "env:C_KEY", "scripts")
+
+
+def test_very_many_variables_are_every_variable():
+    body = b"".join(b"$V%d " % n for n in range(201))
+    tools = b"dependencies: {tools: [{type: env_var, value: A_KEY}]}\n"
+    assert found({"run.sh": body, "agents/skillhub.yaml": tools}) == ("env:*", "env:A_KEY", "scripts")
+
+
 def test_a_tool_is_shown_without_hidden_characters_and_not_at_any_length():
     (tool,) = found(frontmatter='allowed-tools: "Re\\u202Ead"\n')
     assert tool == "tools:Read"

@@ -133,6 +133,13 @@ def test_too_many_hosts_are_all_hosts(pattern):
     assert not against(having(can=("network:*",)), 'deny-capabilities = ["env:*"]')
 
 
+@pytest.mark.parametrize("pattern", ["env:AWS_*", "env", "e*:x"])
+def test_too_many_variables_are_all_variables(pattern):
+    assert against(having(can=("env:*",)), f'deny-capabilities = ["{pattern}"]')
+    assert against(having(can=("env:*",)), 'capabilities = ["env:AWS_*"]')
+    assert not against(having(can=("env:*",)), 'deny-capabilities = ["network:*"]')
+
+
 def test_what_is_cut_off_hides_nothing_from_a_denial():
     cut = having(can=("tools:Bash(" + "a" * 80 + "…01234567",))
     assert against(cut, 'deny-capabilities = ["tools:*rm -rf*"]')
