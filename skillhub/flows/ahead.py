@@ -13,6 +13,7 @@ from skillhub.flows.obtain import Way, nothing
 from skillhub.flows.ports import Report
 
 AT_ONCE = 16
+_FIRST = 4  # threads that no wait is worth cost more than they bring
 _BYTES_MAX = 64 * 1024 * 1024  # of what was fetched and nobody has asked for yet
 _GUESS = 2 * 1024 * 1024  # of what nobody said the size of: few skills are larger
 
@@ -20,8 +21,9 @@ _GUESS = 2 * 1024 * 1024  # of what nobody said the size of: few skills are larg
 def turns(ways: Sequence[Way[Any]], report: Report) -> Iterator[Callable[[], Candidate]]:
     """Yield what makes the candidate of each way, in this order, while up to 16 threads fetch for the next ones.
 
-    What is fetched and waits is little enough to be held in memory. Nothing is verified on a thread but what
-    ``fetch`` verifies; an error of either step is raised by the turn that it belongs to.
+    There are four at first, and one more each time that what is next has not come yet. What is fetched and waits
+    is little enough to be held in memory. Nothing is verified on a thread but what ``fetch`` verifies; an error of
+    either step is raised by the turn that it belongs to.
     """
     coming = [way for way in ways if way.fetch is not nothing]
     if len(coming) < 2:
@@ -29,15 +31,18 @@ def turns(ways: Sequence[Way[Any]], report: Report) -> Iterator[Callable[[], Can
         return
     todo = deque(coming)
     started: deque[tuple[Future[Any], int]] = deque()
+    at_once = _FIRST
     with ThreadPoolExecutor(AT_ONCE) as pool:
         try:
             for way in ways:
                 if way.fetch is nothing:
                     yield way.go
                     continue
-                _start(todo, started, pool)
+                _start(todo, started, pool, at_once)
                 report("fetching", len(coming) - len(todo) - len(started), len(coming))
-                yield partial(_made, way, started.popleft()[0])
+                coming_next, _ = started.popleft()
+                at_once = min(AT_ONCE, at_once + (not coming_next.done()))
+                yield partial(_made, way, coming_next)
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -46,8 +51,10 @@ def _made(way: Way[Any], coming: Future[Any]) -> Candidate:
     return way.make(coming.result())
 
 
-def _start(todo: deque[Way[Any]], started: deque[tuple[Future[Any], int]], pool: ThreadPoolExecutor) -> None:
-    while todo and len(started) < AT_ONCE:
+def _start(
+    todo: deque[Way[Any]], started: deque[tuple[Future[Any], int]], pool: ThreadPoolExecutor, at_once: int
+) -> None:
+    while todo and len(started) < at_once:
         size = todo[0].size or _GUESS
         if started and sum(each for _, each in started) + size > _BYTES_MAX:
             return

@@ -49,11 +49,12 @@ def _worst_first(finding: Finding) -> tuple[int, str, int, str]:
 
 
 def _findings(path: str, file: File) -> Iterator[Finding]:
-    for rule, _ in files(path, file):
+    text = is_text(file.data)
+    for rule in files(path, file.data, text):
         yield Finding(rule.id, rule.severity, path, 0, rule.message, rule.hint)
     seen: dict[str, set[int]] = {}
     ends: list[int] = []
-    for rule, offset in _places(file.data):
+    for rule, offset in _places(file.data, text):
         ends = ends or [*_line_ends(file.data), len(file.data)]
         line = bisect_left(ends, offset) + 1
         lines = seen.setdefault(rule.id, set())
@@ -66,9 +67,9 @@ def _line_ends(data: bytes) -> Iterator[int]:
     return (match.start() for match in re.finditer(b"\n", data))
 
 
-def _places(whole: bytes) -> Iterator[tuple[Rule, int]]:
+def _places(whole: bytes, text: bool) -> Iterator[tuple[Rule, int]]:
     data = whole[:SCANNED_MAX]
-    if is_text(whole):
+    if text:
         yield from hidden(data)
     words = _WORDS.intersection(data.translate(_ONLY_WORDS).split())
     yield from secrets(data, words)

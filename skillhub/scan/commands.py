@@ -168,12 +168,18 @@ SYSTEM: Final = (
         "medium",
         "a drop-off for data that anyone may own",
         "use a host of the skill's publisher",
-        (
-            look(
-                "webhook webhooks requestbin pipedream interact transfer ngrok telegram",
-                rb"\b(?:webhook\.site|requestbin\.(?:com|net)|m\.pipedream\.net|interact\.sh|transfer\.sh/|ngrok(?:-free)?\.(?:io|app)"
-                rb"|discord(?:app)?\.com/api/webhooks/|api\.telegram\.org/bot)",
-            ),
+        tuple(
+            look(word, place)
+            for word, place in (
+                ("webhook", rb"\bwebhook\.site"),
+                ("requestbin", rb"\brequestbin\.(?:com|net)"),
+                ("pipedream", rb"\bm\.pipedream\.net"),
+                ("interact", rb"\binteract\.sh"),
+                ("transfer", rb"\btransfer\.sh/"),
+                ("ngrok", rb"\bngrok(?:-free)?\.(?:io|app)"),
+                ("webhooks", rb"\bdiscord(?:app)?\.com/api/webhooks/"),
+                ("telegram", rb"\bapi\.telegram\.org/bot"),
+            )
         ),
     ),
     Rule(

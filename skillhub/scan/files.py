@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from skillhub.model.capability import RUN_BY_NAME, is_text
-from skillhub.model.tree import File
+from skillhub.model.capability import RUN_BY_NAME
 from skillhub.scan.rule import Rule
 
 COMPILED: Final = Rule(
@@ -58,19 +57,18 @@ _PAGES = (".md", ".mdx", ".markdown", ".rst", ".txt", ".json", ".yaml", ".yml", 
 _INSTALL_HOOKS = (b'"preinstall"', b'"postinstall"', b'"prepare"')
 
 
-def files(path: str, file: File) -> Iterator[tuple[Rule, int]]:
-    """Yield the rules that the file as a whole falls under, each with the offset 0."""
+def files(path: str, data: bytes, text: bool) -> Iterator[Rule]:
+    """Yield the rules that a file as a whole falls under; ``text`` says whether it is any."""
     folded = path.lower()
-    text = is_text(file.data)
-    if (file.data.startswith(_MAGIC) and not text) or folded.endswith(_COMPILED):
-        yield COMPILED, 0
-    elif not text and (file.data.startswith(b"#!") or folded.endswith(RUN_BY_NAME)):
-        yield GARBLED, 0
+    if (data.startswith(_MAGIC) and not text) or folded.endswith(_COMPILED):
+        yield COMPILED
+    elif not text and (data.startswith(b"#!") or folded.endswith(RUN_BY_NAME)):
+        yield GARBLED
     elif not text and folded.endswith(_PAGES):
-        yield UNREADABLE, 0
-    if len(file.data) > SCANNED_MAX:
-        yield LARGE, 0
+        yield UNREADABLE
+    if len(data) > SCANNED_MAX:
+        yield LARGE
     if folded.endswith(_SETTINGS):
-        yield SETTINGS, 0
-    if folded.rpartition("/")[2] == "package.json" and any(hook in file.data for hook in _INSTALL_HOOKS):
-        yield INSTALL_HOOK, 0
+        yield SETTINGS
+    if folded.rpartition("/")[2] == "package.json" and any(hook in data for hook in _INSTALL_HOOKS):
+        yield INSTALL_HOOK

@@ -28,12 +28,19 @@ INSTRUCTIONS: Final = (
         "medium",
         "tells a model to keep something from the user",
         "say what is done, or do not do it",
-        (
+        tuple(
             look(
-                "tell telling inform informing alert alerting notify notifying warn warning / user users",
-                rb"\b(?:do\snot|don't|never|without)\s(?:\w{1,12}\s)?"
+                "tell telling inform informing alert alerting notify notifying warn warning / user users"
+                f" / {word}",
+                rb"\b" + begin + rb"\s(?:\w{1,12}\s)?"
                 rb"(?:tell|inform|alert|notify|warn)(?:ing)?\s(?:the\suser|users)\b(?!\sto\b)",
-            ),
+            )
+            for word, begin in (
+                ("not", rb"do\snot"),
+                ("don", b"don't"),
+                ("never", b"never"),
+                ("without", b"without"),
+            )
         ),
     ),
     Rule(

@@ -24,9 +24,10 @@ _KEY = re.compile(
     rb"-----BEGIN (?:[A-Z]{2,9} ){0,2}PRIVATE KEY-----(?:\s|\\[rn]){1,4}"
     rb"(?:[A-Za-z-]{1,20}: [^\n]{1,80}\s{1,4}){0,3}[A-Za-z0-9+/=]{40,80}(?:\r?\n|\\n)[A-Za-z0-9+/=]{20}"
 )
-# Each shape begins with fixed letters, the search for which is fast, and is tried only if its word is there.
+# Each shape begins with fixed letters, the search for which is fast, and is tried, and compiled, only if its word is
+# there.
 _TOKENS: Final = tuple(
-    (word, re.compile(shape + rb"(?![A-Za-z0-9])"))
+    (word, shape + rb"(?![A-Za-z0-9])")
     for word, shape in (
         (None, rb"AKIA[A-Z2-7]{16}"),
         (None, rb"ASIA[A-Z2-7]{16}"),
@@ -66,7 +67,7 @@ def secrets(data: bytes, words: Set[bytes]) -> Iterator[tuple[Rule, int]]:
         yield from ((KEY, match.start()) for match in _KEY.finditer(data))
     for word, shape in _TOKENS:
         if word is None or word in words:
-            yield from ((TOKEN, match.start()) for match in shape.finditer(data) if _is_live(data, match))
+            yield from ((TOKEN, match.start()) for match in re.finditer(shape, data) if _is_live(data, match))
 
 
 def _is_live(data: bytes, match: re.Match[bytes]) -> bool:

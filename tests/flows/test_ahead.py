@@ -1,4 +1,5 @@
 import threading
+import time
 from functools import partial
 
 import pytest
@@ -16,8 +17,8 @@ from tests.support.world import World
 class Shelf:
     """Gives the name for an artifact, and remembers how many were asked of it at once."""
 
-    def __init__(self, bad: str = "") -> None:
-        self.bad, self.asked, self.most = bad, [], 0
+    def __init__(self, bad: str = "", pause: float = 0) -> None:
+        self.bad, self.pause, self.asked, self.most = bad, pause, [], 0
         self._now = 0
         self._lock = threading.Lock()
 
@@ -29,6 +30,7 @@ class Shelf:
         try:
             if release.name == self.bad:
                 raise WrongBytes("expected others")
+            time.sleep(self.pause)
             return release.name.encode()
         finally:
             with self._lock:
@@ -59,6 +61,12 @@ def test_each_comes_once_and_in_the_order_of_asking():
     assert sorted(shelf.asked) == sorted(names)
     assert shelf.most <= AT_ONCE
     assert told == [(done, 50) for done in range(50)]
+
+
+def test_where_there_is_waiting_sixteen_are_asked_for_at_once():
+    shelf = Shelf(pause=0.01)
+    assert len([turn() for turn in turns(ways(shelf, 80), silent)]) == 80
+    assert shelf.most == AT_ONCE
 
 
 @pytest.mark.parametrize(("size", "most"), [(10, AT_ONCE), (0, AT_ONCE), (30 << 20, 2), (200 << 20, 1)])
