@@ -19,7 +19,7 @@ from skillhub.flows.unsafe import UnsafeSkills
 from skillhub.flows.wishes import Wishes
 from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.lock import Locked
-from skillhub.model.ref import Ref, parse_remote
+from skillhub.model.ref import Ref, canonical, parse_remote
 from skillhub.model.release import Release
 from skillhub.model.text import quote
 from skillhub.world.staged import Staged
@@ -213,11 +213,19 @@ def same_origin(candidate: Candidate, entry: Locked | None) -> None:
         return
     theirs = candidate.entry
     if _whence(entry) != _whence(theirs):
-        raise elsewhere(candidate.name, entry, theirs.origin)
+        error = elsewhere(candidate.name, entry, theirs.origin)
+        if _loosely(entry.git) == _loosely(theirs.git) is not None:
+            error.hint = f"if that is the same repository, name it as the lock does: {entry.source}"
+        raise error
     same_signer(candidate.name, entry, candidate)
 
 
 def _whence(entry: Locked) -> tuple[str | None, ...]:
     """Return what may not change under a name: the place, whatever its revision, repository, plugin and folder."""
-    place = entry.place if entry.local or entry.named else parse_remote(entry.place).place
-    return place, entry.git, entry.plugin, entry.path
+    place = entry.place if entry.local or entry.named else canonical(parse_remote(entry.place).place)
+    return place, canonical(entry.git or ""), entry.plugin, entry.path
+
+
+def _loosely(url: str | None) -> str | None:
+    """Return what two spellings have in common that may be one repository's, and need not be."""
+    return canonical(url).removesuffix(".git").casefold() if url else None

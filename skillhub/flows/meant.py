@@ -18,7 +18,7 @@ from skillhub.flows.wishes import Wishes
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked, of_plugin
-from skillhub.model.ref import GitHub, Local, Named, Ref, Remote
+from skillhub.model.ref import GitHub, Local, Named, Ref, Remote, canonical
 from skillhub.model.release import Index, Release
 from skillhub.model.tree import SKILL_MD
 from skillhub.model.version import Range, is_version
@@ -77,7 +77,7 @@ def _of_remote(
     wanted = Wanted.of(ref, release.path, release.plugin)
     if (
         entry is not None
-        and entry.source == of_plugin(ref.source, release.plugin)
+        and canonical(entry.source) == canonical(of_plugin(ref.source, release.plugin))
         and entry.path == release.path
     ):
         # What a place holds now never changes a locked entry; only `update` does.
@@ -160,7 +160,7 @@ def satisfies(entry: Locked, wanted: Wanted, base: str) -> bool:
     if ref is not None:
         folder = getattr(ref, "path", None)
         inside = folder is None or entry.path == folder or (entry.path or "").startswith(f"{folder}/")
-        return inside and (entry.place, entry.plugin) == (ref.source, wanted.plugin)
+        return inside and (canonical(entry.place), entry.plugin) == (canonical(ref.source), wanted.plugin)
     if wanted.path is not None:
         return entry.path == portable(os.path.join(base, os.path.expanduser(wanted.path)), base)
     if wanted.source is not None and entry.source != wanted.source:

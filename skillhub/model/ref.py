@@ -23,6 +23,10 @@ _GIT_URL = (
     rf"(?a)(?:https?://{_HOST}|ssh://(?:[A-Za-z0-9._][A-Za-z0-9._-]*@)?{_HOST})(?:/[A-Za-z0-9._~!$&'()*+,;=:%-]*)+"
     r"|file:///[^@#?\\]*"
 )
+_SPELLED = (
+    r"(?as)((?:git\+)?)(https?|ssh|file)://((?:[^/@]*@)?)([^/:@\[]*|\[[^\]]*\])(?::(\d{1,5}))?((?:/[^@?#]*)?)(.*)"
+)
+_PORTS = {"https": 443, "http": 80, "ssh": 22, "file": 0}
 _SITE_URL = rf"(?a)https?://{_HOST}(?:[/?][A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?"
 _GITHUB = r"(?s)([A-Za-z0-9][A-Za-z0-9-]{0,38})/([A-Za-z0-9._-]{1,100})((?:/[^@]*)?)(?:@(.*))?"
 _GITHUB_WEB = r"https://(?:www\.)?github\.com/([^/]+)/([^/@#?]+?)(?:\.git)?(?:/(?:tree|blob)/([^/#?]+)((?:/[^#?]*)?))?/?"
@@ -211,6 +215,20 @@ def repository(url: str) -> Git | GitHub:
     """Return the reference to the repository at a URL, as the lock has it in ``git``."""
     found = re.fullmatch(_GITHUB_WEB, url)
     return GitHub(found[1], found[2]) if found else Git(url)
+
+
+def canonical(place: str) -> str:
+    """Return one spelling of a repository's URL, or of a ``source`` that names one, to compare it by.
+
+    No server tells the spellings apart: the case of a host, its default port, a slash at the end. Some do with the
+    case of a path, and with ``.git``.
+    """
+    found = re.fullmatch(_SPELLED, place)
+    if found is None:
+        return place
+    git, scheme, user, host, port, path, rest = found.groups()
+    kept = f":{port}" if port and int(port) != _PORTS[scheme] else ""
+    return f"{git}{scheme}://{user}{host.lower()}{kept}{path.removesuffix('/')}{rest}"
 
 
 def _unknown(text: str, hint: str) -> UsageError:

@@ -72,3 +72,41 @@ def test_github_without_git_gives_the_same_tree(machine, repo, tmp_path):
         done = twin.run("install", "acme/skills", *words, **without)
     assert done.status == 0, done.err
     assert {name: entry["tree"] for name, entry in twin.lock()["skills"].items()} == trees
+
+
+@pytest.fixture
+def spelled(machine, repo):
+    """The machine, for which the repository has further URLs."""
+    urls = ("https://git.example:443/team/skills.git", "https://GIT.example/team/skills.git")
+    urls += ("https://git.example/team/skills", "https://git.example/TEAM/skills.git")
+    with open(machine.home / ".gitconfig", "a") as config:
+        config.write("".join(f"\tinsteadOf = {url}\n" for url in urls))
+    return machine
+
+
+REF = "git+https://git.example/team/skills.git"
+TAKE = ("--skill", "notes", "--yes", "--allow-unsigned")
+
+
+@pytest.mark.parametrize(
+    "other", [f"{REF}/", REF.replace(".example", ".example:443"), REF.replace("git.ex", "GIT.ex")]
+)
+def test_another_spelling_of_a_repository_is_the_same_repository(spelled, repo, other):
+    assert spelled.run("install", REF, *TAKE).status == 0
+    before = spelled.lock()
+    repo.commit({"skills/notes/SKILL.md": skill("notes") + b"More.\n"})
+    done = spelled.run("install", other, *TAKE)
+    assert (done.status, spelled.lock()) == (0, before)  # what a place has now never changes a locked entry
+    assert spelled.run("install", "--frozen", *TAKE[2:]).status == 0
+    done = spelled.run("update", *TAKE[2:])
+    assert done.status == 0, done.err
+    assert spelled.lock() != before
+
+
+@pytest.mark.parametrize("other", [REF.removesuffix(".git"), REF.replace("team", "TEAM")])
+def test_attack_a_repository_that_may_be_another_is_refused_with_what_to_type(spelled, other):
+    assert spelled.run("install", REF, *TAKE).status == 0
+    before = spelled.lock()
+    done = spelled.run("install", other, *TAKE, "--json")
+    assert (done.status, done.error["code"], spelled.lock()) == (5, "source-mismatch", before)
+    assert done.error["hint"] == f"if that is the same repository, name it as the lock does: {REF}"

@@ -12,6 +12,7 @@ from skillhub.model.ref import (
     Named,
     Oci,
     Site,
+    canonical,
     is_range,
     parse_ref,
     parse_remote,
@@ -212,3 +213,36 @@ def test_a_password_in_a_reference_is_refused_and_not_repeated(text):
     with pytest.raises(UsageError) as caught:
         parse_ref(text)
     assert "secret" not in caught.value.message + (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("git+https://host/a", "git+https://HOST/a/"),
+        ("https://host:443/a@v1", "https://host/a/@v1"),
+        ("git+ssh://git@host:22/a?plugin=x", "git+ssh://git@Host/a/?plugin=x"),
+        ("http://[::1]:80/a", "http://[::1]/a"),
+        ("file:///srv/a/", "file:///srv/a"),
+    ],
+)
+def test_spellings_that_no_server_tells_apart(one, other):
+    assert canonical(one) == canonical(other)
+    assert canonical(canonical(one)) == canonical(one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("https://host/a", "https://host/A"),
+        ("https://host/a", "https://host/a.git"),
+        ("https://host/a", "https://host/a//"),
+        ("https://host/a", "http://host/a"),
+        ("https://host/a", "https://host:22/a"),
+        ("ssh://a@host/a", "ssh://A@host/a"),
+        ("https://host/a@v1", "https://host/a@V1"),
+        ("file:///srv/a", "file:///srv/A"),
+        ("git+https://host/a", "https://host/a"),
+    ],
+)
+def test_attack_spellings_that_a_server_may_tell_apart(one, other):
+    assert canonical(one) != canonical(other)
