@@ -7,12 +7,14 @@ import pytest
 from skillhub.model.digest import Digest
 from skillhub.model.release import Admission, Release
 from skillhub.trust.registry_documents import LISTING_PATH, Shelf
+from skillhub.trust.roles import index_path
 
 
 def release(version, **more):
     digest = Digest.of(version.encode())
     facts = {"published": "2026-01-01T00:00:00Z", "size": 1, "tree": digest, "publisher": "acme"}
-    return Release(name="hello", url=f"{version}.zip", digest=digest, version=version, **facts, **more)
+    facts |= {"url": f"{version}.zip", "digest": digest}
+    return Release(name="hello", version=version, **{**facts, **more})
 
 
 @pytest.mark.parametrize(
@@ -33,3 +35,16 @@ def test_listing_shows_the_newest_release_that_one_may_choose(newest, older, sho
     )
     (row,) = json.loads(shelf.targets(["acme"], ["hello"])[LISTING_PATH])["skills"]
     assert row["version"] == shown
+
+
+def test_index_of_a_publisher_has_its_own_releases_alone():
+    moved = (release("2.0.0"), release("1.0.0", publisher="rival", digest=None))
+    shelf = Shelf({}, {"hello": moved})
+    for publisher, version, has_digest in (("acme", "2.0.0", True), ("rival", "1.0.0", False)):
+        (row,) = json.loads(shelf.targets([publisher], [])[index_path(publisher)])["releases"]
+        assert (row["version"], row["sha256"] is not None) == (version, has_digest)
+
+
+def test_documents_are_utf8_as_they_are_written():
+    shelf = Shelf({}, {"hello": (release("1.0.0", description="Größe 😀"),)})
+    assert "Größe 😀".encode() in shelf.targets([], [])[LISTING_PATH]

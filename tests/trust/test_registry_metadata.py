@@ -15,7 +15,7 @@ from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet
 from skillhub.trust.registry import admission_of, agrees, checked, publisher_of, released_by
 from skillhub.trust.registry_documents import Shelf
-from skillhub.trust.roles import ROLES, index_path, key_names, namespace_path
+from skillhub.trust.roles import NAMESPACE_PATHS, ROLES, index_path, key_names, namespace_path
 from tests.support.registry import role_keys
 
 KEYS = role_keys("metadata")
@@ -164,8 +164,13 @@ def test_neighbours_in_a_bucket_are_kept():
         if namespace_path(name) == namespace_path(first)
     )
     both = {name: Admission(publisher=name, names=frozenset({f"of-{name}"})) for name in (first, second)}
-    targets = Shelf(both, {}).targets([first], [])
+    far = {"rival": Admission(publisher="rival")}
+    targets = Shelf({**both, **far}, {}).targets([first], [])
     assert parse_namespaces(targets[namespace_path(first)], "ns") == both
+
+
+def test_buckets_are_all_that_a_publisher_may_be_in():
+    assert {namespace_path(f"p{number}") for number in range(5000)} == set(NAMESPACE_PATHS)
 
 
 def test_name_must_be_given_to_the_publisher():

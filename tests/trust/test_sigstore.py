@@ -137,6 +137,31 @@ def test_what_is_no_identity(name, issuer, root):
         Identity(name, issuer, root)
 
 
+def test_shortest_and_longest_identity():
+    for name in ("a", "a" * 512):
+        assert Identity(name, "http://sso.acme.example").name == name
+
+
+def test_largest_trusted_root():
+    """What is pinned has 64 KiB at most as it is written down, whichever part of it is long."""
+
+    def pinned(size):
+        return Identity(NAME, ISSUER, json.dumps({**json.loads(ROOT), "more": "x" * size}))
+
+    most = (1 << 16) - len(pinned(0).dump())
+    assert len(pinned(most).dump()) == 1 << 16
+    with pytest.raises(FormatError):
+        pinned(most + 1)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "null", '{"identity": "a", "issuer": "https://b"}', "\ud800"])
+def test_text_that_spells_no_identity(text):
+    with pytest.raises(FormatError):
+        Identity.parse(text)
+    with pytest.raises(FormatError):
+        Identity(NAME, ISSUER, text)
+
+
 texts = st.text() | st.sampled_from([NAME, ISSUER, ROOT])
 
 
