@@ -71,7 +71,7 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
         ("state", state),
         ("signed by", signed or "nobody"),
         ("tree", skill.tree or ""),
-        *(("patched by", text) for text in _patched(shown)),
+        *(("" if number else "patched by", text) for number, text in enumerate(_patched(shown))),
         ("can", ", ".join(skill.capabilities) or "give instructions"),
         *(
             (f"needs {need.kind}", f"{need.name}{'' if need.satisfied else ' (missing)'}")

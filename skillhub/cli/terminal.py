@@ -28,7 +28,8 @@ _CODES: Mapping[Tone, str] = {
 _ORDER = re.compile(r"^(\s*:)(?=:)|(##)(?=\[)")
 _PROGRESS_AFTER = 1.0
 _NARROW = 8
-_WORD = re.compile(r" *[^ ]+")
+# A command that ends a line is one word, so that it can be copied; after `hint:` it begins a sentence.
+_WORD = re.compile(r" *(?:(?<=: )(?<!hint: )skillhub (?:(?!, |; |  ).)+$|[^ ]+)")
 
 
 class Terminal:

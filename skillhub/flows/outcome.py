@@ -66,7 +66,7 @@ def ask(questions: list[Question], ports: Ports) -> list[Asked]:
         said = "the answer was no" if answer.said == "no" else "nobody was there to answer"
         hint = _HINTS.get(question.kind, "answer on a terminal, or agree beforehand with --yes")
         if question.kind == "publisher" and question.subject:
-            hint = question.subject
+            hint = f"to trust it: {question.subject}"
         if answer.said == "no":
             hint = "nothing was changed"
         raise Refused(f"{said}: {question.message}", where=question.skill, hint=hint, asked=tuple(asked))

@@ -58,8 +58,8 @@ def test_a_check_tells_what_a_patch_blocks(patched):
 
 def test_a_patch_is_shown_with_what_it_touches(patched):
     out = patched.run("show", "deploy").out
-    for line in ("skillhub-edits/deploy-1.patch, which nobody signed", "~ SKILL.md", "+ notes.md"):
-        assert f"  patched by    {line}\n" in out
+    touched = ("skillhub-edits/deploy-1.patch, which nobody signed", "~ SKILL.md", "+ notes.md")
+    assert "\n  patched by    " + f"\n{16 * ' '}".join(touched) + "\n" in out
     shown = patched.run("show", "deploy", "--json").json
     assert shown["patched"] == {"added": ["notes.md"], "removed": [], "changed": ["SKILL.md"]}
 
@@ -235,7 +235,7 @@ def test_what_i_signed_myself_is_installed_by_what_the_hint_says(shell):
     assert shell.run("sign", "./mine").status == 0
     done = shell.run("install", "./mine", "--yes", "--json")
     assert done.status == 6
-    hint = shlex.split(done.error["hint"])
+    hint = shlex.split(done.error["hint"].removeprefix("to trust it: "))
     assert hint[:4] == ["skillhub", "publisher", "trust", "me"]
     assert shell.run(*hint[1:]).status == 0
     done = shell.run("install", "./mine", "--yes", "--json")

@@ -76,3 +76,14 @@ def test_what_an_agent_gets_is_not_broken_anew(installed):
     done = installed.at_terminal("load", "release-notes", columns=COLUMNS)
     assert max(map(len, plain.splitlines())) > COLUMNS
     assert "\n".join(plain.splitlines()) in "\n".join(lines(done))
+
+
+def test_a_command_to_type_stays_whole(shell):
+    shell.skill("project/mine")
+    assert shell.run("key", "new").status == 0
+    assert shell.run("sign", "./mine").status == 0
+    command = f"skillhub publisher trust me --key {shell.hub}/state/keys/default.pub.pem"
+    done = shell.at_terminal("install", "./mine", say=[("[N]o: ", "n\n")], columns=len(command) + 4)
+    assert f"  {command}" in lines(done)
+    done = shell.at_terminal("install", "./mine", "--yes", columns=len(command) + 4)
+    assert command in [line.strip() for line in lines(done)]
