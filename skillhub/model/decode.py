@@ -46,6 +46,8 @@ def array(read: Callable[[Any], _T]) -> Callable[[object], tuple[_T, ...]]:
     def read_all(value: object) -> tuple[_T, ...]:
         if not isinstance(value, list):
             wrong("a list", value)
+        if not value:  # most lists of a lock are
+            return ()
         found: list[_T] = []
         try:
             for element in value:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Set
+from functools import partial
+from operator import attrgetter, is_
 from typing import Any, TypeVar
 
 from skillhub.errors import FormatError
@@ -22,7 +24,8 @@ from skillhub.model.text import clean, is_alias, is_name, quote
 
 VERSION = 1
 LOCAL = "local"  # the `source` of what has a `path` on this machine
-_ORIGIN = ("url", "digest", "version", "rev", "path")
+_origin = attrgetter("url", "digest", "version", "rev", "path")
+_is_absent = partial(is_, None)
 _PLUGIN = "?plugin="  # what follows it in a `source` is the plugin of a marketplace that the skill is part of
 CAP = 64 * 1024 * 1024  # bytes of a lock
 # What git leaves where two branches meet; no line of JSON begins so.
@@ -151,11 +154,11 @@ class Lock:
         _check_version(document, where)
         _only(document, {"skills", "sources", "version"}, where, ": ")
         sources = {
-            name: _decode(LockedSource, block, f"{where}: sources.{name}")
+            name: _decode(LockedSource, block, where, "sources", name)
             for name, block in _named(document, "sources", is_alias, where)
         }
         skills = {
-            name: _decode(Locked, block, f"{where}: skills.{name}")
+            name: _decode(Locked, block, where, "skills", name)
             for name, block in _named(document, "skills", is_name, where)
         }
         for name, source in sources.items():
@@ -166,8 +169,7 @@ class Lock:
         seen: set[tuple[object, ...]] = set()
         kinds = {alias: source.kind for alias, source in sources.items()}
         for name, entry in skills.items():
-            absent = (getattr(entry, key) is None for key in _ORIGIN)
-            shape = (entry.source, entry.git, entry.git and entry.path, *absent)
+            shape = (entry.source, entry.git, entry.git and entry.path, *map(_is_absent, _origin(entry)))
             if shape not in seen:
                 check_origin(entry, kinds, f"{where}: skills.{name}")
                 seen.add(shape)
@@ -258,10 +260,11 @@ _READERS = {kind: _reader(kind) for kind in _NEEDED}
 _KNOWN = {kind: {f.name for f in fields(kind)} for kind in _NEEDED}
 
 
-def _decode(kind: type[_T], block: Mapping[str, Any], where: str) -> _T:
-    _only(block, _KNOWN[kind], where)
+def _decode(kind: type[_T], block: Mapping[str, Any], where: str, part: str, name: str) -> _T:
+    if not block.keys() <= _KNOWN[kind]:
+        _only(block, _KNOWN[kind], f"{where}: {part}.{name}")
     try:
         return kind(**_READERS[kind](block))
     except FormatError as error:
-        error.where = f"{where}{error.where}"
+        error.where = f"{where}: {part}.{name}{error.where}"
         raise
