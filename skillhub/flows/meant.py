@@ -18,7 +18,7 @@ from skillhub.flows.wishes import Wishes
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked, of_plugin
-from skillhub.model.ref import GitHub, Local, Named, Ref, Remote, canonical
+from skillhub.model.ref import Git, GitHub, Local, Named, Ref, Remote, canonical
 from skillhub.model.release import Index, Release
 from skillhub.model.tree import SKILL_MD
 from skillhub.model.version import Range, is_version
@@ -137,6 +137,8 @@ def of_place(name: str, ref: Remote, plugin: str | None, ports: Ports, *, guarde
         NotFound: it has none.
         UsageError: it has several.
     """
+    if plugin and isinstance(ref, Git | GitHub):
+        ref = replace(ref, path=None)  # which plugins there are is told at the top of the repository
     place = _opened(ref, ports, guarded=guarded)
     word = f"{plugin}:{name}" if plugin else name
     (release,) = choose_skills(str(ref), place.index((word,)), (word,), every=False, pick=ports.pick)

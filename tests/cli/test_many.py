@@ -133,6 +133,15 @@ def test_the_skill_of_a_plugin_is_stored_under_its_own_name(machine, market):
     assert "other" in entry["source"]
     assert entry["path"] == "plugins/other/skills/notes"
     assert b"other" in (machine.project / ".agents/skills/notes/more").read_bytes()
+    done = machine.run("update", "--check")
+    assert (done.status, "as new as" in done.err) == (0, True), done.err
+    more = machine.folder / "market/plugins/other/skills/notes/more"
+    more.write_text("other, and more")
+    git = ["git", "-C", str(machine.folder / "market"), "-c", "user.name=x", "-c", "user.email=x@y"]
+    subprocess.run([*git, "commit", "-q", "-a", "-m", "y"], check=True, env=machine.environ)
+    assert machine.run("diff", "notes").status == 0
+    assert machine.run("update", *YES).status == 0
+    assert b"more" in (machine.project / ".agents/skills/notes/more").read_bytes()
     shutil.rmtree(machine.hub / "data")
     shutil.rmtree(machine.project / ".agents")
     assert machine.run("install", "--frozen", *YES).status == 0
