@@ -66,7 +66,8 @@ class Network:
         """Return a place that is no registry, as ``flows.ports.Reach`` has it."""
         # What a person names in this very command is no stranger's, though the lock names it too.
         named = _url_of(ref).removesuffix(".git")
-        named_by: NamedBy = self._named.get(named, "repository") if guarded else "person"
+        by: NamedBy = "person" if not guarded or self._settings.trusts(_url_of(ref)) else "repository"
+        named_by = self._named.get(named, by) if guarded else by
         key = str(ref), pin, named_by
         if key not in self._places:
             self._places[key] = self._reached(ref, pin, named_by, may)
@@ -167,7 +168,7 @@ class Network:
         return self._site(ref.url, guarded, may)
 
     def _repository(self, ref: Git | GitHub, pin: str | None, named_by: NamedBy, may: May | None) -> Place:
-        from skillhub.world.plugins import is_beside
+        from skillhub.world.plugins import is_beside, may_lead
         from skillhub.world.repository import Repository
 
         url = _url_of(ref)
@@ -176,10 +177,15 @@ class Network:
             if may is not None:
                 may(other)
             by = "marketplace" if named_by == "person" and not is_beside(other, url) else named_by
+            by = "person" if self._settings.trusts(other) else by
             commit = self._commit(other, rev, by)
             if by != "repository":
                 self._named.setdefault(other.removesuffix(".git"), by)
             return commit
+
+        def leads(other: str, own: str) -> None:
+            if not self._settings.trusts(other):
+                may_lead(other, own)
 
         try:
             commit = self._commit(url, pin or ref.rev, named_by)
@@ -187,7 +193,7 @@ class Network:
             if named_by == "repository" and error.hint:
                 error.hint = f"only this repository names it; if it is meant: skillhub install {ref}"
             raise
-        return Repository(commit, url=url, rev=commit.rev, path=ref.path, elsewhere=elsewhere)
+        return Repository(commit, url=url, rev=commit.rev, path=ref.path, elsewhere=elsewhere, leads=leads)
 
     def _commit(self, url: str, rev: str | None, named_by: NamedBy) -> Commit:
         """Return the repository at ``url``, from its mirror if it has one."""

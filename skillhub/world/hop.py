@@ -83,10 +83,15 @@ class Hop:
     @property
     def loopback(self) -> bool:
         """Whether the host is this machine by its very name."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a host is this machine by its very name."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def is_public(address: str) -> bool:

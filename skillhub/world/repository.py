@@ -45,6 +45,7 @@ class Repository:
         path: Look only into this folder, which is a skill or holds several.
         elsewhere: Opens the repository at a URL, at a commit, branch or tag, or its newest commit, unless a policy
             forbids it; several threads may call it at once.
+        leads: Raises for the URL of a repository that a marketplace here, at a URL, may not name.
     """
 
     def __init__(
@@ -55,10 +56,12 @@ class Repository:
         rev: str | None = None,
         path: str | None = None,
         elsewhere: OpenElsewhere,
+        leads: Callable[[str, str], None] = may_lead,
     ) -> None:
         self._own: _Where = (url, rev)
         self._top = path or ""
         self._elsewhere = elsewhere
+        self._leads = leads
         self._opened = {self._own: Folders(snapshot, url)}
         self._indexes: dict[frozenset[str] | None, Index] = {}
 
@@ -135,7 +138,7 @@ class Repository:
     def _open(self, where: _Where) -> _Where:
         """Open another repository and return it with the commit that it is at."""
         url, rev = where
-        may_lead(url, self._own[0])
+        self._leads(url, self._own[0])
         commit = self._elsewhere(url, rev)
         if rev is not None and is_object_id(rev) and commit.rev != rev:
             raise WrongBytes(f"expected the commit {rev}, found {commit.rev}", where=url)

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from typing import Self
+from urllib.parse import urlsplit
 
 from skillhub.errors import FormatError, UnsafeTransfer
 from skillhub.model.dataclass import dataclass, field
@@ -13,9 +14,11 @@ from skillhub.model.text import quote
 from skillhub.model.toml import CAP, strict_toml
 from skillhub.world import files
 from skillhub.world.home import Home
-from skillhub.world.hop import Hop
+from skillhub.world.hop import Hop, is_loopback
 
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|[0-9a-f:]+)(?::[1-9][0-9]{0,4})?", re.ASCII)
+_TRUSTED = "trusted-hosts"
+_PORTS = {"https": 443, "http": 80, "oci": 443, "ssh": 22}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 
 
@@ -26,10 +29,26 @@ class Settings:
     Attributes:
         tokens: The environment variable with the token for a host, or a host and port.
         mirrors: Where to fetch instead of a URL and what is below it; neither ends with a slash.
+        trusted: Hosts, and with each the one port that is meant; None is the usual one of whatever is spoken.
     """
 
     tokens: Mapping[str, str] = field(default_factory=dict)
     mirrors: Mapping[str, str] = field(default_factory=dict)
+    trusted: frozenset[tuple[str, int | None]] = frozenset()
+
+    def trusts(self, url: str) -> bool:
+        """Say whether what a repository names there may be asked, as if the person had named it in the command.
+
+        Only over what proves who answers, or where nobody can be in between: https, ssh, http on this very machine.
+        """
+        try:
+            parts = urlsplit(url)
+            host, port, usual = parts.hostname or "", parts.port, _PORTS.get(parts.scheme)
+        except ValueError:
+            return False
+        if usual is None or (parts.scheme == "http" and not is_loopback(host)):
+            return False
+        return (host, port or usual) in self.trusted or ((host, None) in self.trusted and port in (None, usual))
 
     @classmethod
     def read(cls, home: Home) -> Self:
@@ -52,19 +71,22 @@ class Settings:
         """
         document = strict_toml(data, where)
         for section in document:
-            if section not in ("tokens", "mirrors"):
+            if section not in ("tokens", "mirrors", _TRUSTED):
                 raise _unknown(section, where)
         tokens = _table(document, "tokens", where)
         mirrors = _table(document, "mirrors", where)
         return cls(
             {host: _variable(host, value, where) for host, value in tokens.items()},
             dict(_mirror(base, value, where) for base, value in mirrors.items()),
+            _hosts(document.get(_TRUSTED, []), f"{where} {_TRUSTED}"),
         )
 
 
 def _unknown(key: str, where: str) -> FormatError:
     return FormatError(
-        f"{quote(key)} is no setting", where=where, hint="there are [tokens] and [mirrors]; mind the spelling"
+        f"{quote(key)} is no setting",
+        where=where,
+        hint=f"there are {_TRUSTED}, [tokens] and [mirrors]; mind the spelling",
     )
 
 
@@ -85,6 +107,25 @@ def _variable(host: str, value: object, where: str) -> str:
         hint = f'put the token in a variable and its name here: "{host}" = {{ env = "NAME" }}'
         raise FormatError("expected the name of a variable", where=f"{where} tokens.{host}", hint=hint)
     return name
+
+
+def _hosts(found: object, where: str) -> frozenset[tuple[str, int | None]]:
+    if not isinstance(found, list):
+        raise FormatError(f"expected a list of hosts, found {quote(found)}", where=where)
+    return frozenset(_host(each, where) for each in found)
+
+
+def _host(text: object, where: str) -> tuple[str, int | None]:
+    try:
+        if not isinstance(text, str) or text != text.lower() or not {*text}.isdisjoint("/?#"):
+            raise UnsafeTransfer(f"expected a host in lower case, found {quote(text)}")
+        hop = Hop.parse(f"https://{text}")
+    except UnsafeTransfer as error:
+        hint = 'such as "git.corp.example", "git.corp.example:8443" or "10.0.0.7"'
+        raise FormatError(
+            f"expected a host in lower case, found {quote(text)}", where=where, hint=hint
+        ) from error
+    return hop.host, hop.port if text.rpartition("]")[2].count(":") else None
 
 
 def _mirror(base: str, value: object, where: str) -> tuple[str, str]:

@@ -1,0 +1,172 @@
+"""A host that the user's configuration trusts may be asked for what a clone names; nothing else is lifted."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+
+import pytest
+
+from skillhub.world.folders import remove_tree
+from tests.support.gitbackend import backend
+from tests.support.gitrepos import Repo
+from tests.support.here import Here, let_go
+from tests.support.site import skill_md
+from tests.support.web import Web, answer, redirect
+
+__all__ = ["let_go"]
+pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("let_go")]
+YES = ("--yes", "--allow-unsigned")
+FROZEN = ("install", "--frozen", *YES)
+LOGIN = b64encode(b"me:s3cret").decode()
+
+
+@pytest.fixture
+def server(tmp_path):
+    Repo(tmp_path / "served/skills.git").commit({"skills/x/SKILL.md": skill_md("x")})
+    with backend(tmp_path / "served") as server:
+        yield server
+
+
+@pytest.fixture
+def clone(tmp_path, server):
+    """A runner that is new each time, with a clone whose lock names a server of ours."""
+    first = Here(tmp_path / "first")
+    assert first.run("install", f"git+{server.url('/skills.git')}", "--all", *YES).status == 0
+    clone = Here(first.copy(tmp_path / "clone").folder)
+    fresh(clone)
+    del server.asked[:]
+    return clone
+
+
+def fresh(shell):
+    for folder in (shell.hub, shell.project / ".agents"):
+        remove_tree(str(folder))
+
+
+def trust(shell, *hosts):
+    shell.write("hub/config/config.toml", f"trusted-hosts = {json.dumps(hosts)}\n")
+
+
+def host_of(server):
+    return server.url("").removeprefix("http://")
+
+
+def test_a_runner_that_is_new_has_what_the_lock_names_on_a_trusted_host(clone, server):
+    assert clone.run(*FROZEN).status == 5
+    assert not server.asked
+    trust(clone, host_of(server))
+    done = clone.run(*FROZEN)
+    assert done.status == 0, done.err
+    assert (clone.project / ".agents/skills/x/SKILL.md").read_bytes() == skill_md("x")
+    assert clone.run("update", "--check").status == 0
+
+
+@pytest.mark.parametrize("host", ["git.corp.example", "127.0.0.1", "127.0.0.1:1", "localhost"])
+def test_attack_another_host_or_port_than_the_one_that_is_trusted(host, clone, server):
+    trust(clone, host)
+    for words in (FROZEN, ("install", *YES), ("sync",), ("update", "--check")):
+        assert clone.run(*words).status == 5
+    assert not server.asked
+
+
+def test_attack_a_repository_trusts_hosts_itself(clone, server):
+    lines = f"trusted-hosts = {json.dumps([host_of(server)])}\n"
+    for path in (".skillhub/config.toml", "config.toml", "config/config.toml", "hub/config/config.toml"):
+        clone.write(f"project/{path}", lines)
+    assert clone.run(*FROZEN).status == 5
+    clone.write("project/skillhub.toml", lines + (clone.project / "skillhub.toml").read_text())
+    assert clone.run(*FROZEN).status == 4
+    assert not server.asked
+
+
+def test_attack_on_a_trusted_host_is_not_what_was_locked(clone, server, tmp_path):
+    """Trusted is who may be asked, not what is answered, and not what is agreed to."""
+    trust(clone, host_of(server))
+    assert clone.run("install", "--frozen").status == 6  # nobody agreed
+    lock = clone.lock()
+    lock["skills"]["x"]["tree"] = "sha256:" + "a" * 64
+    clone.write("project/skillhub.lock", json.dumps(lock))
+    done = clone.run(*FROZEN)
+    assert (done.status, "[wrong-bytes]" in done.err) == (5, True)
+    clone.write("hub/config/policy.toml", 'sources = ["https://elsewhere.example/"]\n')
+    fresh_cache = len(server.asked)
+    assert clone.run(*FROZEN).status == 6
+    assert len(server.asked) == fresh_cache
+
+
+def test_attack_a_trusted_host_redirects_to_one_that_is_not(clone, server):
+    with Web() as inner:
+        for there in ("https://10.0.0.7/x", inner.url("/x")):
+            server.moved["skills.git"] = there
+            trust(clone, host_of(server))
+            done = clone.run(*FROZEN)
+            assert done.status == 5
+            assert "the server sends one elsewhere" in done.err
+        assert not inner.connections
+
+
+def locked(source, **more):
+    entry = {"source": source, "tree": "sha256:" + "a" * 64, "size": 1, "capabilities": [], "requires": []}
+    return json.dumps({"version": 1, "sources": {}, "skills": {"x": {**entry, **more}}})
+
+
+@pytest.mark.parametrize("is_trusted", [False, True])
+def test_who_asks_is_told_to_a_trusted_host_and_to_no_other(is_trusted, tmp_path):
+    with Web() as web, Web() as other:
+        shell = Here(tmp_path)
+        shell.write("home/.netrc", "machine 127.0.0.1 login me password s3cret\n")
+        host = f"127.0.0.1:{web.port}"
+        shell.write("home/.docker/config.json", json.dumps({"auths": {host: {"auth": LOGIN}}}))
+        if is_trusted:
+            trust(shell, host)
+        url = web.url("/x/SKILL.md")
+        web.at("/x/SKILL.md", answer(skill_md("x")))
+        shell.write("project/skillhub.lock", locked(url, url=url, digest="sha256:" + "d" * 64))
+        assert shell.run(*FROZEN).status == 5
+        ask = answer(b"", 'WWW-Authenticate: Basic realm="x"', status="401 Unauthorized")
+        web.at("/v2/team/x/manifests/latest", ask)
+        shell.write("project/skillhub.toml", f'[skills]\nx = {{ from = "oci://{host}/team/x" }}\n')
+        (shell.project / "skillhub.lock").unlink()
+        shell.run("install", *YES)
+        told = [head for head in web.heads if f"Authorization: Basic {LOGIN}" in head]
+        assert {head.split()[1] for head in told} == (
+            {"/x/SKILL.md", "/v2/team/x/manifests/latest"} if is_trusted else set()
+        )
+        # What leads on from there is told nothing, trusted or not.
+        web.at("/x/SKILL.md", redirect(other.url("/x/SKILL.md")))
+        shell.write("project/skillhub.lock", locked(url, url=url, digest="sha256:" + "d" * 64))
+        (shell.project / "skillhub.toml").unlink()
+        assert shell.run(*FROZEN).status == 5
+        assert not other.connections
+
+
+def test_a_marketplace_names_a_private_repository_on_a_trusted_host_and_another_on_none(tmp_path):
+    plugins = [
+        {"name": name, "source": {"source": "url", "url": f"https://127.0.0.1:{port}/{name}.git"}}
+        for name, port in (("p", 1), ("q", 2))
+    ]
+    repo = Repo(tmp_path / "market")
+    market = json.dumps({"name": "m", "plugins": plugins}).encode()
+    repo.commit({".claude-plugin/marketplace.json": market, "skills/x/SKILL.md": skill_md("x")})
+    shell = Here(tmp_path / "machine")
+    words = ("install", f"git+{repo.url}", "--all", "--dry-run", "--json")
+    assert " ".join(shell.run(*words).json["warnings"]).count("leads into a private network") == 2
+    trust(shell, "127.0.0.1:1")
+    p, q = sorted(each for each in shell.run(*words).json["warnings"] if each.startswith("plugin"))
+    assert "the server cannot be reached" in p  # it was asked; nothing listens there
+    assert "leads into a private network" in q
+
+
+def test_ssh_is_started_for_a_trusted_host_alone(tmp_path):
+    shell = Here(tmp_path)
+    ssh = shell.write("ssh", f'#!/bin/sh\necho "$@" >> "{tmp_path}/asked"\nexit 1\n')
+    ssh.chmod(0o755)
+    for host in ("git.corp.example", "evil.example"):
+        url = f"ssh://git@{host}/team/x.git"
+        shell.write("project/skillhub.lock", locked(f"git+{url}", git=url, rev="b" * 40))
+        trust(shell, "git.corp.example")
+        shell.run(*FROZEN, GIT_SSH=str(ssh))
+    asked = (tmp_path / "asked").read_text()
+    assert "git.corp.example" in asked
+    assert "evil" not in asked
