@@ -114,6 +114,16 @@ def test_constraints_are_for_those_below_and_not_for_who_sets_them():
     assert x509.verify(made, [made[2]], NOW).root == made[2]
 
 
+def test_constraints_of_the_direct_issuer_count_too():
+    forge = c.DirectoryName(c.Name([c.NameAttribute(NameOID.ORGANIZATION_NAME, LEAF.organisation)]))
+    closed = replace(MIDDLE, extra=((c.NameConstraints(None, [forge]), True),))
+    made = certificates(*chain(LEAF, closed, ROOT))
+    for roots in ([made[2]], [made[1]], []):
+        with pytest.raises(BadSignature) as caught:
+            x509.verify(made, roots, NOW)
+        assert caught.value.reason == "name-constraints"
+
+
 def test_path_length_counts_what_stands_between():
     made = certificates(*chain(LEAF, MIDDLE, replace(ROOT, path_length=1)))
     assert x509.verify(made, [made[2]], NOW).root == made[2]
