@@ -10,6 +10,7 @@ from skillhub.flows import listing
 from skillhub.flows.audit_agents import agents
 from skillhub.flows.audit_change import changed
 from skillhub.flows.audit_loose import at_path, unmanaged
+from skillhub.flows.audit_newer import newer_elsewhere
 from skillhub.flows.audit_places import Places
 from skillhub.flows.audit_rules import note
 from skillhub.flows.audit_skill import CHECKS, TRUST, Case
@@ -34,7 +35,7 @@ class Request:
         names: Skills that are locked, or lie in an agent's folder; with no path either, everything here.
         paths: Folders and archives that need not be installed.
         sources_alone: Look at sources, releases and signers, and at nothing else.
-        refresh: Ask the registries; else what they last said counts.
+        refresh: Ask registries and places; else what registries last said counts, and of places nothing is known.
         threshold: What fails.
         before: An earlier lock to hold the present one against.
     """
@@ -72,7 +73,7 @@ def audit(request: Request, ports: Ports) -> Report:
         FormatError: lock or intent is malformed.
         StateError: something here cannot be read.
     """
-    lock = ports.project.lock()
+    lock, given = ports.project.lock(), ports
     ports = replace(ports, policies=ports.policies.tightened(ports.project.intent().policy))
     places = Places(ports.project, lock)
     about = _subjects(request, lock, ports)
@@ -88,6 +89,9 @@ def audit(request: Request, ports: Ports) -> Report:
         for each in check(case)
     ]
     if not request.sources_alone:
+        newer = newer_elsewhere(about.locked, places, given, refresh=request.refresh)
+        findings += newer.findings
+        heard.notes.extend(newer.notes)
         findings += agents(about.locked, places, ports)
         findings += _drift(about.locked, places, ports)
         findings += _tracked(about, places, ports)

@@ -55,6 +55,12 @@ _RELEASE = (
         "a policy of the machine, the user or the project forbids it",
         "skillhub doctor policy shows every line; skillhub remove takes the skill out",
     ),
+    Rule(
+        "newer-refused",
+        "medium",
+        "its place offers another one that no update would take",
+        "ask its author; what is installed is as it was",
+    ),
     Rule("outdated", "low", "there is a newer version", "look at what it changes, then take it"),
 )
 _SOURCE = (

@@ -9,11 +9,11 @@ from skillhub.errors import NotFound, SecurityError, SourceError
 from skillhub.flows.carried import carried
 from skillhub.flows.gather import same_origin
 from skillhub.flows.meant import of_intent
+from skillhub.flows.newer import wanted_of, wanted_under
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
 from skillhub.flows.relock import from_lock
 from skillhub.flows.standing import Standing, read_standing
-from skillhub.flows.update import wanted_of
 from skillhub.model.changes import Changes
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Intent
@@ -90,7 +90,7 @@ def diff(ref: Named, ports: Ports) -> Diff:
     entry = standing.lock.skills.get(ref.name)
     if entry is None:
         raise NotFound(f"no skill named {ref.name} is installed here", hint="skillhub list shows what is")
-    wanted = standing.intent.skills.get(ref.name) or wanted_of(entry)
+    wanted = wanted_under(ref.name, entry, standing)
     if ref.range is not None:
         if not entry.named:
             raise NotFound(f"{entry.source} has no versions to choose from", where=str(ref))

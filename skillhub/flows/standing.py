@@ -34,8 +34,7 @@ def read_standing(ports: Ports) -> Standing:
         StateError: one cannot be read, or is a link that leaves the project.
         SourceMismatch: lock or intent give an alias of this user's to another registry.
     """
-    lock = ports.project.lock()
-    standing = Standing(lock, ports.project.intent(), _records(lock, ports))
+    standing = read_unchecked(ports)
     known = ports.sources.all()
     for alias, locked in standing.lock.sources.items():
         mine = known.get(alias)
@@ -48,6 +47,16 @@ def read_standing(ports: Ports) -> Standing:
             root = f" with root {wanted.root}" if wanted.root else ""
             raise _redefined(mine, f"{wanted.url}{root}", ports.project.intent_path)
     return standing
+
+
+def read_unchecked(ports: Ports) -> Standing:
+    """Read all three, whatever lock and intent say of sources: for who only looks.
+
+    Raises:
+        FormatError, StateError: as for ``read_standing``.
+    """
+    lock = ports.project.lock()
+    return Standing(lock, ports.project.intent(), _records(lock, ports))
 
 
 def _records(lock: Lock, ports: Ports) -> Records:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.support.cli import hidden_in
+from tests.support.gitrepos import Repo
 
 
 def test_all_is_well(installed):
@@ -30,6 +31,22 @@ def test_sarif_and_markdown(installed):
     assert {each["ruleId"] for each in log["runs"][0]["results"]} == {"unmanaged"}
     text = installed.run("audit", "--format", "markdown").out
     assert text.startswith("## Skills: ok\n\n3 skills looked at: 1 low; 0 at high or over.\n\n| severity |")
+
+
+def test_a_repository_that_went_on_is_told_and_fails_on_wish(shell):
+    def head(body):
+        return {"skills/deploy/SKILL.md": f"---\nname: deploy\ndescription: Deploys.\n---\n{body}\n".encode()}
+
+    repo = Repo(shell.folder / "repo.git")
+    repo.commit(head("Do it."))
+    assert shell.run("install", f"git+{repo.url}", "--yes", "--allow-unsigned").status == 0
+    repo.commit(head("Do it better."))
+    done = shell.run("audit", "--json")
+    assert (done.status, [each["rule"] for each in done.json["findings"]]) == (0, ["unsigned", "outdated"])
+    assert shell.run("audit", "--fail-on", "low").status == 1
+    done = shell.run("audit", "--offline", "--json")
+    assert [each["rule"] for each in done.json["findings"]] == ["unsigned"]
+    assert done.json["notes"] == [f"git+{repo.url} was not asked: nobody knows whether it has anything newer"]
 
 
 @pytest.fixture

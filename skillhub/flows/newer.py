@@ -1,0 +1,167 @@
+"""What is newer than the lock, of each kind of source: for who updates, and for who only tells of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from skillhub.errors import SkillhubError
+from skillhub.flows.admission import too_young
+from skillhub.flows.ahead import turns
+from skillhub.flows.candidate import Candidate
+from skillhub.flows.carried import carried
+from skillhub.flows.gather import Held, same_origin
+from skillhub.flows.meant import Pick, of_intent
+from skillhub.flows.needed import ranges_on
+from skillhub.flows.outcome import Left
+from skillhub.flows.ports import Ports
+from skillhub.flows.relock import root_of
+from skillhub.flows.resolve import TakenBack, choose_release
+from skillhub.flows.standing import Standing
+from skillhub.model.dataclass import dataclass, replace
+from skillhub.model.intent import Wanted
+from skillhub.model.lock import Locked
+from skillhub.model.ref import Git, GitHub, Named, Oci, parse_remote
+from skillhub.model.release import Release
+from skillhub.model.text import is_object_id
+from skillhub.model.version import Range, is_version, precedence
+
+Excuse = Callable[[str, SkillhubError], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Newer:
+    """What is newer than the lock, what is and cannot be had, and what a person should know of the rest."""
+
+    candidates: list[Candidate]
+    left: list[Left]
+    warnings: list[str]
+
+
+def strictly(name: str, error: SkillhubError) -> None:
+    """Excuse nothing."""
+    raise error
+
+
+def newest_of(
+    names: Iterable[str], standing: Standing, ports: Ports, *, keep: bool = False, excuse: Excuse = strictly
+) -> Newer:
+    """Obtain what is newer than the lock of these locked skills.
+
+    Args:
+        names: The skills.
+        standing: What is locked, and what is wanted.
+        ports: The world.
+        keep: All of it stays in memory, and the store is not touched.
+        excuse: Is told of a skill of which nobody can say, and why; if it returns, the others go on.
+
+    Raises:
+        SourceError, SecurityError, FormatError, Refused, UsageError: as ``excuse`` raises them.
+        StateError: the disk is in the way.
+    """
+    newer, picks = Newer([], [], []), []
+    for name in names:
+        try:
+            pick = _latest(name, standing.lock.skills[name], standing, ports, newer.warnings)
+        except SkillhubError as error:
+            excuse(name, error)
+        else:
+            picks += [] if pick is None else [pick]
+    held = None if keep else Held(ports.store)
+    for pick, turn in zip(picks, turns([pick.way for pick in picks], ports.report), strict=True):
+        try:
+            candidate = turn() if held is None else held.keep(turn())
+            _compare(candidate, standing.lock.skills[pick.name], newer, ports, keep=keep)
+        except SkillhubError as error:
+            excuse(pick.name, error)
+    return newer
+
+
+def _compare(candidate: Candidate, entry: Locked, newer: Newer, ports: Ports, *, keep: bool) -> None:
+    """Add a candidate to what is newer, if it is."""
+    if (candidate.tree.digest, candidate.entry.version) == (entry.original.tree, entry.version):
+        return
+    same_origin(candidate, entry)
+    if young := too_young(candidate, ports):
+        newer.warnings.append(f"{young.message} ({young.where})")
+        return
+    whole = carried(candidate, entry, ports)
+    if isinstance(whole, Left):
+        newer.left.append(whole)
+    if keep or not isinstance(whole, Left):
+        newer.candidates.append(candidate if isinstance(whole, Left) else whole)
+
+
+def _latest(name: str, entry: Locked, standing: Standing, ports: Ports, warnings: list[str]) -> Pick | None:
+    """Return the newest that is wanted under a name, unless its index says that it is the locked one."""
+    wanted = wanted_under(name, entry, standing)
+    if is_fixed(wanted, entry):
+        return None
+    if name not in standing.intent.skills and entry.named:
+        # It is here because others need it: no further than they allow.
+        ranges = dict.fromkeys(wanted for _, wanted in ranges_on(name, standing.lock, ports))
+        wanted = replace(wanted, version=",".join(ranges) or None)
+    try:
+        pick = of_intent(name, wanted, standing, ports)
+    except TakenBack as error:
+        warnings.append(f"{error.message}; there is no other that the intent allows")
+        return None
+    offered = pick.release
+    if offered is None:
+        return pick
+    if root_of(entry, ports) is None:
+        is_same = offered.rev == entry.rev if entry.git else offered.digest in (entry.digest or "",)
+        return None if is_same else pick
+    releases = ports.open(ports.sources.get(entry.source)).release_index([name]).skills.get(name, ())
+    warnings.extend(_beyond(offered, wanted, releases, ports))
+    if offered.digest == entry.digest:
+        return None
+    return pick if _is_wanted(entry, offered, wanted, releases, warnings) else None
+
+
+def _beyond(offered: Release, wanted: Wanted, releases: Sequence[Release], ports: Ports) -> Iterator[str]:
+    """Yield what is newer than what is allowed, for nobody would learn of it otherwise."""
+    here = precedence(offered.version or "0.0.0")
+    younger = choose_release(Named(offered.name, None, wanted.version), tuple(releases))
+    if precedence(younger.version or "0.0.0") > here:
+        yield f"{offered.name} {younger.version} is there, and has not been out for as long as a policy wants"
+    newest = choose_release(Named(offered.name), tuple(releases), ports.policies.settled(ports.clock()))
+    if wanted.version is not None and precedence(newest.version or "0.0.0") > here:
+        yield f"{offered.name} {newest.version} is there, and {wanted.version} is what is wanted"
+
+
+def _is_wanted(
+    entry: Locked, offered: Release, wanted: Wanted, releases: Sequence[Release], warnings: list[str]
+) -> bool:
+    """Say whether to leave a locked release for the one offered: up always, down only where it may not stay."""
+    old, new = entry.version or "", offered.version or ""
+    locked = next((each for each in releases if each.digest == entry.digest), None)
+    if locked is not None and locked.withdrawn is not None:
+        warnings.append(f"{offered.name} {old} was withdrawn: {locked.withdrawn or 'no reason given'}")
+    elif locked is not None and locked.yanked is not None:
+        warnings.append(f"{offered.name} {old} was yanked: {locked.yanked or 'no reason given'}")
+    if not (is_version(old) and is_version(new)) or precedence(new) > precedence(old):
+        return True
+    is_gone = locked is not None and locked.withdrawn is not None
+    return is_gone or (wanted.version is not None and not Range(wanted.version).allows(old))
+
+
+def wanted_under(name: str, entry: Locked, standing: Standing) -> Wanted:
+    """Return what is wanted under a locked name: as the intent says, else as the lock does."""
+    return standing.intent.skills.get(name) or wanted_of(entry)
+
+
+def is_fixed(wanted: Wanted, entry: Locked) -> bool:
+    """Say whether a person asked for the very commit or artifact that is locked: there is no newer one."""
+    ref = wanted.remote()
+    if isinstance(ref, Git | GitHub):
+        return ref.rev is not None and is_object_id(ref.rev) and ref.rev == entry.rev
+    return isinstance(ref, Oci) and ref.digest is not None and ref.source == entry.place
+
+
+def wanted_of(entry: Locked) -> Wanted:
+    """Return what a lock's entry asks for where the intent is silent: the newest from where it came."""
+    if entry.local:
+        return Wanted(path=entry.path)
+    if entry.named:
+        return Wanted(source=entry.source)
+    return Wanted.of(parse_remote(entry.place), entry.path, entry.plugin)
