@@ -81,7 +81,8 @@ def submit(path: str, desk: Desk, now: datetime) -> Submission:
         hint = "published skills carry metadata.version, a version by SemVer 2.0.0"
         found = quote(manifest.version) if manifest.version else "none"
         raise FormatError(f"expected metadata.version, found {found}", where=path, hint=hint)
-    verdict = judge(_signed(tree, manifest.name, desk, path), desk.signers(manifest.name), None, now)
+    with named(path):
+        verdict = judge(_signed(tree, manifest.name, desk, path), desk.signers(manifest.name), None, now)
     if verdict.status != "valid" or verdict.signer is None:
         owner = desk.owners.get(manifest.name, "a publisher that is admitted here")
         hint = "to admit whoever signed it: skillhub registry delegate DIR PUBLISHER --key FILE"

@@ -11,9 +11,10 @@ from skillhub.model.digest import Digest
 from skillhub.model.policy import Policy
 from skillhub.model.policy_file import policy_of
 from skillhub.model.record import LinkKind
-from skillhub.model.ref import Git, GitHub, Remote, is_range, parse_remote
+from skillhub.model.ref import Git, GitHub, Remote, parse_remote
 from skillhub.model.text import clean, is_alias, is_name, quote
 from skillhub.model.toml import strict_toml
+from skillhub.model.version import Range
 
 _SECTIONS = ("install", "policy", "skills", "sources")
 
@@ -150,8 +151,10 @@ def _wanted(value: object, where: str) -> Wanted:
     _one_origin(wanted, where)
     if wanted.source is not None and not is_alias(wanted.source):
         raise FormatError(f"{quote(wanted.source)} is no source", where=f"{where}.source")
-    if wanted.version is not None and not is_range(wanted.version):
-        raise FormatError(f"{quote(wanted.version)} is no range of versions", where=f"{where}.version")
+    try:
+        Range(wanted.version or "*")
+    except UsageError as error:
+        raise FormatError(error.message, where=f"{where}.version") from error
     if wanted.plugin is not None and not is_name(wanted.plugin):
         raise FormatError(f"{quote(wanted.plugin)} is no plugin", where=f"{where}.plugin")
     try:

@@ -263,3 +263,22 @@ def test_a_page_for_people_is_no_root(shell):
             assert (done.status, done.error["code"]) == (4, "format")
             assert "found a web page" in done.error["message"]
             assert "answer 404" in done.error["hint"]
+
+
+@pytest.mark.parametrize("words", [("install",), ("update", "--check"), ("sync",)])
+def test_a_range_that_is_none_is_told_with_its_line(shell, words):
+    shell.write("project/skillhub.toml", '[skills]\nrelease-notes = "^^1"\n')
+    done = shell.run(*words, "--json")
+    assert (done.status, done.error["code"]) == (4, "format")
+    assert done.error["where"].endswith("skills.release-notes.version")
+
+
+def test_a_broken_signature_names_the_skill_that_is_to_be_published(offered, tmp_path):
+    shell = offered.copy(tmp_path / "machine")
+    skill = shell.skill("src/later", head='metadata:\n  version: "1.0.0"\n')
+    assert shell.run("key", "new").status == 0
+    assert shell.run("sign", skill).status == 0
+    (skill / "SKILL.md").write_text((skill / "SKILL.md").read_text() + "More.\n")
+    done = shell.run("registry", "add", shell.folder / "registry", skill, "--json")
+    assert (done.status, done.error["code"]) == (5, "bad-signature")
+    assert done.error["where"].startswith(f"{skill}: ")
