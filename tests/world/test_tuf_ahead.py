@@ -30,6 +30,14 @@ def test_new_client_asks_for_four_documents_less(hub, tmp_path):
     assert packed <= hub.files.keys() - hub.asked.keys()
 
 
+def test_only_documents_of_one_line_that_a_new_client_wants_are_packed():
+    assert AHEAD_PATH == "metadata/ahead.txt"
+    assert ahead({"metadata/2.targets.json": b"{}"}) == b"2.targets.json {}\n"
+    for name in ("timestamp", "1.root", "1.listing"):
+        assert ahead({f"metadata/{name}.json": b"{}"}) == b""
+    assert ahead({"metadata/1.targets.json": b"{\n}"}) == b""
+
+
 @pytest.mark.parametrize(
     "data", [None, b"", b"<!doctype html>", b"\n\n \n", b"timestamp.json {}", bytes(9_000_000)]
 )

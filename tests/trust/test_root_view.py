@@ -1,0 +1,63 @@
+"""A root as a person is shown it."""
+
+import json
+
+import pytest
+
+from skillhub.errors import FormatError
+from skillhub.trust.root_view import RoleView, RootView, changes, view_expiry, view_root
+
+ROLES = {"root": {"threshold": 2, "keyids": ["a", "b"]}, "targets": {"threshold": 1, "keyids": ["c"]}}
+SIGNED = {"version": 3, "expires": "2027-01-01T00:00:00Z", "roles": ROLES}
+
+
+def spelled(**change):
+    return json.dumps({"signed": {**SIGNED, **change}, "signatures": []}).encode()
+
+
+def test_root_is_read_role_by_role():
+    roles = (RoleView("root", 2, ("a", "b")), RoleView("targets", 1, ("c",)))
+    assert view_root(spelled(), "here") == RootView(3, SIGNED["expires"], roles)
+    assert view_expiry(spelled(), "here") == (3, SIGNED["expires"])
+
+
+def test_largest_root_is_read():
+    largest = spelled().ljust(4 << 20)
+    assert view_expiry(largest, "here")[0] == 3
+    with pytest.raises(FormatError):
+        view_expiry(largest + b" ", "here")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"", b"[]", b"{}", b'{"signed": []}', b'{"signed": {"version": 1}}'),
+        *(spelled(version="3"), spelled(version=None), spelled(expires=3)),
+    ],
+)
+def test_what_is_no_metadata(data):
+    for view in (view_root, view_expiry):
+        with pytest.raises(FormatError) as caught:
+            view(data, "here")
+        assert caught.value.where.startswith("here")
+
+
+@pytest.mark.parametrize("roles", [None, [], {"root": None}, {"root": {}}, {"root": {"threshold": 1}}])
+def test_what_is_no_root(roles):
+    with pytest.raises(FormatError):
+        view_root(spelled(roles=roles), "here")
+    assert view_expiry(spelled(roles=roles), "here")[0] == 3
+
+
+def test_what_became_of_a_root():
+    now = {"root": {"threshold": 1, "keyids": ["b", "d"]}, "mirrors": {"threshold": 2, "keyids": ["e"]}}
+    before, after = (view_root(spelled(**change), "") for change in ({}, {"version": 4, "roles": now}))
+    assert list(changes(before, after)) == [
+        "root went from version 3 to 4",
+        "mirrors gained the key e",
+        "mirrors needs 2 keys instead of 0",
+        "root gained the key d",
+        "root lost the key a",
+        "root needs 1 keys instead of 2",
+    ]
+    assert list(changes(before, before)) == []
