@@ -108,8 +108,13 @@ def sync_skills(common: Common) -> int:
 
     outcome = sync(obtain, ports)
     show_outcome(outcome, "synced", common.terminal, as_json=common.json)
-    agreed = ports.project.records().skills
-    unasked = [skill.name for skill in outcome.skills if skill.name not in agreed]
+    agreed, locked = ports.project.records().skills, ports.project.lock().skills
+    unasked = [
+        skill.name
+        for skill in outcome.skills
+        for record in [agreed.get(skill.name)]
+        if record is None or (record.held != "user" and not record.is_of(locked[skill.name]))
+    ]
     if unasked and not common.json:
         common.terminal.say(f"nobody agreed to {', '.join(unasked)} on this machine: skillhub install asks")
     return Refused.exit_code if outcome.left else 0

@@ -129,3 +129,22 @@ def test_what_a_marketplace_names_is_looked_up_and_judged_before_git_goes_there(
     assert done.status == 0, done.err
     (left,) = [each for each in done.json["warnings"] if "plugin p" in each]
     assert "its host has no address" in left
+
+
+def test_sync_says_what_nobody_agreed_to_as_the_lock_has_it(tmp_path, shell):
+    """The same tree from elsewhere left the agents' folders without a word."""
+    refs = []
+    for name in ("one", "two"):
+        repo = Repo(tmp_path / name)
+        repo.commit({"x/SKILL.md": text("x")})
+        refs.append(repo.url)
+    assert shell.run("install", f"git+{refs[0]}", "--all", *YES).status == 0
+    lock = (shell.project / "skillhub.lock").read_text()
+    shell.write("project/skillhub.lock", lock.replace(refs[0], refs[1]))
+    done = shell.run("verify")
+    assert (done.status, "[origin-changed]" in done.out) == (1, True)
+    done = shell.run("sync")
+    assert (done.status, "nobody agreed to x on this machine: skillhub install asks" in done.err) == (0, True)
+    assert not (shell.project / ".agents/skills/x").exists()
+    assert shell.run("disable", "x").status == 0
+    assert "nobody agreed" not in shell.run("sync").err
