@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 from collections.abc import Mapping
@@ -70,7 +69,8 @@ class Publishers:
 
     def own(self, claim: Digest) -> str | None:
         """Return the public half, a file, of the user's own key that a signature names by this digest."""
-        halves = sorted(glob.glob(os.path.join(glob.escape(self._own), "*.pub.pem")))
+        names = sorted(os.listdir(self._own)) if os.path.isdir(self._own) else []
+        halves = (os.path.join(self._own, name) for name in names if name.endswith(".pub.pem"))
         return next((path for path in halves if Digest.of(files.read(path, _KEY_CAP) or b"") == claim), None)
 
     def trust(self, added: Trusted) -> Trusted:
