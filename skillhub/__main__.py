@@ -1,7 +1,5 @@
 """``python -m skillhub``."""
 
-import sys
+from skillhub.cli.main import run
 
-from skillhub.cli.main import main
-
-sys.exit(main())
+run()

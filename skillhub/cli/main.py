@@ -10,6 +10,8 @@ from skillhub.cli import streams
 
 TYPE_CHECKING = False  # as type checkers know it; `typing` itself would take a third of `skillhub --version`
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     import typer
 
 BUG = 70
@@ -17,6 +19,15 @@ _STATE = 7  # `StateError.exit_code`
 _COMPLETE = "_SKILLHUB_COMPLETE"
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 _REPORT = "this is a bug in skillhub; please report it at https://github.com/skillhub/skillhub/issues"
+
+
+def run() -> NoReturn:
+    """Run the command line of this process, and end it.
+
+    All that was opened has been closed and written by then; what is left in memory the system takes back at once, and
+    Python object by object, which is 5 of the 40 ms of a ``list``.
+    """
+    os._exit(main())
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -27,6 +38,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         status = _rendered(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
+        sys.stderr.flush()
         return status
     except KeyboardInterrupt:
         return _stopped("stopped", 130)

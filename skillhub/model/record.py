@@ -215,8 +215,8 @@ def _need(value: object) -> dict[str, Any]:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    texts = _as(list, value)
-    if not {*map(type, texts)} <= _STR:
+    texts: list[str] = _as(list, value)
+    if texts and not {*map(type, texts)} <= _STR:
         for text in texts:
             _as(str, text)
     return tuple(texts)
