@@ -11,7 +11,7 @@ from skillhub.world.hop import Hop, is_public
 LOCAL = """
     127.0.0.1 10.1.2.3 172.16.0.1 192.168.0.1 169.254.169.254 100.64.0.1 168.63.129.16 0.0.0.0 255.255.255.255
     224.0.0.1 192.0.0.192 198.18.0.1 240.0.0.1 ::1 :: fe80::1%eth0 fc00::1 fec0::1 ff02::1 ff0e::1
-    ::ffff:10.0.0.1 ::ffff:127.0.0.1 64:ff9b::a00:1 64:ff9b:1::a00:1 2002:a00:1:: 2001:db8::1
+    2001:0:4136:e378:8000:63bf:3fff:fdd2 ::ffff:10.0.0.1 ::ffff:127.0.0.1 64:ff9b::a00:1 64:ff9b:1::a00:1 2002:a00:1:: 2001:db8::1
     """
 
 
@@ -19,6 +19,7 @@ LOCAL = """
     ("url", "origin", "target"),
     [
         ("https://example.com", "https://example.com:443", "/"),
+        ("http://example.com", "http://example.com:80", "/"),
         ("http://Example.com:8080/a?b=c#d", "http://example.com:8080", "/a?b=c"),
         ("https://[2606:4700::1111]/x", "https://[2606:4700::1111]:443", "/x"),
         ("http://my_service.:80/", "http://my_service.:80", "/"),
@@ -27,6 +28,30 @@ LOCAL = """
 def test_parts_of_a_url(url, origin, target):
     hop = Hop.parse(url)
     assert (hop.origin, hop.target) == (origin, target)
+    assert hop.url == url.removesuffix("#d")
+
+
+@pytest.mark.parametrize(
+    ("url", "authority"),
+    [
+        ("http://example.com:80/", "example.com"),
+        ("https://example.com:443/", "example.com"),
+        ("http://example.com:443/", "example.com:443"),
+        ("https://[::1]:80/", "[::1]:80"),
+    ],
+)
+def test_port_is_told_where_the_scheme_does_not(url, authority):
+    assert Hop.parse(url).authority == authority
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1.2.3", "[::1]"])
+def test_this_machine_by_its_very_name(host):
+    assert Hop.parse(f"http://{host}:8080/").loopback
+
+
+@pytest.mark.parametrize("host", ["localhost.example", "example.com", "0.0.0.0", "10.0.0.1", "[::2]"])
+def test_any_other_name_is_not_this_machine(host):
+    assert Hop.parse(f"http://{host}:8080/").loopback is False
 
 
 def test_redirect_within_the_origin_keeps_its_freedom_and_another_does_not():
@@ -42,7 +67,12 @@ def test_redirect_from_https_to_http():
         Hop.parse("https://example.com/a").follow("http://example.com/a")
 
 
-@pytest.mark.parametrize("address", ["1.1.1.1", "2606:4700::1111", "64:ff9b::101:101", "::ffff:1.1.1.1"])
+PUBLIC = """
+    1.1.1.1 64:ff9b::a83f:8111 2606:4700::1111 64:ff9b::101:101 ::ffff:1.1.1.1 2002:101:101:: 2001:0:4136:e378:8000:63bf:fefe:fefe
+    """
+
+
+@pytest.mark.parametrize("address", PUBLIC.split())
 def test_public_addresses(address):
     assert is_public(address)
 
@@ -50,6 +80,20 @@ def test_public_addresses(address):
 @pytest.mark.parametrize("address", LOCAL.split())
 def test_addresses_that_are_not_public(address):
     assert not is_public(address)
+
+
+@pytest.mark.parametrize("bad", ["é", "\n", "\r", "\t", "\0", "\x7f", " ", "\\"])
+def test_attack_url_that_is_another_to_who_sends_it(bad):
+    for url in (f"https://example.com/a{bad}b", f"https://example.com/?a{bad}b", f"https://example.com{bad}"):
+        with pytest.raises(UnsafeTransfer):
+            Hop.parse(url)
+
+
+def test_port_zero_is_no_port_and_not_the_default_one():
+    assert Hop.parse("https://example.com:1/").port == 1
+    for url in ("https://example.com:0/", "https://example.com:65536/", "https://example.com:-1/"):
+        with pytest.raises(UnsafeTransfer):
+            Hop.parse(url)
 
 
 NO_HOSTS = ("a..b", ".a", "a" * 64, ".".join(["a" * 60] * 5), "a%00b", 'a"b', "[::g]", "[1.2.3.4]", "[v1.x]")
