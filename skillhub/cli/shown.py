@@ -97,18 +97,19 @@ def sync_skills(common: Common) -> int:
     from skillhub.flows.sync import sync
 
     ports = common.ports()
-    records = ports.project.records().skills
+    records, locked = ports.project.records().skills, ports.project.lock().skills
 
     def obtain(name: str, entry: Locked) -> Tree:
         from skillhub.flows.relock import from_lock
 
         record = records.get(name)
-        agreed = record is not None and record.is_of(entry)
+        # Of a patched one the entry may be that of what its source has, which was agreed to with the patch.
+        agreed = record is not None and record.is_of(locked[name])
         return from_lock(name, entry, ports, agreed=agreed).tree
 
     outcome = sync(obtain, ports)
     show_outcome(outcome, "synced", common.terminal, as_json=common.json)
-    agreed, locked = ports.project.records().skills, ports.project.lock().skills
+    agreed = ports.project.records().skills
     unasked = [
         skill.name
         for skill in outcome.skills

@@ -103,6 +103,17 @@ def test_a_private_host_of_the_team_is_agreed_to_by_typing_it_once(team, tmp_pat
     assert clone.run("update", "--check").status == 0
 
 
+def test_what_was_patched_is_had_again_from_the_private_host_that_was_agreed_to(team):
+    copy = team.project / ".agents/skills/x/SKILL.md"
+    copy.write_text(copy.read_text() + "Do it well.\n")
+    assert team.run("patch", "x", "--yes").status == 0
+    for gone in ("data", "cache"):
+        remove_tree(str(team.hub / gone))
+    done = team.run("sync")
+    assert done.status == 0, done.err
+    assert team.run("verify").status == 0
+
+
 def test_what_a_skill_needs_is_not_looked_for_where_nobody_agreed_to_look(tmp_path, shell):
     repo = Repo(tmp_path / "repo")
     needs = b"dependencies:\n  tools:\n    - {type: skill, value: y}\n"
