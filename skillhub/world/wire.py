@@ -92,7 +92,7 @@ class Wire(io.RawIOBase):
             undo.pop_all()
         return wire
 
-    def ask(self, hop: Hop, fields: str = "") -> http.client.HTTPResponse:
+    def ask(self, hop: Hop, fields: str) -> http.client.HTTPResponse:
         """Send a GET, with these fields ready to send, and return the answer, its head read and its body not.
 
         Raises:

@@ -4,7 +4,8 @@ import pytest
 
 from skillhub.errors import UnsafeTransfer, WrongBytes
 from skillhub.world.http import Http
-from skillhub.world.wire import Clock, Patience
+from skillhub.world.proxy import Proxy
+from skillhub.world.wire import Clock, Patience, Wire
 from tests.support.web import Web, answer, hang_up
 
 
@@ -59,5 +60,25 @@ def test_no_time_left_is_no_time_to_wait():
     clock = Clock(Patience(grace=1.0, rate=10.0, total=5.0))
     clock.count(20)
     assert 2.0 < clock.left() <= 3.0
+    clock.count(10)
+    assert 3.0 < clock.left() <= 4.0
     clock.count(1000)
     assert 4.0 < clock.left() <= 5.0
+
+
+@pytest.mark.parametrize(("address", "public"), [("1.1.1.1", True), ("127.0.0.1", False), ("fc00::1", False)])
+def test_site_is_private_by_the_address_that_answered(address, public):
+    class Peer:
+        def getpeername(self):
+            return address, 443
+
+    assert Wire(Peer(), Clock(Patience())).public is public
+    assert Wire(Peer(), Clock(Patience()), Proxy("proxy.example", 3128)).public is True
+
+
+def test_every_request_says_who_asks_and_wants_bytes_as_they_are(web, http):
+    http.get(web.at("/a", answer(b"x")), cap=1)
+    assert web.heads == [
+        f"GET /a HTTP/1.1\r\nHost: 127.0.0.1:{web.port}\r\nUser-Agent: skillhub\r\n"
+        "Accept-Encoding: identity\r\nAccept: */*\r\n"
+    ]
