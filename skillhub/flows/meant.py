@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from skillhub.errors import Forbidden, FormatError, NotFound, SourceMismatch
+from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, SourceMismatch
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.obtain import Way, by_path, by_place, portable
 from skillhub.flows.offered import by_source, releases_of
@@ -241,6 +241,12 @@ def look_up(ref: Named, ports: Ports) -> tuple[str, Index]:
             continue
         except Forbidden as error:
             refusal = error
+        except SourceError as error:
+            all_asked = (
+                f"a bare name is looked for in all sources, {alias} too; SOURCE:{ref.name} asks one alone"
+            )
+            error.hint = error.hint or all_asked
+            raise
     if refusal is not None and not found:
         raise refusal
     alias = choose_source(ref, tuple(found), tuple(ports.sources.all()))

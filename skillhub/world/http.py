@@ -188,7 +188,9 @@ def _as_ours(hop: Hop) -> Iterator[None]:
     except TimeoutError as error:
         raise SourceError(f"cannot fetch it in time: {error}", where=hop.url) from error
     except (OSError, http.client.HTTPException) as error:
-        raise _MayHealError(str(error) or type(error).__name__) from error
+        # What the system says of it, without its number.
+        said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise _MayHealError(said) from error
 
 
 class _MayHealError(Exception):

@@ -66,7 +66,8 @@ class Keys:
             )
         for path in (self._private(name), self._public(name)):
             if os.path.lexists(path):
-                raise UsageError(f"there is a key {name} already", where=path)
+                hint = f"skillhub key show {name} shows it; key new NAME makes another"
+                raise UsageError(f"there is a key {name} already", where=path, hint=hint)
 
     def all(self) -> list[Key]:
         """Return every key by name; nothing private is read."""

@@ -282,3 +282,28 @@ def test_a_broken_signature_names_the_skill_that_is_to_be_published(offered, tmp
     done = shell.run("registry", "add", shell.folder / "registry", skill, "--json")
     assert (done.status, done.error["code"]) == (5, "bad-signature")
     assert done.error["where"].startswith(f"{skill}: ")
+
+
+def test_a_source_that_is_away_is_named_to_who_gave_a_bare_name(offered, tmp_path):
+    shell = offered.copy(tmp_path / "machine")
+    server, url = shell.serve(shell.folder / "registry")
+    root = shell.folder / "registry/site/metadata/1.root.json"
+    try:
+        assert shell.run("source", "add", "acme", url, "--root", root).status == 0
+    finally:
+        server.terminate()
+        server.communicate()
+    done = shell.run("install", "release-notes", "--json")
+    assert (done.status, done.error["message"]) == (3, "cannot fetch it: Connection refused")
+    assert "acme" in done.error["hint"]
+    assert "SOURCE:release-notes" in done.error["hint"]
+    assert shell.run("install", "github:release-notes", "--yes").status == 0
+
+
+def test_a_key_that_is_there_is_told_with_what_makes_another(shell):
+    assert shell.run("key", "new").status == 0
+    done = shell.run("key", "new", "--json")
+    assert (done.status, done.error["hint"]) == (
+        2,
+        "skillhub key show default shows it; key new NAME makes another",
+    )
