@@ -35,8 +35,8 @@ class UnsafeSkills(SecurityError):
         (word, first), *others = failing
         named = ", ".join(f"{each['name']} ({each['reason'] or each['code']})" for each in self.skills)
         super().__init__(
-            f"{len(failing)} skills are not as promised: {named}" if others else f"{word}: {_told(first)}",
-            where=where,
+            f"{len(failing)} skills are not as promised: {named}" if others else f"{word}: {first.message}",
+            where=where if others else first.where or where,
             hint=f"to install the others: {without}{f'; {first.hint}' if first.hint and not others else ''}",
         )
         codes = {each.code for _, each in failing}
