@@ -77,9 +77,9 @@ def disable(common: Common, names: Names) -> int:
     """
     from skillhub.flows.enable import disable as flow
 
-    if common.dry_run:
-        return _would(common, "disable", names)
-    show_outcome(flow(names, common.ports()), "disabled", common.terminal, as_json=common.json)
+    outcome = flow(names, common.ports(), dry_run=common.dry_run)
+    done = "would disable" if common.dry_run else "disabled"
+    show_outcome(outcome, done, common.terminal, as_json=common.json)
     return 0
 
 
@@ -90,9 +90,9 @@ def remove(common: Common, names: Names) -> int:
     """
     from skillhub.flows.enable import remove as flow
 
-    if common.dry_run:
-        return _would(common, "remove", names)
-    show_outcome(flow(names, common.ports()), "removed", common.terminal, as_json=common.json)
+    outcome = flow(names, common.ports(), dry_run=common.dry_run)
+    done = "would remove" if common.dry_run else "removed"
+    show_outcome(outcome, done, common.terminal, as_json=common.json)
     return 0
 
 

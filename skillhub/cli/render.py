@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from skillhub.flows.outcome import Outcome
 
 
-_SAY_ALL = frozenset({"removed", "would remove", "disabled"})  # verbs that tell the state, too
+_SAY_ALL = frozenset(
+    {"removed", "would remove", "disabled", "would disable"}
+)  # verbs that tell the state, too
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from skillhub.flows.view import view
 from skillhub.flows.wishes import Wishes
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
-from skillhub.model.question import Asked
+from skillhub.model.question import UNANSWERED, Asked, Question
 from skillhub.model.record import Record, Records
 from skillhub.world import links, mcp
 from skillhub.world.intent import edit
@@ -47,8 +47,10 @@ def enable(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
     return carry_out(plans, wishes, asked, standing, ports)
 
 
-def disable(names: Sequence[str], ports: Ports) -> Outcome:
+def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outcome:
     """Take the links of these skills away, nothing else; they stay so until ``enable``.
+
+    A dry run asks and does nothing.
 
     Raises:
         NotFound: a name that is not locked.
@@ -56,7 +58,11 @@ def disable(names: Sequence[str], ports: Ports) -> Outcome:
         StateError: the disk is in the way.
     """
     standing = _known(names, read_standing(ports))
-    cleared, asked = _clear(names, standing, ports)
+    cleared = _to_clear(names, standing, ports)
+    if dry_run:
+        return _planned(names, cleared, standing, ports)
+    asked = ask(_about_edits(cleared), ports)
+    cleared = _answered(cleared, asked)
     with ports.project.exclusively():
         records = read_standing(ports).records
         changed = {name: _held(records.skills.get(name)) for name in names}
@@ -71,13 +77,13 @@ def disable(names: Sequence[str], ports: Ports) -> Outcome:
         for name in names
     )
     was = [standing.records.skills.get(name) for name in names]
-    return Outcome(skills, any(record is None or record.held != "user" for record in was), asked)
+    return Outcome(skills, any(record is None or record.held != "user" for record in was), tuple(asked))
 
 
-def remove(names: Sequence[str], ports: Ports) -> Outcome:
+def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outcome:
     """Take these skills out of links, lock and intent, with the MCP entries that are as we wrote them.
 
-    What only they have needed goes with them.
+    What only they have needed goes with them. A dry run asks and does nothing.
 
     Raises:
         NotFound: a name that is not locked.
@@ -89,13 +95,17 @@ def remove(names: Sequence[str], ports: Ports) -> Outcome:
     names = [*names, *orphans(names, standing)]
     # What `sync` found gone from the lock may have left MCP entries behind.
     _known([name for name in names if name not in standing.records.skills], standing)
+    cleared = _to_clear(names, standing, ports)
+    if dry_run:
+        return _planned(names, cleared, standing, ports)
     is_met = given(ports.environ, standing.lock.skills)
     skills = tuple(
         view(name, standing.lock.skills[name], None, is_met, ports.project, ports.store)
         for name in names
         if name in standing.lock.skills
     )
-    cleared, asked = _clear(names, standing, ports)
+    asked = ask(_about_edits(cleared), ports)
+    cleared = _answered(cleared, asked)
     with ports.project.exclusively():
         now = read_standing(ports)
         lock, records = forget(names, now)
@@ -105,7 +115,7 @@ def remove(names: Sequence[str], ports: Ports) -> Outcome:
         _take_away(cleared, standing, ports)
         gone = [now.records.skills[name] for name in names if name in now.records.skills]
         write_records(take_back_servers(gone, records, ports), ports)
-    return Outcome(skills, True, asked)
+    return Outcome(skills, True, tuple(asked))
 
 
 def _refuse_needed(names: Sequence[str], standing: Standing) -> None:
@@ -169,24 +179,38 @@ def _willing(standing: Standing, names: Sequence[str]) -> Standing:
     return replace(standing, records=replace(standing.records, skills=records))
 
 
-def _clear(names: Sequence[str], standing: Standing, ports: Ports) -> tuple[list[Linking], tuple[Asked, ...]]:
-    """Look at the links that are to go, and ask about edits made by hand in them."""
-    linker = Linker(ports.project, ports.store)
-    cleared = []
-    for name in names:
-        record = standing.records.skills.get(name)
-        if record is not None:
-            # To keep a copy would be to keep the skill: that is a no to the command.
-            cleared.append(replace(linker.plan_removal(name, record), ways=("save", "take")))
-    asked = ask(
-        [replace(each, message=_gone(linking.name)) for linking in cleared for each in linking.questions()],
-        ports,
+def _to_clear(names: Sequence[str], standing: Standing, ports: Ports) -> list[Linking]:
+    """Look at the links that are to go."""
+    linker, records = Linker(ports.project, ports.store), standing.records.skills
+    # To keep a copy would be to keep the skill: that is a no to the command.
+    return [
+        replace(linker.plan_removal(name, records[name]), ways=("save", "take"))
+        for name in names
+        if name in records
+    ]
+
+
+def _about_edits(cleared: Sequence[Linking]) -> list[Question]:
+    """Return what is to be asked about edits made by hand where links are to go."""
+    gone = "was edited by hand, and the copy is to be deleted; save the edits as a patch first?"
+    return [
+        replace(question, message=f"{each.name} {gone}") for each in cleared for question in each.questions()
+    ]
+
+
+def _answered(cleared: Sequence[Linking], asked: Sequence[Asked]) -> list[Linking]:
+    return [linking for each in cleared if (linking := each.answered(asked))]
+
+
+def _planned(names: Sequence[str], cleared: Sequence[Linking], standing: Standing, ports: Ports) -> Outcome:
+    """Return what a dry run shows: the skills as they are, and the questions, asked of nobody."""
+    is_met, records = given(ports.environ, standing.lock.skills), standing.records.skills
+    skills = tuple(
+        view(name, standing.lock.skills[name], records.get(name), is_met, ports.project, ports.store)
+        for name in names
+        if name in standing.lock.skills
     )
-    return [linking for each in cleared if (linking := each.answered(asked))], tuple(asked)
-
-
-def _gone(name: str) -> str:
-    return f"{name} was edited by hand, and the copy is to be deleted; save the edits as a patch first?"
+    return Outcome(skills, False, tuple((each, UNANSWERED) for each in _about_edits(cleared)))
 
 
 def _take_away(cleared: Sequence[Linking], standing: Standing, ports: Ports) -> None:

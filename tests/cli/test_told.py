@@ -138,6 +138,10 @@ def test_edits_are_asked_about_by_what_becomes_of_them(shell, verb, words):
     (question,) = done.json["questions"]
     assert "the copy is to be deleted; save the edits as a patch first?" in question["message"]
     assert "put back" not in question["message"]
+    before = shell.files()
+    done = shell.run(verb, "release-notes", "--dry-run")
+    assert (done.status, shell.files()) == (0, before)
+    assert "would ask: release-notes was edited by hand, and the copy is to be deleted" in done.err
     done = shell.at_terminal(verb, "release-notes", say=[("[s]ave as a patch, [t]hrow away, [N]o: ", "s\n")])
     assert (done.status, words in done.out) == (0, True)
     assert (shell.project / "skillhub-edits/release-notes-1.patch").exists()
@@ -307,3 +311,16 @@ def test_a_key_that_is_there_is_told_with_what_makes_another(shell):
         2,
         "skillhub key show default shows it; key new NAME makes another",
     )
+
+
+def test_a_dry_run_removes_no_more_and_no_less_than_the_command(shell):
+    shell.skill("project/base")
+    shell.skill(
+        "project/top", **{"agents/skillhub.yaml": "dependencies:\n  tools:\n  - {type: skill, value: base}\n"}
+    )
+    assert shell.run("install", "./base", "./top", "--yes", "--allow-unsigned").status == 0
+    before = shell.files()
+    for words in (("base", "--dry-run"), ("base",)):
+        done = shell.run("remove", *words, "--json")
+        assert (done.status, done.error["message"]) == (6, "top needs base")
+    assert shell.files() == before
