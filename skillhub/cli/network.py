@@ -46,6 +46,7 @@ class Network:
         self._thrown_away: list[TemporaryDirectory[str]] = []
         self._registries: dict[str, Registry] = {}
         self._places: dict[tuple[str, str | None, NamedBy], Place] = {}
+        self._commits: dict[tuple[str, str | None, NamedBy], Commit] = {}
         self._named: dict[str, NamedBy] = {}
         self._http: Http | None = None
         self._kept_web: Web | None = None
@@ -196,7 +197,14 @@ class Network:
         return Repository(commit, url=url, rev=commit.rev, path=ref.path, elsewhere=elsewhere, leads=leads)
 
     def _commit(self, url: str, rev: str | None, named_by: NamedBy) -> Commit:
-        """Return the repository at ``url``, from its mirror if it has one."""
+        """Return the repository at ``url``, opened once however many folders of it are asked for."""
+        key = url, rev, named_by
+        if key not in self._commits:
+            self._commits[key] = self._opened(url, rev, named_by)
+        return self._commits[key]
+
+    def _opened(self, url: str, rev: str | None, named_by: NamedBy) -> Commit:
+        """Open the repository at ``url``, from its mirror if it has one."""
         from skillhub.world.git_program import Bounds
         from skillhub.world.github import open_repository
 

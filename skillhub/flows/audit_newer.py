@@ -18,10 +18,11 @@ from skillhub.flows.audit_places import Places
 from skillhub.flows.audit_rules import note
 from skillhub.flows.newer import is_fixed, newest_of, wanted_under
 from skillhub.flows.policy import under
-from skillhub.flows.ports import Ports
+from skillhub.flows.ports import May, Place, Ports, Reach
 from skillhub.flows.standing import Standing, read_unchecked
-from skillhub.model.dataclass import dataclass, field
+from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.lock import Locked
+from skillhub.model.ref import Local, Remote
 from skillhub.model.report import Noted
 
 
@@ -46,6 +47,7 @@ def newer_elsewhere(names: Iterable[str], places: Places, ports: Ports, *, refre
     """
     asked, standing = Asked(), read_unchecked(ports)
     ports = under(standing.intent, ports)
+    ports = replace(ports, reach=_reaching(ports))
     for place, here in _by_place(names, standing, ports).items():
         if not refresh and not standing.lock.skills[here[0]].local:
             asked.notes.append(f"{place} was not asked: nobody knows whether it has anything newer")
@@ -55,6 +57,20 @@ def newer_elsewhere(names: Iterable[str], places: Places, ports: Ports, *, refre
         except (SourceError, UnsafeTransfer) as error:
             asked.notes.append(f"{place} could not be asked for anything newer: {error.message}")
     return asked
+
+
+def _reaching(ports: Ports) -> Reach:
+    """Return what opens a place; one that is not there can be asked for no other skill either."""
+
+    def reach(
+        ref: Remote | Local, pin: str | None = None, *, guarded: bool = False, may: May | None = None
+    ) -> Place:
+        try:
+            return ports.reach(ref, pin, guarded=guarded, may=may)
+        except NotFound as error:
+            raise SourceError(error.message, where=error.where) from error
+
+    return reach
 
 
 def _by_place(names: Iterable[str], standing: Standing, ports: Ports) -> dict[str, list[str]]:

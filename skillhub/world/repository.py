@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Protocol
 
 from skillhub.archive import Unpacked
 from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, UnsafeTransfer, WrongBytes
+from skillhub.model.dataclass import dataclass
 from skillhub.model.layout import is_within, name_of_folder, skill_folders
 from skillhub.model.marketplace import Elsewhere
 from skillhub.model.release import Index, Release
@@ -33,6 +35,27 @@ class Commit(Snapshot, Protocol):
 OpenElsewhere = Callable[[str, str | None], Commit]
 _Failure = SourceError | FormatError | UnsafeTransfer | Forbidden
 _Where = tuple[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """What a repository has without those that its marketplace names.
+
+    Attributes:
+        words: The names and folders of what was found.
+    """
+
+    found: Sequence[Release]
+    words: Collection[str]
+    elsewhere: Sequence[tuple[Rooted, Elsewhere]]
+    index: Index
+
+    def needed(self, words: Collection[str] | None) -> Sequence[tuple[Rooted, Elsewhere]]:
+        """Return the plugins elsewhere that may hold what somebody is after and nothing here is."""
+        if words is None or not all(word.strip("/") in self.words for word in words if ":" not in word):
+            return self.elsewhere
+        asked = {word.rpartition(":")[0] for word in words}
+        return [(plugin, whence) for plugin, whence in self.elsewhere if plugin.name in asked]
 
 
 class Repository:
@@ -104,7 +127,9 @@ class Repository:
         """
         return self._folders(release).snapshot.date
 
-    def _index(self, words: Collection[str] | None) -> Index:
+    @cached_property
+    def _here(self) -> _Here:
+        """What the repository itself has, looked for once however many ask."""
         url, _ = self._own
         folders = self._opened[self._own]
         if self._top and not any(is_within(path, self._top) for path in folders.snapshot.nodes):
@@ -114,9 +139,18 @@ class Repository:
         warnings = list(listed.warnings)
         owners = plugin_skills(survey, listed.here)
         spots = {each: owners.get(each) for each in skill_folders(survey.heads, self._top, owners)}
-        found = list(self._releases(self._own, spots, survey, warnings))
+        found = tuple(self._releases(self._own, spots, survey, warnings))
+        words = frozenset(text for each in found for text in (each.name, each.path) if text)
+        return _Here(found, words, listed.elsewhere, Index(self._told_apart(found), warnings=tuple(warnings)))
+
+    def _index(self, words: Collection[str] | None) -> Index:
+        here = self._here
+        needed = here.needed(words)
+        if not needed:
+            return here.index
+        found, warnings = list(here.found), list(here.index.warnings)
         forbidden = None
-        for plugin, where in self._open_all(_needed(listed.elsewhere, found, words)):
+        for plugin, where in self._open_all(needed):
             if isinstance(where, Exception):
                 if words is not None and any(word.startswith(f"{plugin.name}:") for word in words):
                     raise where
@@ -206,18 +240,6 @@ class Repository:
             if first.plugin is None and release.plugin is not None and first.url == release.url:
                 kept[key] = release
         return tuple(kept.values())
-
-
-def _needed(
-    plugins: Sequence[tuple[Rooted, Elsewhere]], found: Iterable[Release], words: Collection[str] | None
-) -> Sequence[tuple[Rooted, Elsewhere]]:
-    """Return the plugins elsewhere that may hold what somebody is after and nothing here is."""
-    if words is None:
-        return plugins
-    if not _all_here([word for word in words if ":" not in word], found):
-        return plugins
-    asked = {word.rpartition(":")[0] for word in words}
-    return [(plugin, whence) for plugin, whence in plugins if plugin.name in asked]
 
 
 def _all_here(words: Iterable[str], found: Iterable[Release]) -> bool:

@@ -12,6 +12,7 @@ from skillhub.flows.audit import Request, audit
 from skillhub.flows.newer import is_fixed, wanted_of
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
+from skillhub.model.ref import parse_remote
 from skillhub.model.report import Report
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust import oms
@@ -166,7 +167,7 @@ def test_a_place_that_is_gone_is_a_note_once_and_no_failure(world: Reaching, rep
     done = report(world, threshold="low")
     assert {each.rule for each in done.findings} == {"unsigned"}
     (only,) = done.notes
-    assert only.startswith("nobody knows whether there is anything newer of a, b, c: ")
+    assert only.startswith(f"git+{repo.url} could not be asked for anything newer: ")
 
 
 def test_a_server_that_does_not_answer_is_a_note(world: Reaching) -> None:
@@ -285,3 +286,12 @@ def test_what_was_asked_for_to_the_last_digit_is_never_outdated(source: str, *, 
     )
     entry = Locked(source=source, tree=Digest("sha256:" + "d" * 64), size=1, **origin)
     assert is_fixed(wanted_of(entry), entry) == is_never_newer
+
+
+def test_folders_of_one_repository_are_one_journey(world: Reaching, repo: Repo) -> None:
+    """Each had the repository opened anew: `update --check` of a catalogue's 333 skills asked its server as often."""
+    reach = world.ports().reach
+    first = reach(parse_remote(f"git+{repo.url}#skills/a"))
+    shutil.rmtree(repo.path)
+    second = reach(parse_remote(f"git+{repo.url}#skills/b"))
+    assert (first.index().names, second.index().names) == (("a",), ("b",))
