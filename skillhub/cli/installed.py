@@ -66,7 +66,7 @@ def enable(
     if common.dry_run:
         return _would(common, "check", names)
     outcome = flow(names, wishes_of(agent, env, env_file, mcp, link), common.ports())
-    show_outcome(outcome, "checked", common.terminal, as_json=common.json)
+    show_outcome(outcome, "enabled", common.terminal, as_json=common.json)
     return ended(outcome, common.terminal)
 
 

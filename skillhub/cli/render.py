@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from skillhub.flows.outcome import Outcome
 
 
-_SAY_ALL = frozenset(
-    {"removed", "would remove", "disabled", "would disable"}
-)  # verbs that tell the state, too
+# Verbs that tell the state, too.
+_SAY_ALL = frozenset({"removed", "would remove", "disabled", "would disable", "enabled"})
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
@@ -83,6 +82,7 @@ def _show_beside(outcome: Outcome, left_out: str, terminal: Terminal) -> None:
 def _done(skill: Skill, done: str) -> str:
     """Return what was done to a skill and how it is now; the second alone where nothing was done."""
     version = f" {skill.version}" if skill.version else ""
+    done = "" if done == "enabled" != skill.state else done
     state = "" if done in _SAY_ALL else f": {skill.state}"
     return f"{done} {skill.name}{version}{state}".lstrip()
 

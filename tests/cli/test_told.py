@@ -46,6 +46,10 @@ def test_what_was_there_is_not_said_to_be_done_again(shell, words):
 def test_disabled_is_said_once(shell):
     assert shell.run("install", REF, "--yes").status == 0
     assert shell.run("disable", "release-notes").out == "disabled release-notes 1.0.0\n"
+    assert shell.run("enable", "release-notes").out.startswith("enabled release-notes 1.0.0\n")
+    assert shell.run("install", "github:gh-fix-ci", "--yes").status == 6
+    done = shell.run("enable", "gh-fix-ci", "--env", "GITHUB_TOKEN=x")
+    assert (done.status, done.out) == (6, "gh-fix-ci 1.2.0: disabled\n")
 
 
 def test_a_check_tells_what_a_patch_blocks(patched):
