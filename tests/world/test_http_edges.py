@@ -1,12 +1,14 @@
 """The edges of what the fetcher promises: one byte more, one hop nearer, a proxy in between."""
 
+import time
+
 import pytest
 
-from skillhub.errors import UnsafeTransfer, WrongBytes
+from skillhub.errors import NotFound, UnsafeTransfer, WrongBytes
 from skillhub.world.http import Http
 from skillhub.world.proxy import Proxy
 from skillhub.world.wire import Clock, Patience, Wire
-from tests.support.web import Web, answer, hang_up
+from tests.support.web import Web, answer, hang_up, raw
 
 
 @pytest.fixture
@@ -74,6 +76,34 @@ def test_site_is_private_by_the_address_that_answered(address, public):
 
     assert Wire(Peer(), Clock(Patience())).public is public
     assert Wire(Peer(), Clock(Patience()), Proxy("proxy.example", 3128)).public is True
+    assert Wire(Peer(), Clock(Patience())).at_rest is False
+
+
+def test_body_that_comes_at_the_rate_it_has_to_may_take_longer_than_the_grace(web):
+    def drip(connection):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        for _ in range(10):
+            time.sleep(0.05)
+            connection.sendall(bytes(100))
+
+    with Http(patience=Patience(grace=0.2, rate=500.0, total=5.0, pauses=())) as http:
+        assert http.get(web.at("/a", drip), cap=1000).data == bytes(1000)
+
+
+CHUNK = b"11170\r\n" + bytes(70_000) + b"\r\n"
+UNREAD = {
+    "announced": answer(bytes(100_000), status="404 Not Found"),
+    "chunked": raw(b"HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNK + b"0\r\n\r\n"),
+    "last of its connection": answer(b"", "Connection: close", status="404 Not Found"),
+}
+
+
+@pytest.mark.parametrize("first", UNREAD)
+def test_attack_rest_of_an_answer_that_is_taken_for_the_next(web, http, first):
+    with pytest.raises(NotFound):
+        http.get(web.at("/absent", UNREAD[first]), cap=1 << 20)
+    assert http.get(web.at("/a", answer(b"x")), cap=1).data == b"x"
+    assert (web.connections, web.seen["/a"]) == (2, 1)
 
 
 def test_every_request_says_who_asks_and_wants_bytes_as_they_are(web, http):
