@@ -28,6 +28,7 @@ _CODES: Mapping[Tone, str] = {
 _ORDER = re.compile(r"^(\s*:)(?=:)|(##)(?=\[)")
 _PROGRESS_AFTER = 1.0
 _NARROW = 8
+_ROWS = 50  # of a list that are encoded at a time
 # A command that ends a line is one word, so that it can be copied; after `hint:` it begins a sentence.
 _WORD = re.compile(r" *(?:(?<=: )(?<!hint: )skillhub (?:(?!, |; |  ).)+$|[^ ]+)")
 
@@ -180,15 +181,16 @@ def _broken(text: str, stream: TextIO, hang: int | None) -> list[str]:
 
 
 def _pieces(value: object) -> Iterator[str]:
-    """Yield what ``json.dumps`` gives, the lists of an object row by row: whole they are in memory thrice."""
-    encode = json.JSONEncoder().encode  # `dumps` makes one each time, which is a third of what a row takes
+    """Yield what ``json.dumps`` gives, the lists of an object some rows at a time: whole they are in memory thrice."""
+    encode = json.JSONEncoder().encode
     if not isinstance(value, dict) or not value:
         yield encode(value)
         return
     for number, (key, member) in enumerate(value.items()):
         yield f"{', ' if number else '{'}{encode(key)}: "
         if isinstance(member, list) and member:
-            yield from (f"{', ' if row else '['}{encode(each)}" for row, each in enumerate(member))
+            for at in range(0, len(member), _ROWS):
+                yield f"{', ' if at else '['}{encode(member[at : at + _ROWS])[1:-1]}"
             yield "]"
         else:
             yield encode(member)

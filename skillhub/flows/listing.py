@@ -47,13 +47,10 @@ def unmanaged(project: Project, user_home: str, environ: Mapping[str, str]) -> I
     ours = _ours(project)
     for folder in agent_folders(project, user_home, environ):
         try:
-            names = sorted(os.listdir(folder))
+            paths = {f"{folder}{os.sep}{name}" for name in os.listdir(folder)}
         except OSError:
             continue
-        for name in names:
-            path = f"{folder}{os.sep}{name}"
-            if path not in ours and os.path.isfile(os.path.join(path, SKILL_MD)):
-                yield path
+        yield from (path for path in sorted(paths - ours) if os.path.isfile(os.path.join(path, SKILL_MD)))
 
 
 def _ours(project: Project) -> set[str]:

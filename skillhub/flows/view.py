@@ -36,7 +36,7 @@ def view(
         state="enabled" if enabled else "disabled",
         invocation="model" if facts.model_invocable else "user",
         signed_by=tuple(map(Signer.parse, entry.signed_by)),
-        requires=needs_of(facts, record, or_stored(is_met, name, project)),
+        requires=needs_of(facts, record, or_stored(is_met, name, project)) if facts.needs else (),
         capabilities=facts.capabilities if record else entry.capabilities,
         description=facts.description,
         patch=entry.patch.path if entry.patch else None,
