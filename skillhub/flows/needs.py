@@ -56,8 +56,6 @@ def facts_of(manifest: Manifest, capabilities: tuple[str, ...]) -> Facts:
 
 def needs_of(facts: Facts, record: Record | None, is_met: Given) -> tuple[Need, ...]:
     """Return every need of a skill; what a person answered for when it was enabled counts as they said."""
-    if not facts.needs:
-        return ()
     met = record.met if record else ()
     waived = record.waived if record else ()
     servers = record.mcp if record else {}
