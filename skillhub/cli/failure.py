@@ -23,6 +23,11 @@ def fail(error: Exception, args: list[str], report: str) -> int:
     terminal.error(error)
     for each in getattr(error, "skills", ()):
         terminal.prose(f"{each['name']}: {each['message']}", sys.stderr, indent=2)
+    for question, answer in getattr(error, "asked", ()):
+        # Who was asked has seen it; who was not is to read it before they agree by a flag.
+        if answer.said == "unanswered" and question.kind in ("finding", "critical-finding"):
+            for line in question.details:
+                terminal.prose(line, sys.stderr, 2)
     return error.exit_code
 
 

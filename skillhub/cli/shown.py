@@ -70,7 +70,9 @@ def verify_skills(common: Common, names: Sequence[str]) -> int:
                 common.terminal.say(f"warning: {each.name}: {note.message} [{note.code}]", "yellow")
             for problem in each.problems:
                 common.terminal.out(f"{each.name}: {problem.path}: {problem.message} [{problem.code}]", "red")
-        if is_ok:
+        if not found:
+            common.terminal.say("nothing is locked here, so there is nothing to verify")
+        elif is_ok:
             common.terminal.out(f"{counted(len(found))} as locked, to the last byte", "green")
         else:
             codes = {problem.code for each in found for problem in each.problems}
