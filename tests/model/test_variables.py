@@ -128,6 +128,12 @@ def test_attack_a_hundred_thousand_names_are_one_star(text):
     assert read("".join(text % number for number in range(100_000))) == ["*"]
 
 
+def test_attack_programs_too_large_to_be_read_in_time_may_read_anything():
+    large = b"echo $TOKEN\n" + b" " * (2 << 20)
+    assert variables([("a.sh", large)]) == {"TOKEN"}
+    assert variables([("a.sh", large), ("b.sh", large), ("c.sh", b"")]) == {"*"}
+
+
 def test_as_many_as_a_person_reads_are_named():
     text = "".join(f"$V{number} " for number in range(NAMES_MAX))
     assert len(read(text)) == NAMES_MAX
