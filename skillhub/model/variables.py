@@ -9,7 +9,7 @@ from itertools import islice
 # More names than anybody reads are one `*`; so is more that looks like a reading than an honest program has.
 NAMES_MAX = 200
 _MATCHES_MAX = 50_000
-_BYTES_MAX = 4 * 1024 * 1024  # which takes a second if it was written for that; no honest skill's programs are as large
+_BYTES_MAX = 4 * 1024 * 1024  # a second, if they were written for it; no honest programs are as large
 _NAME = rb"([A-Za-z_][A-Za-z0-9_]{0,254}+)(?![A-Za-z0-9_])"
 _NOT_SET = rb"(?!\s{0,8}+\]?\s{0,8}+=[^=~])"
 # A name in quotes, as an index or as the first argument.
@@ -67,7 +67,7 @@ class _TooMany(Exception):
 
 
 def variables(files: Iterable[tuple[str, bytes]]) -> frozenset[str]:
-    """Return the variables that these programs read, by path and content; ``*`` alone if they are too many, or too large.
+    """Return the variables that these programs read, by path and content; ``*`` alone if they, or those, are too many.
 
     What every process has (``PATH``, ``HOME``) and what shells set themselves is left out. In shell only names of
     capital letters count, and none that the same file sets.
