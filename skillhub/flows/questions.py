@@ -62,11 +62,12 @@ def _install(candidate: Candidate, record: Record | None, changes: Changes | Non
         if candidate.signer
         else "not signed"
     )
+    files = len(candidate.tree)
     details = [
         candidate.manifest.description,
         f"from {entry.source}: {entry.origin}",
         signed if entry.patch is None else f"{signed}, and patched by this project: {entry.patch.path}",
-        f"{len(candidate.tree)} files, {candidate.tree.size} bytes, tree {candidate.tree.digest}",
+        f"{files} {'file' if files == 1 else 'files'}, {candidate.tree.size} bytes, tree {candidate.tree.digest}",
         f"it can: {', '.join(candidate.can) or 'nothing but give instructions'}",
         f"it needs: {', '.join(spelled(candidate.manifest)) or 'nothing'}",
         *(changes.lines() if changes else ()),

@@ -122,11 +122,12 @@ def _registry(source: Source) -> Question:
 
 def _site(source: Source, ports: Ports) -> Question:
     offered = listing_of(source, ports)
+    count = len(offered.skills)
     message = (
         f"{source.url} is no registry: nobody but whoever serves it vouches for it. Add it as {source.alias}?"
     )
     details = (
-        f"it offers {len(offered.skills)} skills; the lock will pin what is installed",
+        f"it offers {count} {'skill' if count == 1 else 'skills'}; the lock will pin what is installed",
         *offered.warnings,
     )
     return Question("unsigned", source.alias, message, details)

@@ -346,3 +346,13 @@ def test_nothing_locked_is_not_said_to_be_as_locked(shell):
     done = shell.run("verify")
     assert (done.status, done.out) == (0, "")
     assert "nothing to verify" in done.err
+
+
+def test_one_file_is_no_files(shell):
+    shell.skill("project/mine")
+    (question,) = [
+        each
+        for each in shell.run("install", "./mine", "--dry-run", "--json").json["questions"]
+        if each["kind"] == "install"
+    ]
+    assert any(line.startswith("1 file, ") for line in question["details"])
