@@ -181,7 +181,7 @@ def _broken(text: str, stream: TextIO, hang: int | None) -> list[str]:
 
 
 def _pieces(value: object) -> Iterator[str]:
-    """Yield what ``json.dumps`` gives, the lists of an object some rows at a time: whole they are in memory thrice."""
+    """Yield what ``json.dumps`` gives, the rows of lists by handfuls: whole they are in memory thrice."""
     encode = json.JSONEncoder().encode
     if not isinstance(value, dict) or not value:
         yield encode(value)

@@ -67,7 +67,7 @@ class _TooMany(Exception):
 
 
 def variables(files: Iterable[tuple[str, bytes]]) -> frozenset[str]:
-    """Return the variables that these programs read, by path and content; ``*`` alone if they, or those, are too many.
+    """Return the variables that these programs read, by path and content; ``*`` alone where they are too many.
 
     What every process has (``PATH``, ``HOME``) and what shells set themselves is left out. In shell only names of
     capital letters count, and none that the same file sets.

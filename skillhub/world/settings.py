@@ -48,7 +48,9 @@ class Settings:
             return False
         if usual is None or (parts.scheme == "http" and not is_loopback(host)):
             return False
-        return (host, port or usual) in self.trusted or ((host, None) in self.trusted and port in (None, usual))
+        return (host, port or usual) in self.trusted or (
+            (host, None) in self.trusted and port in (None, usual)
+        )
 
     @classmethod
     def read(cls, home: Home) -> Self:
