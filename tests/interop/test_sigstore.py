@@ -19,7 +19,8 @@ from skillhub.model.dataclass import replace
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust import oms
 from skillhub.trust.identity import Identity
-from skillhub.trust.publishers import Publisher, judge
+from skillhub.trust.judgement import judge
+from skillhub.trust.publishers import Publisher
 from tests.support.sigstore import AT, ISSUER, NAME, Account, Sigstore, encode, key_of
 
 pytestmark = pytest.mark.interop
