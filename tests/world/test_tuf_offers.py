@@ -1,9 +1,12 @@
 """What a registry offers, to whom it is asked for, and how much of it is taken."""
 
+import json
+import stat
+
 import pytest
 from tuf.api.metadata import Targets
 
-from skillhub.errors import NotFound
+from skillhub.errors import FormatError, NotFound
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.index import DOCUMENT_CAP
@@ -11,7 +14,9 @@ from skillhub.model.release import Admission, Release
 from skillhub.trust.ahead import AHEAD_PATH
 from skillhub.trust.metadata import Dates
 from skillhub.trust.registry_documents import LISTING_PATH, Shelf
-from skillhub.world.tuf_client import Registry, fetch_root
+from skillhub.trust.roles import index_path
+from skillhub.world.last_seen import HINTS
+from skillhub.world.tuf_client import Registry, _Bridge, fetch_root
 from tests.support.registry import URL, Simulator
 
 THEIRS = Release(
@@ -31,9 +36,10 @@ def made(tmp_path_factory):
     simulator = Simulator(tmp_path_factory.mktemp("made"))
     simulator.publish()
     rival = Admission(publisher="rival", names=frozenset({"theirs", "unused"}))
-    shelf = Shelf({"rival": rival}, {"theirs": (THEIRS,)})
-    targets = dict(shelf.targets(["rival"], ["theirs"]))
-    del targets[LISTING_PATH]
+    bare = Admission(publisher="bare", names=frozenset({"nothing"}))
+    shelf = Shelf({"rival": rival, "bare": bare}, {"theirs": (THEIRS,)})
+    targets = dict(shelf.targets(["rival", "bare"], ["theirs"]))
+    del targets[LISTING_PATH], targets[index_path("bare")]
     simulator.revise(targets)
     simulator.files[".well-known/agent-skills/skills/theirs.json"] = targets["skills/theirs.json"]
     return simulator
@@ -49,7 +55,7 @@ def hub(made, tmp_path):
 def test_offers_are_those_of_every_publisher(hub, tmp_path):
     offers = hub.open(tmp_path / "m").offers()
     assert offers.names == ("hello", "theirs")
-    assert set(offers.admissions) == {"acme", "rival"}
+    assert set(offers.admissions) == {"acme", "rival", "bare"}
     assert offers.releases("theirs") == (replace(THEIRS, url=f"{URL}/{THEIRS.url}"),)
 
 
@@ -58,6 +64,26 @@ def test_name_that_was_given_and_has_no_release_yet(hub, tmp_path):
     assert registry.release_index(["theirs"]).names == ("theirs",)
     with pytest.raises(NotFound, match="no release of 'unused'"):
         registry.release_index(["unused"])
+
+
+def test_hint_that_names_no_publisher(hub, tmp_path):
+    path = ".well-known/agent-skills/skills/theirs.json"
+    hub.files[path] = json.dumps({**json.loads(hub.files[path]), "publisher": None}).encode()
+    with pytest.raises(FormatError):
+        hub.open(tmp_path / "m").release_index(["theirs"])
+
+
+def test_attack_kept_document_of_an_older_state(hub, tmp_path):
+    hub.open(tmp_path / "m").release_index(["hello"])
+    old = {path: path.read_bytes() for path in (tmp_path / "m").rglob("*") if path.is_file()}
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in old if path.parent.name == "targets")
+    assert stat.S_IMODE((tmp_path / "m" / HINTS).stat().st_mode) == 0o600
+    hub.publish(version="1.1.0")
+    assert len(hub.open(tmp_path / "m").release_index(["hello"]).releases("hello")) == 2
+    for path, data in old.items():
+        if path.suffix != ".json" or path.parent.name == "targets":
+            path.write_bytes(data)
+    assert len(hub.open(tmp_path / "m").release_index(["hello"]).releases("hello")) == 2
 
 
 def test_registry_without_a_listing(hub, tmp_path):
@@ -104,3 +130,12 @@ def test_no_more_is_taken_than_each_thing_may_have(hub, tmp_path):
     for offered, cap in ((release, release.size), (replace(release, size=None), DOCUMENT_CAP)):
         assert Digest.of(registry.artifact(offered)) == release.digest
         assert caps[path] == cap
+
+
+def test_packed_document_that_is_longer_than_it_may_be(hub):
+    bridge = _Bridge(hub, f"{URL}/{AHEAD_PATH}")
+    document = hub.files["metadata/1.targets.json"]
+    hub.files[AHEAD_PATH] = b"1.targets.json " + document + b" \n"
+    url = f"{URL}/metadata/1.targets.json"
+    assert bridge.download_bytes(url, len(document) + 1) == document + b" "
+    assert bridge.download_bytes(url, len(document)) == document
