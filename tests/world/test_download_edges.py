@@ -97,3 +97,11 @@ def test_validators_are_sent_as_they_came_and_outlast_an_answer_without_them(web
         machine.downloads(http).document(url, cap=9)
     assert ["If-Modified-Since: Wed" in head for head in web.heads[3:]] == [False, True, True]
     assert not any("If-None-Match" in head for head in web.heads[3:])
+
+
+@pytest.mark.parametrize(("digits", "asked"), [(11, 1), (12, 2), (5000, 2)])
+def test_attack_lifetime_that_is_too_long_to_be_read(web, http, machine, digits, asked):
+    url = web.at("/a", answer(b"x", ETAG, f"Cache-Control: max-age={'9' * digits}"))
+    for _ in range(2):
+        machine.downloads(http).document(url, cap=9)
+    assert web.seen["/a"] == asked
