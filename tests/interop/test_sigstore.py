@@ -73,6 +73,12 @@ def test_user_name_of_a_private_sigstore():
     assert judge(signed(OWN.sign(PAYLOAD, Account(names=(name,)))), [publisher], None, NOW).status == "valid"
 
 
+def test_attack_name_of_another_form_that_spells_the_same():
+    name = x509.OtherName(x509.ObjectIdentifier("1.3.6.1.4.1.311.20.2.3"), b"\x0c\x07ann!own")
+    publisher = Publisher("ann", identities=(Identity("ann!own", ISSUER, PINNED.root),))
+    assert refused(OWN.sign(PAYLOAD, Account(names=(name,))), [publisher]) == "sigstore"
+
+
 NOT_THEM = {
     "same name, other issuer": Account(issuer="https://evil.example", old_issuer="https://evil.example"),
     "other name, same issuer": MAIL,
