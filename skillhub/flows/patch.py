@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from skillhub.errors import FormatError, NotFound, UsageError
-from skillhub.flows.candidate import Candidate
+from skillhub.flows.candidate import Candidate, read
 from skillhub.flows.carried import with_edits
 from skillhub.flows.install import Aim, carry_out, plan, questions
 from skillhub.flows.needs import given
@@ -16,6 +16,7 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.relock import from_lock
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.wishes import Wishes
+from skillhub.model.dataclass import replace
 from skillhub.model.question import UNANSWERED
 from skillhub.model.tree import Tree
 from skillhub.world import links
@@ -44,6 +45,8 @@ def patch(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
 def drop(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
     """Give up the patches of these skills; they are what their source has again, and the patches' files stay.
 
+    That nobody signed it is asked about too where the person never agreed to the patched skill.
+
     Raises:
         NotFound: a name that is not locked.
         UsageError: one that has no patch.
@@ -64,7 +67,11 @@ def _agree(names: Sequence[str], make: _Make, wishes: Wishes, ports: Ports) -> O
     is_met = given(ports.environ, standing.lock.skills)
     candidates = [make(name, standing, ports) for name in dict.fromkeys(names)]
     plans = [plan(each, wishes, is_met, aim, standing, ports) for each in candidates]
-    raised = [each for one in plans for each in questions(one) if each.kind != "unsigned"]
+    # What somebody else agreed to is nobody's here until they say so.
+    mine = {name for name in names if standing.agreed(name)}
+    raised = [
+        each for one in plans for each in questions(one) if each.kind != "unsigned" or each.skill not in mine
+    ]
     asked = [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
     return carry_out(plans, wishes, asked, standing, ports)
 
@@ -104,4 +111,6 @@ def _unpatched(name: str, standing: Standing, ports: Ports) -> Candidate:
     entry = standing.lock.skills[name]
     if entry.patch is None:
         raise UsageError(f"the lock has no patch of {name}", where=name)
-    return from_lock(name, entry.original, ports, agreed=standing.agreed(name) is not None)
+    found = from_lock(name, entry.original, ports, agreed=standing.agreed(name) is not None)
+    content = read(found.tree)  # to agree to what comes of a patch is not to agree to what it is of
+    return replace(found, can=content.can, findings=content.findings)
