@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from skillhub.cli.streams import is_interactive
 from skillhub.cli.terminal import Terminal
 from skillhub.errors import NotFound, UsageError
-from skillhub.model.dataclass import dataclass
+from skillhub.model.dataclass import dataclass, field
 from skillhub.world.home import Home
 from skillhub.world.project import Project
 from skillhub.world.store import Store
@@ -29,7 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Common:
-    """The common flags, as values; what they lead to is made when it is asked for."""
+    """The common flags, as values; what they lead to is made when it is asked for.
+
+    Attributes:
+        undo: Closes, at the end of the command, what the command opened.
+    """
 
     json: bool = False
     user_scope: bool = False
@@ -39,6 +44,7 @@ class Common:
     offline: bool = False
     quiet: bool = False
     verbose: bool = False
+    undo: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
 
     @property
     def terminal(self) -> Terminal:
@@ -111,6 +117,7 @@ class Common:
         from skillhub.world.policies import read_policies
 
         network = Network(self.home, self.sources, self.user_home, offline=self.offline, scratch=scratch)
+        self.undo.callback(network.close)
         return Ports(
             project=self.open_project(),
             store=self.store,
@@ -205,7 +212,8 @@ def command(run: Run) -> Run:
         gc.freeze()
         gc.set_threshold(100_000, 50)
         gc.enable()
-        return run(common, **values)
+        with common.undo:
+            return run(common, **values)
 
     parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own] + flags
     wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -154,7 +154,9 @@ class Network:
         return self._thrown_away[-1].name
 
     def _reached(self, ref: Remote | Local, pin: str | None, named_by: NamedBy, may: May | None) -> Place:
-        guarded = named_by == "repository"
+        guarded = (
+            named_by != "person"
+        )  # what a marketplace names is a repository, and nothing else that has its URL
         if isinstance(ref, Local):
             from skillhub.world.folder_snapshot import open_folder
 

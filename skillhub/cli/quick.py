@@ -50,6 +50,7 @@ def _serve(name: str, flags: dict[str, bool], skills: list[str]) -> int:
     from skillhub.cli.common import Common
 
     common = Common(**flags)  # type: ignore[arg-type]
-    if name == "verify":
-        return shown.verify_skills(common, skills)
-    return shown.list_skills(common) if name == "list" else shown.sync_skills(common)
+    with common.undo:
+        if name == "verify":
+            return shown.verify_skills(common, skills)
+        return shown.list_skills(common) if name == "list" else shown.sync_skills(common)

@@ -31,11 +31,16 @@ _HELD_MAX = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What was found, by name, what was left out, and what is odd about the places."""
+    """What was found, by name, what was left out, and what is odd about the places.
+
+    Attributes:
+        excepted: The names that ``--except`` left nothing of.
+    """
 
     found: dict[str, Candidate] = field(default_factory=dict)
     left: list[Left] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    excepted: set[str] = field(default_factory=set)
 
 
 def gather(
@@ -63,7 +68,8 @@ def gather(
         meant, warnings = of_ref(ref, wishes, standing, ports, guarded=guarded)
         picks += meant
         gathered.warnings.extend(warnings)
-    picks = _less(picks, wishes)
+    every, picks = picks, _less(picks, wishes)
+    gathered.excepted.update({pick.name for pick in every} - {pick.name for pick in picks})
     failing: list[tuple[Release, SecurityError]] = []
     for pick, turn in zip(picks, turns([pick.way for pick in picks], ports.report), strict=True):
         try:

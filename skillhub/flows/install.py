@@ -99,7 +99,7 @@ def install(refs: Sequence[Ref], wishes: Wishes, ports: Ports) -> Outcome:
     proposals.adopt(proposed, asked, ports)
     gathered = gather(refs, wishes, standing, ports)
     asked_for = {} if wishes.frozen else gathered.found
-    found, notes = with_needed(asked_for, standing, ports, wishes.excepted)
+    found, notes = with_needed(asked_for, standing, ports, gathered.excepted)
     outcome = take({**gathered.found, **found}, wishes, standing, ports)
     return replace(
         outcome,

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 Node: TypeAlias = "str | list[Node] | dict[str, Node]"
 
 MAX_BYTES = 64 * 1024
+_KEY_MAX = 1024  # letters; YAML 1.2, 7.4.2: to find a key, no parser has to look further
 
 # What begins a value that is more than text, or might.
 _SIGNS: Final = frozenset("-?:,[]{}#&*!|>%@`")
@@ -32,7 +33,9 @@ def parse(text: str) -> dict[str, Node] | None:
             continue
         given, colon, rest = line.partition(":")
         key = given.lstrip(" ")
-        if not (colon and line.isprintable() and key.replace("-", "_").isidentifier()):
+        if not (
+            colon and line.isprintable() and len(key) <= _KEY_MAX and key.replace("-", "_").isidentifier()
+        ):
             return None
         value = _scalar(rest)
         depth = len(given) - len(key)

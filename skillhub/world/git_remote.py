@@ -48,7 +48,7 @@ class Remote:
     place: str
     named_by: NamedBy
     options: tuple[str, ...]
-    variables: Mapping[str, str]
+    variables: Mapping[str, str] = field(repr=False)
     token: str | None = field(default=None, repr=False)
 
     @property

@@ -11,6 +11,8 @@ import urllib.request
 
 import pytest
 
+from tests.support.gitrepos import SKILL, Repo
+
 
 def bash(shell, line, **environ):
     """Run a line of bash in which ``S`` is the program."""
@@ -51,6 +53,22 @@ def test_a_full_disk_under_much_output_is_told(shell):
     done = bash(shell, "S list --json >/dev/full")
     assert done.returncode == 7
     assert "cannot write the output" in done.stderr
+
+
+@pytest.mark.parametrize("words", ["doctor", "show nope"])
+def test_where_errors_cannot_be_told_the_exit_code_says_so(installed, words):
+    assert bash(installed, f"S {words} 2>/dev/full").returncode == 7
+
+
+@pytest.mark.parametrize("words", ["update --check", "update --dry-run", "audit", "diff deploy"])
+def test_what_is_learned_for_one_command_is_gone_after_it(shell, tmp_path, words):
+    repo = Repo(tmp_path / "repository")
+    repo.commit({"SKILL.md": SKILL})
+    assert shell.run("install", f"git+{repo.url}", "--yes", "--allow-unsigned").status == 0
+    (tmp_path / "temporary").mkdir()
+    done = bash(shell, f"S {words}", TMPDIR=str(tmp_path / "temporary"))
+    assert done.returncode in (0, 1), done.stderr
+    assert not any((tmp_path / "temporary").iterdir())
 
 
 @pytest.mark.parametrize("words", ["list --json", "--help", "show release-notes --json"])

@@ -352,3 +352,18 @@ def test_attack_the_name_in_the_hint_runs_no_command(world: Reaching, tmp_path: 
     ref = repository(tmp_path, {**files, f"{folder}/x": link("/etc/passwd")})
     error = refused(world, UnsafeSkills, lambda: world.install(ref, every=True))
     assert f"--except '{folder}'" in (error.hint or "")
+
+
+@pytest.mark.parametrize("word", ["b", "skills/b"])
+def test_attack_what_is_left_out_by_its_folder_comes_in_by_a_need(
+    world: Reaching, tmp_path: Path, word: str
+) -> None:
+    need = b"dependencies:\n  tools:\n    - type: skill\n      value: b\n"
+    files = {
+        "skills/a/SKILL.md": text("a"),
+        "skills/b/SKILL.md": text("b"),
+        "skills/a/agents/skillhub.yaml": need,
+    }
+    ref = repository(tmp_path, files)
+    error = refused(world, UsageError, lambda: world.install(ref, every=True, excepted=(word,)))
+    assert "a needs b, which --except leaves out" in error.message

@@ -146,6 +146,15 @@ def test_what_is_read_without_a_parser_means_the_same_to_one(text):
         assert found is None or yaml_events.parse(text, "x", parser=parser) == found
 
 
+@pytest.mark.parametrize("before", ["", "metadata:\n  "])
+def test_a_key_that_is_longer_than_a_parser_looks_is_none(before):
+    assert plain.parse(f"{before}{'k' * 1024}: v") is not None
+    text = f"{before}{'k' * 1025}: v"
+    assert plain.parse(text) is None
+    with pytest.raises(FormatError):
+        yaml_events.parse(text, "x")
+
+
 def test_most_frontmatters_need_no_parser():
     text = 'name: demo\ndescription: "Does: it"\nlicense: MIT\nmetadata:\n  version: "1.0"\n  author: me\n'
     assert plain.parse(text) == {
