@@ -19,13 +19,11 @@ from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.view import view
 from skillhub.flows.wishes import Wishes
 from skillhub.model.dataclass import replace
-from skillhub.model.digest import Digest
+from skillhub.model.digest import NO_FILES
 from skillhub.model.question import UNANSWERED, Asked, Question
 from skillhub.model.record import Record, Records
 from skillhub.world import links, mcp
 from skillhub.world.intent import edit
-
-_AGREED_TO_NONE = Digest.of(b"")  # the tree without a file, which no skill is
 
 
 def enable(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
@@ -223,4 +221,4 @@ def _take_away(cleared: Sequence[Linking], standing: Standing, ports: Ports) -> 
 
 def _held(record: Record | None) -> Record:
     """Return the record of a skill that its user disabled; to disable it is not to agree to its tree."""
-    return replace(record or Record(tree=_AGREED_TO_NONE, enabled=False), enabled=False, held="user")
+    return replace(record or Record(tree=NO_FILES, enabled=False), enabled=False, held="user")

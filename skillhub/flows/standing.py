@@ -68,7 +68,7 @@ def _records(lock: Lock, ports: Ports) -> Records:
     told = {
         name: replace(record, whence=Whence.of(lock.skills[name]))
         for name, record in records.skills.items()
-        if record.whence is None and name in lock.skills and record.tree == lock.skills[name].tree
+        if record.whence is None and name in lock.skills and record.is_of(lock.skills[name])
     }
     return replace(records, skills={**records.skills, **told}) if told else records
 

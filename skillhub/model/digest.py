@@ -40,3 +40,6 @@ class Digest(str):
     def hex(self) -> str:
         """The 64 hex digits alone."""
         return self[7:]
+
+
+NO_FILES = Digest.of(b"")  # of the tree without a file, which no skill is

@@ -7,7 +7,7 @@ import re
 from skillhub.errors import FormatError, UsageError
 from skillhub.model.dataclass import dataclass
 from skillhub.model.decode import Read, array, record, wrong
-from skillhub.model.digest import Digest
+from skillhub.model.digest import NO_FILES, Digest
 from skillhub.model.signer import Signer
 from skillhub.model.text import clean, is_object_id
 
@@ -80,7 +80,12 @@ def _inner(value: object) -> str:
     return text if is_inner else wrong("a path below the project", value)
 
 
-_read_patch = record({"base": Digest.parse, "digest": Digest.parse, "path": _inner})
+def _tree(value: object) -> Digest:
+    tree = Digest.parse(value)
+    return tree if tree != NO_FILES else wrong("a tree with files", value)
+
+
+_read_patch = record({"base": _tree, "digest": Digest.parse, "path": _inner})
 
 
 def _patch(value: object) -> Patch:
@@ -116,7 +121,7 @@ def _commit(value: object) -> str:
 FIELDS: dict[str, Read] = {
     **dict.fromkeys(("source", "version"), _text),
     **dict.fromkeys(("capabilities", "requires"), _texts),
-    **dict.fromkeys(("tree", "digest", "root"), Digest.parse),
+    **dict.fromkeys(("digest", "root"), Digest.parse),
     "git": _repository,
     "kind": _kind,
     "patch": _patch,
@@ -124,5 +129,6 @@ FIELDS: dict[str, Read] = {
     "rev": _commit,
     "signed_by": _signers,
     "size": _size,
+    "tree": _tree,
     "url": _url,
 }

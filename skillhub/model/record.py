@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass, field, replace
-from skillhub.model.digest import Digest
+from skillhub.model.digest import NO_FILES, Digest
 from skillhub.model.json import strict_json
 from skillhub.model.text import is_name, quote
 from skillhub.model.whence import Whence
@@ -44,7 +44,7 @@ class Record:
     """One skill as it is on this machine, in this project.
 
     Attributes:
-        tree: The tree that ``links`` hold, and that the person agreed to.
+        tree: The tree that ``links`` hold, and that the person agreed to; ``NO_FILES`` where they agreed to none.
         enabled: Whether the links ought to be there.
         held: Why not: ``user`` (said ``disable``), ``needs`` (one is open), ``asked`` (``--no-enable``), or empty.
         links: Where, relative to the project or the user's home, ``/`` between segments.
@@ -68,7 +68,8 @@ class Record:
 
     def is_of(self, entry: Locked) -> bool:
         """Say whether the person agreed to what the lock's entry says: the tree, whence it comes, who signed it."""
-        return self.tree == entry.tree and (self.whence is None or self.whence == Whence.of(entry))
+        is_tree = self.tree == entry.tree != NO_FILES
+        return is_tree and (self.whence is None or self.whence == Whence.of(entry))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.errors import Refused, UnsafeTransfer
+from skillhub.errors import FormatError, Refused, UnsafeTransfer
 from skillhub.flows.audit import Request, audit
 from skillhub.model.dataclass import replace
+from skillhub.model.digest import NO_FILES
 from skillhub.model.whence import Whence
 from skillhub.world.folders import remove_tree
 from tests.support.gitrepos import SKILL, Repo
@@ -86,6 +87,21 @@ def test_attack_a_lock_has_us_ask_a_host_of_ours_for_the_tree_that_was_agreed_to
         remove_tree(world.store.root)
         for act in (world.install, lambda: world.enable("deploy")):
             with pytest.raises(UnsafeTransfer, match="https URL"):
+                act()
+        assert not web.connections
+
+
+def test_attack_a_lock_names_the_tree_of_no_files_which_disable_writes_where_nothing_was_agreed_to(world):
+    other = world.as_cloned()
+    other.disable("deploy")
+    entry, record = replace(other.lock().skills["deploy"], tree=NO_FILES), other.record("deploy")
+    assert record.tree == NO_FILES
+    assert not record.is_of(entry)
+    with Web() as web:
+        url = web.url("/x")
+        edit_lock(other, source=f"git+{url}", git=url, tree=NO_FILES)
+        for act in (other.install, other.update, other.behind, other.sync, lambda: other.enable("deploy")):
+            with pytest.raises(FormatError, match="expected a tree with files"):
                 act()
         assert not web.connections
 

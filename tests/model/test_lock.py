@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.model.dataclass import replace
-from skillhub.model.digest import Digest
+from skillhub.model.digest import NO_FILES, Digest
 from skillhub.model.lock import LOCAL, Lock, Locked, LockedSource
+from skillhub.model.lock_fields import Patch
 from skillhub.model.text import RESERVED_ALIASES, clean
 
 TREE = Digest.of(b"tree")
@@ -33,7 +34,7 @@ texts = st.text(min_size=1, max_size=12).map(clean).filter(bool)
 digests = st.binary(max_size=4).map(Digest.of)
 signers = st.builds("{}:{}:{}".format, st.sampled_from(["key", "certificate"]), digests, texts)
 common = {
-    "tree": digests,
+    "tree": st.binary(min_size=1, max_size=4).map(Digest.of),
     "size": st.integers(0, 1 << 40),
     "capabilities": st.lists(texts, max_size=3).map(tuple),
     "requires": st.lists(texts, max_size=3).map(tuple),
@@ -147,6 +148,11 @@ def test_attack_larger_than_any_lock():
         (replace(ON_DISK, signed_by=("somebody",)), "skills.deploy.signed_by[0]"),
         (replace(ON_DISK, version="1\n2"), "skills.deploy.version"),
         (replace(ON_DISK, size=-1), "skills.deploy.size"),
+        (replace(ON_DISK, tree=NO_FILES), "skills.deploy.tree"),
+        (
+            replace(ON_DISK, patch=Patch(base=NO_FILES, digest=ON_DISK.tree, path="a.patch")),
+            "skills.deploy.patch.base",
+        ),
         (replace(ON_DISK, path=None), "skills.deploy.digest"),
         (replace(RELEASED, url="https://me:secret@skills.example/a"), "skills.deploy.url"),
         (replace(RELEASED, source="acme"), "skills.deploy.source"),
