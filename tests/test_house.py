@@ -40,7 +40,7 @@ LAZY = {
     "skillhub/model/lock_fields.py",
     "skillhub/model/yaml.py",
     "skillhub/trust/judgement.py",
-    "skillhub/trust/publishers.py",
+    "skillhub/trust/proof.py",
     "skillhub/trust/registry.py",
     "skillhub/trust/x509.py",
     "skillhub/world/home.py",

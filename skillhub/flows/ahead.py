@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,7 +14,8 @@ from skillhub.flows.obtain import Way, nothing
 from skillhub.flows.ports import Report
 
 AT_ONCE = 16
-_FIRST = 4  # threads that no wait is worth cost more than they bring
+_FIRST = 4
+_WAIT = 0.005  # seconds; for less, more threads cost more than they bring
 _BYTES_MAX = 64 * 1024 * 1024  # of what was fetched and nobody has asked for yet
 _GUESS = 2 * 1024 * 1024  # of what nobody said the size of: few skills are larger
 
@@ -21,7 +23,7 @@ _GUESS = 2 * 1024 * 1024  # of what nobody said the size of: few skills are larg
 def turns(ways: Sequence[Way[Any]], report: Report) -> Iterator[Callable[[], Candidate]]:
     """Yield what makes the candidate of each way, in this order, while up to 16 threads fetch for the next ones.
 
-    There are four at first, and one more each time that what is next has not come yet. What is fetched and waits
+    There are four at first, and twice as many whenever what is next had to be waited for. What is fetched and waits
     is little enough to be held in memory. Nothing is verified on a thread but what ``fetch`` verifies; an error of
     either step is raised by the turn that it belongs to.
     """
@@ -31,24 +33,38 @@ def turns(ways: Sequence[Way[Any]], report: Report) -> Iterator[Callable[[], Can
         return
     todo = deque(coming)
     started: deque[tuple[Future[Any], int]] = deque()
-    at_once = _FIRST
+    pace = _Pace()
     with ThreadPoolExecutor(AT_ONCE) as pool:
         try:
             for way in ways:
                 if way.fetch is nothing:
                     yield way.go
                     continue
-                _start(todo, started, pool, at_once)
+                _start(todo, started, pool, pace.at_once)
                 report("fetching", len(coming) - len(todo) - len(started), len(coming))
-                coming_next, _ = started.popleft()
-                at_once = min(AT_ONCE, at_once + (not coming_next.done()))
-                yield partial(_made, way, coming_next)
+                yield partial(_made, way, started.popleft()[0], pace)
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def _made(way: Way[Any], coming: Future[Any]) -> Candidate:
-    return way.make(coming.result())
+class _Pace:
+    """How many are to be fetched at once, by how long was waited for them."""
+
+    def __init__(self) -> None:
+        self.at_once = _FIRST
+
+    def wait(self, coming: Future[Any]) -> Any:  # noqa: ANN401 - whatever the way fetches
+        """Return what came, or raise what was raised instead."""
+        start = time.monotonic()
+        try:
+            return coming.result()
+        finally:
+            if time.monotonic() - start > _WAIT:
+                self.at_once = min(AT_ONCE, 2 * self.at_once)
+
+
+def _made(way: Way[Any], coming: Future[Any], pace: _Pace) -> Candidate:
+    return way.make(pace.wait(coming))
 
 
 def _start(

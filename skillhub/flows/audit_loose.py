@@ -16,7 +16,7 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.report import Noted
 from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.scan import scan
-from skillhub.trust.publishers import judge
+from skillhub.trust.judgement import judge
 from skillhub.world.local import read_local
 
 

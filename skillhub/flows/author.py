@@ -16,8 +16,9 @@ from skillhub.model.manifest import Manifest, problems
 from skillhub.model.text import quote
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust import oms
+from skillhub.trust.judgement import judge
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.publishers import Publisher, judge
+from skillhub.trust.publishers import Publisher
 from skillhub.trust.x509 import Certificate
 from skillhub.world import files
 from skillhub.world.local import named, read_local

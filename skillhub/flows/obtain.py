@@ -17,7 +17,7 @@ from skillhub.flows.ports import Place, Ports
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.lock import LOCAL, Locked, of_plugin
 from skillhub.model.release import Admission, Release
-from skillhub.trust.publishers import judge
+from skillhub.trust.judgement import judge
 from skillhub.trust.registry import agrees, publisher_of
 from skillhub.world import files
 from skillhub.world.local import named, read_local

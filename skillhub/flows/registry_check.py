@@ -16,7 +16,7 @@ from skillhub.model.index import LISTING_CAP, parse_listing
 from skillhub.model.manifest import Manifest
 from skillhub.model.release import Admission, Index, Release
 from skillhub.trust.ahead import AHEAD_PATH
-from skillhub.trust.publishers import judge
+from skillhub.trust.judgement import judge
 from skillhub.trust.registry import agrees, publisher_of
 from skillhub.trust.roles import RELEASES, ROLES, WELL_KNOWN, rule_of
 from skillhub.trust.root_view import view_expiry

@@ -17,8 +17,8 @@ from skillhub.model.release import Admission, Release, Revocation
 from skillhub.model.text import is_name, quote
 from skillhub.model.tree import Tree
 from skillhub.trust import oms, x509
+from skillhub.trust.judgement import judge
 from skillhub.trust.keys import PublicKey
-from skillhub.trust.publishers import judge
 from skillhub.trust.registry import checked, publisher_of
 from skillhub.trust.registry_documents import Shelf
 from skillhub.trust.x509 import Certificate

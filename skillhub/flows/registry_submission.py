@@ -18,8 +18,9 @@ from skillhub.model.text import quote
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.model.version import is_version
 from skillhub.trust import oms
+from skillhub.trust.judgement import judge
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.publishers import Publisher, judge
+from skillhub.trust.publishers import Publisher
 from skillhub.world.local import named, read_local
 
 

@@ -18,7 +18,7 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.ref import Site, parse_remote, repository
 from skillhub.model.release import Release
 from skillhub.model.signer import known_by
-from skillhub.trust.publishers import judge
+from skillhub.trust.judgement import judge
 
 
 def by_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> Way[Any]:

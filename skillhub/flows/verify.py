@@ -18,7 +18,8 @@ from skillhub.model.record import Record
 from skillhub.model.signer import Signer
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
 from skillhub.model.whence import Whence
-from skillhub.trust.publishers import Publisher, judge
+from skillhub.trust.judgement import judge
+from skillhub.trust.publishers import Publisher
 from skillhub.world import links
 from skillhub.world.folders import Problem, compare
 from skillhub.world.store import Store

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from hashlib import sha256
 
 from skillhub.errors import FormatError
 from skillhub.model.text import quote
 
-_FORM = re.compile(r"sha256:([0-9a-f]{64})", re.ASCII)
-_HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
-
 
 def is_hex(text: str) -> bool:
     """Say whether ``text`` is the 64 lowercase hex digits of a SHA-256, as others spell it."""
-    return _HEX.fullmatch(text) is not None
+    return len(text) == 64 and not text.strip("0123456789abcdef")
 
 
 class Digest(str):
@@ -34,7 +30,7 @@ class Digest(str):
         Raises:
             FormatError: it is anything but ``sha256:`` and 64 lowercase hex digits.
         """
-        if not isinstance(text, str) or not _FORM.fullmatch(text):
+        if not isinstance(text, str) or text[:7] != "sha256:" or not is_hex(text[7:]):
             raise FormatError(
                 f"expected sha256: and 64 lowercase hex digits, found {quote(text)}", where=where
             )

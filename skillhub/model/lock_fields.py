@@ -46,9 +46,12 @@ def _signer(value: object) -> str:
     return Signer.parse(_text(value)).spell()
 
 
+_read_signers = array(_signer)
+
+
 def _signers(value: object) -> tuple[str, ...]:
     # An empty list would be a second way to say unsigned.
-    return array(_signer)(value) or wrong("a signer", value)
+    return _read_signers(value) or wrong("a signer", value)
 
 
 def _size(value: object) -> int:

@@ -1,15 +1,13 @@
-"""Who may sign skills, and what a skill's signature is worth by that."""
+"""Who may sign skills, and what a skill's signature may be worth by that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.signer import Signer
-from skillhub.model.tree import SIGNATURE, Tree
+from skillhub.model.tree import Tree
 
 if TYPE_CHECKING:
     from skillhub.trust.identity import Identity
@@ -66,34 +64,3 @@ class Verdict:
     claim: Digest | None = None
     pem: str | None = None
     expired: bool = False
-
-
-def judge(
-    tree: Tree,
-    publishers: Iterable[Publisher],
-    source: str | None,
-    now: datetime,
-    locked: Digest | None = None,
-) -> Verdict:
-    """Return what the signature of ``tree`` is worth to somebody who trusts ``publishers``.
-
-    Args:
-        tree: The skill, as unpacked.
-        publishers: Whom the user or the registry vouches for; the first that fits names the signer.
-        source: The alias or URL that the skill came from; ``None`` for a local path.
-        now: The time, with its zone, that certificates must be valid at.
-        locked: The tree that the lock has for this skill: for it alone an expired certificate is borne.
-
-    Raises:
-        BadSignature: the signature is malformed, does not fit the tree, was not made by whom it says, by a
-            key that is ``revoked``, or with a certificate that is unsound or past its time
-            (``certificate-expired``); or it is said to be by a Sigstore identity, and that is not proven
-            (``sigstore``), if only for lack of the extra.
-        FormatError: a trusted root that somebody pinned is none.
-    """
-    if SIGNATURE not in tree:
-        return Verdict("unsigned", tree)
-    # Where nothing is signed, nothing is loaded that verifies: cryptography takes 11 ms.
-    from skillhub.trust import judgement  # noqa: PLC0415
-
-    return judgement.judge(tree, tuple(publishers), source, now, locked)

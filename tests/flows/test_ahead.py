@@ -64,7 +64,7 @@ def test_each_comes_once_and_in_the_order_of_asking():
 
 
 def test_where_there_is_waiting_sixteen_are_asked_for_at_once():
-    shelf = Shelf(pause=0.01)
+    shelf = Shelf(pause=0.02)
     assert len([turn() for turn in turns(ways(shelf, 80), silent)]) == 80
     assert shelf.most == AT_ONCE
 

@@ -17,8 +17,9 @@ from skillhub.errors import BadSignature
 from skillhub.model.dataclass import replace
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust import oms, x509
+from skillhub.trust.judgement import judge
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.publishers import Publisher, judge
+from skillhub.trust.publishers import Publisher
 from tests.support.cli import Shell
 
 pytestmark = pytest.mark.interop

@@ -19,7 +19,8 @@ from skillhub.model.dataclass import replace
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust import oms
 from skillhub.trust.identity import Identity
-from skillhub.trust.publishers import Publisher, judge
+from skillhub.trust.judgement import judge
+from skillhub.trust.publishers import Publisher
 from tests.support.sigstore import AT, ISSUER, NAME, Account, Sigstore, encode, key_of
 
 pytestmark = pytest.mark.interop
@@ -70,6 +71,12 @@ def test_user_name_of_a_private_sigstore():
     name = x509.OtherName(x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.7"), b"\x0c\x07ann!own")
     publisher = Publisher("ann", identities=(Identity("ann!own", ISSUER, PINNED.root),))
     assert judge(signed(OWN.sign(PAYLOAD, Account(names=(name,)))), [publisher], None, NOW).status == "valid"
+
+
+def test_attack_name_of_another_form_that_spells_the_same():
+    name = x509.OtherName(x509.ObjectIdentifier("1.3.6.1.4.1.311.20.2.3"), b"\x0c\x07ann!own")
+    publisher = Publisher("ann", identities=(Identity("ann!own", ISSUER, PINNED.root),))
+    assert refused(OWN.sign(PAYLOAD, Account(names=(name,))), [publisher]) == "sigstore"
 
 
 NOT_THEM = {

@@ -14,13 +14,26 @@ from skillhub.trust.keys import PrivateKey, PublicKey
 
 KINDS = ("p256", "p384", "ed25519")
 SEED = sha256(b"public test key").digest()
+# To find parameters takes between a tenth of a second and fifteen.
+_P = (
+    "ea7a6a74a0b53c88e6aa49d1cbaf52f7401f18c6724bde4f6c74974a1517ec73842b76640e1a661577c470f6"
+    "b593663e8a4d8f7469911ff473f2523562a43efc80d6b57a55eae59923fbdf755ebcb9cddc7d1aca81a4f635"
+    "485c0a7efabca616f85de7447f5a2d7e2e1a85f00b378faff71d9451f73b5448b6b011d95ed98be9"
+)
+_Q = "8c12c84ec5d7a67804072b862034b17f1bf7065b"
+_G = (
+    "c9deb38cc0cea1184f555e5710eacd1952883df78c8bb1eb53bc348a291de372567bbc8c08aa0e7ed8a018f6"
+    "d34ef5317e7dec83c7b9c679ae1ca85c33540d7aca7b538344dd2a35c5ac572ba11a14e41932348b25653735"
+    "210ae17c43805088d86d99bf7010a23fdaffd47a265028dbf0e71bd5c9d1d590c42e7ea53c454647"
+)
+DSA = dsa.DSAParameterNumbers(*(int(number, 16) for number in (_P, _Q, _G))).parameters()
 STRANGERS = {
     "rsa": rsa.generate_private_key(65537, 2048),
     "p521": ec.generate_private_key(ec.SECP521R1()),
     "secp256k1": ec.generate_private_key(ec.SECP256K1()),
     "ed448": ed448.Ed448PrivateKey.generate(),
     "x25519": x25519.X25519PrivateKey.generate(),
-    "dsa": dsa.generate_private_key(1024),
+    "dsa": DSA.generate_private_key(),
 }
 
 

@@ -10,7 +10,8 @@ from fixtures.attacks_oms.forge import KEY, LEAF, MIDDLE, NOW, ROOT, TREE, bundl
 from skillhub.errors import BadSignature
 from skillhub.model.text import is_hidden
 from skillhub.trust import x509
-from skillhub.trust.publishers import Publisher, judge
+from skillhub.trust.judgement import judge
+from skillhub.trust.publishers import Publisher
 
 BUNDLES = [*bundles.cases(), *statements.cases()]
 CHAINS = list(chains.cases())

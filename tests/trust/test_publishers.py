@@ -21,8 +21,9 @@ from skillhub.model.dataclass import replace
 from skillhub.model.signer import Signer
 from skillhub.model.tree import File, Tree
 from skillhub.trust import oms, x509
+from skillhub.trust.judgement import judge
 from skillhub.trust.keys import PublicKey
-from skillhub.trust.publishers import Publisher, judge
+from skillhub.trust.publishers import Publisher
 
 CHAIN = chain(LEAF, MIDDLE, ROOT)
 ROOT_CERTIFICATE = x509.parse(CHAIN[-1])

@@ -16,7 +16,7 @@ from skillhub.model.signer import Signer
 from skillhub.model.tree import File, Tree
 from skillhub.trust import oms
 from skillhub.trust.identity import Identity
-from skillhub.trust.publishers import judge
+from skillhub.trust.judgement import judge
 from skillhub.world.home import Home
 from skillhub.world.publishers import Publishers, Trusted
 from tests.support.sigstore import ISSUER, NAME, Sigstore
@@ -72,7 +72,7 @@ import sys
 sys.modules["sigstore"] = None  # as where it is not installed
 from fixtures.attacks_oms.forge import NOW, signed
 from skillhub.errors import BadSignature
-from skillhub.trust.publishers import judge
+from skillhub.trust.judgement import judge
 try:
     judge(signed(open(sys.argv[1], "rb").read()), (), None, NOW)
 except BadSignature as error:

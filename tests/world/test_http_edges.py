@@ -5,10 +5,11 @@ import time
 import pytest
 
 from skillhub.errors import NotFound, UnsafeTransfer, WrongBytes
+from skillhub.world.hop import Hop, judged
 from skillhub.world.http import Http
 from skillhub.world.proxy import Proxy
-from skillhub.world.wire import Clock, Patience, Wire
-from tests.support.web import Web, answer, hang_up, raw
+from skillhub.world.wire import Clock, Patience, Wire, _dial
+from tests.support.web import Web, answer, hang_up, in_turn, raw, redirect
 
 
 @pytest.fixture
@@ -54,6 +55,32 @@ def test_attack_site_behind_a_proxy_is_not_taken_for_a_neighbour(web, http, monk
         http.get(url, cap=10, named_by=site)
 
 
+def test_site_that_a_person_named_by_http_may_name_what_is_beside_it(web, http, monkeypatch):
+    monkeypatch.setenv("http_proxy", web.url(""))
+    url = "http://site.example/a"
+    web.at(url, answer(b"x"))
+    assert http.get(url, cap=1, named_by="http://site.example/index.json").data == b"x"
+    with pytest.raises(UnsafeTransfer):
+        http.get(url, cap=1, named_by="http://site.example:8080/index.json")
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 305, 306, 307, 308, 309])
+def test_which_answers_lead_elsewhere(web, http, status):
+    web.at("/b", answer(b"x"))
+    found = http.ask(web.at("/a", redirect("/b", f"{status} There")), cap=1)
+    assert (found.status, found.data) == (
+        (200, b"x") if status in (301, 302, 303, 307, 308) else (status, b"")
+    )
+
+
+@pytest.mark.parametrize("status", [401, 407, 408, 409, 425, 429, 499, 500, 501, 502, 503, 504, 505])
+def test_which_answers_may_heal(web, status):
+    act = in_turn(answer(b"", status=f"{status} Why"), answer(b"x"))
+    with Http(patience=Patience(pauses=(0.0,))) as http:
+        found = http.ask(web.at("/a", act), cap=1)
+    assert found.status == (200 if status in (408, 429, 500, 502, 503, 504) else status)
+
+
 def test_no_time_left_is_no_time_to_wait():
     with pytest.raises(TimeoutError):
         Clock(Patience(grace=0.0)).left()
@@ -88,6 +115,21 @@ def test_body_that_comes_at_the_rate_it_has_to_may_take_longer_than_the_grace(we
 
     with Http(patience=Patience(grace=0.2, rate=500.0, total=5.0, pauses=())) as http:
         assert http.get(web.at("/a", drip), cap=1000).data == bytes(1000)
+
+
+def test_addresses_of_a_host_are_judged_one_by_one_and_tried_in_turn(web):
+    public = Hop.parse("https://1.1.1.1:8443/", guarded=True)
+    for is_proxied in (False, True):
+        assert judged(public, is_proxied=is_proxied) == [("1.1.1.1", 8443)]
+    assert judged(Hop.parse("https://1.1.1.1/"), is_proxied=True) == []
+    with Web() as gone:
+        nobody = ("127.0.0.1", gone.port)
+    clock = Clock(Patience())
+    with _dial([nobody, ("127.0.0.1", web.port)], clock) as sock:
+        assert sock.getpeername()[1] == web.port
+    for addresses in ([], [nobody]):
+        with pytest.raises(OSError):
+            _dial(addresses, clock)
 
 
 CHUNK = b"11170\r\n" + bytes(70_000) + b"\r\n"
