@@ -1,17 +1,22 @@
 """The examples of ``docs/formats``, read by the code that they tell about."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
 
 from skillhub.model.dataclass import fields
 from skillhub.model.digest import Digest
+from skillhub.model.index import parse_namespaces, parse_releases
 from skillhub.model.intent import Intent, ProposedSource, Wanted
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.policy import KEYS
 from skillhub.model.policy_file import AGREEABLE, parse_policy
 from skillhub.model.tree import Listing
 from skillhub.model.version import Range
+from skillhub.trust.registry import admitted, released_by
+from skillhub.trust.registry_documents import Shelf
+from skillhub.trust.roles import namespace_path
 from tests.model.test_tree import PIPELINE
 
 DOCS = Path(__file__).parents[1] / "docs" / "formats"
@@ -74,6 +79,18 @@ def test_the_listing_has_the_digest_shown():
 def test_the_pipeline_of_the_page_is_the_one_that_is_tested():
     (shown,) = examples("tree.md", "sh")
     assert shown.decode().strip() == PIPELINE.strip()
+
+
+def test_the_documents_of_a_registry_say_what_is_shown():
+    bucket, document, index = examples("registry.md", "json")
+    admission = admitted("acme", document, "publishers")
+    shelf = Shelf({"acme": admission}, {})
+    written = shelf.targets(["acme"], [])[namespace_path("acme")]
+    assert parse_namespaces(bucket, "ns") == parse_namespaces(written, "ns")
+    (kept,) = shelf.pinned(["acme"]).values()
+    assert json.loads(kept) == json.loads(document)
+    publisher, (release,) = parse_releases(index, "idx")
+    assert released_by(admission, publisher, (release,)) == {"my-skill": (release,)}
 
 
 def test_the_policies_say_what_is_shown():

@@ -1,6 +1,6 @@
 """Say who may publish what: admit a publisher, give it keys and names, take keys and names away.
 
-All of it is one document, which offline keys sign; what the change leaves without a valid signature is
+All of it is in documents that offline keys vouch for; what the change leaves without a valid signature is
 withdrawn in the same breath, so that no client is led to a release that it must refuse.
 """
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from types import MappingProxyType
+
+from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 
 from skillhub.errors import NotFound, UsageError
 from skillhub.model import time as times
 from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.index import parse_listing, parse_namespaces, parse_releases
-from skillhub.model.release import Admission, Release
+from skillhub.model.release import Release
 from skillhub.model.text import clean, quote
-from skillhub.trust.metadata import Dates, MetadataSet
+from skillhub.trust.metadata import Dates, MetadataSet, publisher_target
+from skillhub.trust.registry import admitted, refuse_shared
 from skillhub.trust.registry_documents import LISTING_PATH, Shelf
 from skillhub.trust.roles import NAMESPACES, ROOT, TARGETS, index_path
 from skillhub.world.registry_dir import RegistryDir, Settings
@@ -59,6 +62,19 @@ class Opened:
         """When what is signed now expires."""
         return Dates(self.signing.now, self.settings.days)
 
+    def publishers(self) -> Mapping[str, TargetFile]:
+        """Return what is signed of each publisher's document.
+
+        Raises:
+            SecurityError: a document is not what is signed of it.
+            StateError: one is gone.
+        """
+        return {
+            publisher: publisher_target(publisher, pinned)
+            for path in self.metadata.namespaces
+            for publisher, pinned in parse_namespaces(self._target(path) or b"", path).items()
+        }
+
     def shelf(self) -> Shelf:
         """Read back what the registry offers; descriptions stand in the listing alone.
 
@@ -66,9 +82,10 @@ class Opened:
             SecurityError: a document is not what is signed of it.
             StateError: one is gone.
         """
-        admissions: dict[str, Admission] = {}
-        for path in self.metadata.namespaces:
-            admissions |= parse_namespaces(self._target(path) or b"", path)
+        admissions = {
+            publisher: admitted(publisher, self.registry.content(target), target.path)
+            for publisher, target in self.publishers().items()
+        }
         listing = parse_listing(self._target(LISTING_PATH) or b"", LISTING_PATH)
         skills: dict[str, tuple[Release, ...]] = {}
         for publisher in admissions:
@@ -82,21 +99,24 @@ class Opened:
     def publish(
         self,
         shelf: Shelf,
-        publishers: Iterable[str],
-        names: Iterable[str],
+        publishers: Collection[str],
+        names: Collection[str],
         archives: Mapping[str, bytes] | None = None,
     ) -> None:
         """Make this what the registry offers, as far as it is about these publishers and skills.
 
         Raises:
+            NameNotOwned: a name would have two publishers.
             Refused: too few keys are at hand of a role whose documents change.
             StateError: the disk refuses.
         """
+        refuse_shared(shelf.admissions.values())
         targets = shelf.targets(publishers, names)
         revised = self.metadata.revise(targets, self.keys.of, self.dates)
         found = ((revised.find(path), data) for path, data in targets.items())
         signed = {f"targets/{target.get_prefixed_paths()[0]}": data for target, data in found if target}
-        self.serve(revised, {**(archives or {}), **signed}, shelf.public(targets, names))
+        first = {**(archives or {}), **shelf.pinned(publishers), **signed}
+        self.serve(revised, first, shelf.public(targets, names))
 
     def serve(
         self,

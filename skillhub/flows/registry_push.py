@@ -208,6 +208,8 @@ def _stale(role: str, there: int, here: int) -> Rollback:
 
 
 def _targets(hub: Opened) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    for pinned in hub.publishers().values():
+        yield f"targets/{pinned.get_prefixed_paths()[0]}", partial(hub.registry.content, pinned)
     for role in hub.metadata.documents:
         document = hub.metadata.read(role)
         for path in document.targets if isinstance(document, Targets) else ():

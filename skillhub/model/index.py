@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from skillhub.errors import FormatError
+from skillhub.model.dataclass import dataclass
 from skillhub.model.decode import Read, array, mapping, nullable, record, text, text_that, wrong
 from skillhub.model.digest import Digest, is_hex
 from skillhub.model.json import strict_json
@@ -51,9 +52,12 @@ def _shown(value: object) -> str:
     return clean(_prose(value))
 
 
-def _size(value: object) -> int:
-    # Not isinstance: true is an int to Python.
-    return value if type(value) is int and 0 <= value <= _MAX_SIZE else wrong(f"0 to {_MAX_SIZE}", value)
+def _up_to(limit: int) -> Callable[[object], int]:
+    def read(value: object) -> int:
+        # Not isinstance: true is an int to Python.
+        return value if type(value) is int and 0 <= value <= limit else wrong(f"0 to {limit}", value)
+
+    return read
 
 
 def _any_version(value: object) -> str | None:
@@ -70,7 +74,12 @@ def _complete(value: object) -> dict[str, Any]:
 
 
 # What every document of ours says of a release.
-FACTS: Mapping[str, Read] = {"version": _version, "published": _time, "size": _size, "tree": Digest.parse}
+FACTS: Mapping[str, Read] = {
+    "version": _version,
+    "published": _time,
+    "size": _up_to(_MAX_SIZE),
+    "tree": Digest.parse,
+}
 _MORE: Mapping[str, Read] = {
     "requires": array(_label),
     "capabilities": array(_label),
@@ -106,7 +115,7 @@ _RELEASES = record(
 )
 _REVOCATION = record({"fingerprint": Digest.parse, "since": _time, "pem": _pem})
 _PUBLISHER = record(
-    {},
+    {"publisher": _name},
     {
         "keys": array(_pem),
         "certificates": array(_pem),
@@ -114,7 +123,16 @@ _PUBLISHER = record(
         "names": array(_name),
     },
 )
-_NAMESPACES = record({"publishers": mapping(_name, _PUBLISHER)})
+_PINNED = record({"sha256": _hex, "size": _up_to(DOCUMENT_CAP)})
+_NAMESPACES = record({"publishers": mapping(_name, _PINNED)})
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A document as a signed one vouches for it: these bytes, and so many."""
+
+    digest: Digest
+    size: int
 
 
 def parse_listing(data: bytes, where: str) -> Index:
@@ -167,18 +185,28 @@ def _released(publisher: str, sha256: str, **facts: Any) -> Release:  # noqa: AN
     return Release(publisher=publisher, digest=Digest("sha256:" + sha256), **facts)
 
 
-def parse_namespaces(data: bytes, where: str) -> Mapping[str, Admission]:
-    """Return the publishers of an ``ns/<2 hex>.json``.
+def parse_namespaces(data: bytes, where: str) -> Mapping[str, Pinned]:
+    """Return the document of each publisher of an ``ns/<2 hex>.json``.
 
     Raises:
-        FormatError: it is malformed, or gives one name to two publishers.
+        FormatError: it is malformed.
     """
     publishers = _parse(_NAMESPACES, data, where, DOCUMENT_CAP)["publishers"]
-    refuse_twice((name for entry in publishers.values() for name in entry.get("names", ())), where)
     return {
-        name: Admission(**{**entry, "publisher": name, "names": frozenset(entry.get("names", ()))})
-        for name, entry in publishers.items()
+        name: Pinned(Digest("sha256:" + entry["sha256"]), entry["size"]) for name, entry in publishers.items()
     }
+
+
+def parse_publisher(data: bytes, where: str) -> Admission:
+    """Return what a ``publishers/<publisher>.json`` says of the publisher that it names.
+
+    Raises:
+        FormatError: it is malformed, or holds a name twice.
+    """
+    document = _parse(_PUBLISHER, data, where, DOCUMENT_CAP)
+    names = document.pop("names", ())
+    refuse_twice(names, where)
+    return Admission(**document, names=frozenset(names))
 
 
 def _parse(read: Callable[[object], dict[str, Any]], data: bytes, where: str, cap: int) -> dict[str, Any]:

@@ -20,12 +20,27 @@ from tuf.api.metadata import (  # type: ignore[attr-defined]
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass, field
+from skillhub.model.index import Pinned
 from skillhub.trust.ahead import AHEAD_PATH, ahead
 from skillhub.trust.founding import founding
-from skillhub.trust.roles import NAMESPACES, ROOT, SNAPSHOT, TARGETS, TIMESTAMP, delegator_of, rule_of
+from skillhub.trust.roles import (
+    NAMESPACES,
+    ROOT,
+    SNAPSHOT,
+    TARGETS,
+    TIMESTAMP,
+    delegator_of,
+    publisher_path,
+    rule_of,
+)
 from skillhub.trust.signing import Keys, sign, verify
 
 _Kind = TypeVar("_Kind", bound=Signed)
+
+
+def publisher_target(publisher: str, pinned: Pinned) -> TargetFile:
+    """Return the document of a publisher as what is named and verified like every other target file."""
+    return TargetFile(pinned.size, {"sha256": pinned.digest.hex}, publisher_path(publisher))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from skillhub.errors import FormatError, NameNotOwned, NotFound, SourceMismatch, WrongBytes
 from skillhub.model.digest import Digest
+from skillhub.model.index import parse_publisher
 from skillhub.model.release import Admission, Release, Revocation
 from skillhub.model.text import quote
 from skillhub.trust.publishers import Publisher
 
 if TYPE_CHECKING:
     from skillhub.trust.keys import PublicKey
+
+
+def admitted(publisher: str, data: bytes, where: str) -> Admission:
+    """Return what the document of ``publisher`` admits it to.
+
+    Raises:
+        FormatError: the document is malformed.
+        NameNotOwned: it is another publisher's.
+    """
+    found = parse_publisher(data, where)
+    if found.publisher != publisher:
+        message = f"expected the document of {quote(publisher)}, found {quote(found.publisher)}'s"
+        raise NameNotOwned(message, where=where)
+    return found
+
+
+def refuse_shared(admissions: Iterable[Admission]) -> None:
+    """Return if each name has one publisher, which only who reads the documents of all can tell.
+
+    Raises:
+        NameNotOwned: a name has two.
+    """
+    owners: dict[str, str] = {}
+    for each in admissions:
+        for name in sorted(each.names):
+            if (other := owners.setdefault(name, each.publisher)) != each.publisher:
+                raise NameNotOwned(
+                    f"the name {quote(name)} is given to both {quote(other)} and {quote(each.publisher)}"
+                )
 
 
 def admission_of(name: str, publisher: str, admissions: Mapping[str, Admission]) -> Admission:

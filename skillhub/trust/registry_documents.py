@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from skillhub.model.dataclass import asdict, dataclass
-from skillhub.model.index import SCHEMA
+from skillhub.model.digest import Digest
+from skillhub.model.index import SCHEMA, Pinned
 from skillhub.model.release import Admission, Release
+from skillhub.trust.metadata import publisher_target
 from skillhub.trust.roles import WELL_KNOWN, index_path, namespace_path, skill_path
 
 LISTING_PATH = "index.json"
@@ -31,13 +33,19 @@ class Shelf:
         found = {}
         for publisher in publishers:
             path = namespace_path(publisher)
-            neighbours = {key: each for key, each in self.admissions.items() if namespace_path(key) == path}
-            found[path] = _namespaces(neighbours)
+            found[path] = _namespaces(self._neighbours([path]))
             found[index_path(publisher)] = self._index(publisher)
         for name in names:
             found[skill_path(name)] = _skill(name, self.skills[name])
         found[LISTING_PATH] = self._listing(self.skills, "../../")
         return MappingProxyType(found)
+
+    def pinned(self, publishers: Collection[str]) -> Mapping[str, bytes]:
+        """Return all publishers' documents that the signed ones about these pin, by path below the site."""
+        found = self._neighbours({namespace_path(publisher) for publisher in publishers})
+        places = (publisher_target(publisher, _pin(data)) for publisher, data in found.items())
+        paths = (f"targets/{place.get_prefixed_paths()[0]}" for place in places)
+        return MappingProxyType(dict(zip(paths, found.values(), strict=True)))
 
     def public(self, targets: Mapping[str, bytes], names: Iterable[str]) -> Mapping[str, bytes]:
         """Return what is served under plain names, by path below the site: for readers that know no TUF.
@@ -48,6 +56,14 @@ class Shelf:
         found |= {f"{WELL_KNOWN}/{skill_path(name)}": targets[skill_path(name)] for name in names}
         found[f"{WELL_KNOWN}/{LISTING_PATH}"] = targets[LISTING_PATH]
         return MappingProxyType(found)
+
+    def _neighbours(self, paths: Collection[str]) -> Mapping[str, bytes]:
+        """Return the documents of the publishers that the targets at ``paths`` name."""
+        return {
+            publisher: _publisher(each)
+            for publisher, each in self.admissions.items()
+            if namespace_path(publisher) in paths
+        }
 
     def _index(self, publisher: str) -> bytes:
         names = sorted(self.skills)
@@ -88,17 +104,25 @@ def _skill(name: str, releases: tuple[Release, ...]) -> bytes:
     return _dump({**shared, "releases": rows, "version": 1})
 
 
-def _namespaces(admissions: Mapping[str, Admission]) -> bytes:
-    rows = {
-        publisher: {
-            "certificates": each.certificates,
-            "keys": each.keys,
-            "names": sorted(each.names),
-            "revoked": [asdict(gone) for gone in each.revoked],
-        }
-        for publisher, each in admissions.items()
-    }
+def _namespaces(documents: Mapping[str, bytes]) -> bytes:
+    pins = {publisher: _pin(data) for publisher, data in documents.items()}
+    rows = {publisher: {"sha256": pin.digest.hex, "size": pin.size} for publisher, pin in pins.items()}
     return _dump({"publishers": rows, "version": 1})
+
+
+def _pin(document: bytes) -> Pinned:
+    return Pinned(Digest.of(document), len(document))
+
+
+def _publisher(admission: Admission) -> bytes:
+    row = {
+        "certificates": admission.certificates,
+        "keys": admission.keys,
+        "names": sorted(admission.names),
+        "publisher": admission.publisher,
+        "revoked": [asdict(gone) for gone in admission.revoked],
+    }
+    return _dump({**row, "version": 1})
 
 
 def _facts(release: Release) -> dict[str, object]:

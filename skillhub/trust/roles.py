@@ -70,8 +70,13 @@ NAMESPACE_PATHS = tuple(f"ns/{number:02x}.json" for number in range(256))
 
 
 def namespace_path(publisher: str) -> str:
-    """Return the target that says what ``publisher`` may publish; one of 256, so ceremonies are short."""
+    """Return the target that pins the document of ``publisher``; one of 256, so ceremonies are short."""
     return f"ns/{sha256(publisher.encode()).hexdigest()[:2]}.json"
+
+
+def publisher_path(publisher: str) -> str:
+    """Return the document of ``publisher``, which no role signs: the target at ``namespace_path`` pins it."""
+    return f"publishers/{publisher}.json"
 
 
 def index_path(publisher: str) -> str:

@@ -11,14 +11,15 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 
-from skillhub.errors import FormatError, StateError
+from skillhub.errors import FormatError, NameNotOwned, StateError
 from skillhub.model import time as times
 from skillhub.model.dataclass import dataclass
 from skillhub.model.index import DOCUMENT_CAP, parse_namespaces, parse_releases
 from skillhub.model.json import strict_json
 from skillhub.model.release import Admission, Index, Release
 from skillhub.model.text import is_name
-from skillhub.trust.roles import index_path, namespace_path
+from skillhub.trust.registry import admitted
+from skillhub.trust.roles import index_path, namespace_path, publisher_path
 from skillhub.world import files
 
 HINTS = "publishers.json"
@@ -97,10 +98,15 @@ class LastSeen:
         return self._said[publisher]
 
     def _admission(self, publisher: str) -> Admission | None:
-        path = kept(self._folder, namespace_path(publisher))
-        with suppress(FormatError, StateError):
-            admitted = parse_namespaces(files.read(path, DOCUMENT_CAP) or b"", path)
-            return admitted.get(publisher, Admission(publisher=publisher))
+        # A neighbour's document may be newer here than the publisher's own: what the bucket pins by now was
+        # perhaps never asked for, or withheld, and that must not make a revocation forgotten that was heard of.
+        bucket, path = (
+            kept(self._folder, each) for each in (namespace_path(publisher), publisher_path(publisher))
+        )
+        with suppress(FormatError, NameNotOwned, StateError):
+            if publisher not in parse_namespaces(files.read(bucket, DOCUMENT_CAP) or b"", bucket):
+                return Admission(publisher=publisher)
+            return admitted(publisher, files.read(path, DOCUMENT_CAP) or b"", path)
         return None
 
     def _skills(self, publisher: str) -> Mapping[str, tuple[Release, ...]]:

@@ -12,6 +12,9 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from tuf.api.exceptions import LengthOrHashMismatchError
+from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
+
 from skillhub.errors import BadMetadata, FormatError, NotFound, Rollback, SecurityError, StateError
 from skillhub.model.dataclass import asdict, dataclass
 from skillhub.model.digest import Digest
@@ -168,11 +171,21 @@ class RegistryDir:
             SecurityError: it is not what is signed.
         """
         found = metadata.find(path)
-        if found is None:
-            return None
-        data = self._served(f"targets/{found.get_prefixed_paths()[0]}")
-        if not metadata.holds(path, data):
-            raise SecurityError("the file is not what is signed of it", where=os.path.join(self.site, path))
+        return None if found is None else self.content(found)
+
+    def content(self, target: TargetFile) -> bytes:
+        """Return the content of a target file, or of a publisher's document, as it is vouched for.
+
+        Raises:
+            StateError: the file is gone.
+            SecurityError: it is not what is signed.
+        """
+        data = self._served(f"targets/{target.get_prefixed_paths()[0]}")
+        try:
+            target.verify_length_and_hashes(data)
+        except LengthOrHashMismatchError as error:
+            where = os.path.join(self.site, target.path)
+            raise SecurityError("the file is not what is signed of it", where=where) from error
         return data
 
     def publish(self, site: Mapping[str, bytes]) -> None:

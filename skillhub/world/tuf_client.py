@@ -5,53 +5,39 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from functools import cached_property
+from contextlib import suppress
+from functools import cached_property, partial
 from typing import Self, TypeVar
 
 from tuf.api import exceptions
-from tuf.api.serialization import DeserializationError
+from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 from tuf.ngclient import FetcherInterface, Updater  # type: ignore[attr-defined]
 
-from skillhub.errors import (
-    BadMetadata,
-    BadMetadataSignature,
-    FormatError,
-    MetadataExpired,
-    NameNotOwned,
-    NotFound,
-    Rollback,
-    SkillhubError,
-    SourceError,
-    StateError,
-    WrongBytes,
-)
+from skillhub.errors import FormatError, NameNotOwned, NotFound, SourceError, WrongBytes
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
-from skillhub.model.index import DOCUMENT_CAP, parse_listing, parse_namespaces, parse_releases, parse_skill
+from skillhub.model.index import (
+    DOCUMENT_CAP,
+    Pinned,
+    parse_listing,
+    parse_namespaces,
+    parse_releases,
+    parse_skill,
+)
 from skillhub.model.release import Admission, Index, Release
 from skillhub.model.text import is_name, quote
 from skillhub.trust.ahead import AHEAD_PATH, is_ahead, read_ahead
-from skillhub.trust.registry import admission_of, checked, released_by
+from skillhub.trust.metadata import publisher_target
+from skillhub.trust.registry import admission_of, admitted, checked, refuse_shared, released_by
 from skillhub.trust.roles import NAMESPACE_PATHS, WELL_KNOWN, index_path, namespace_path, skill_path
 from skillhub.world.fetch import Fetcher
 from skillhub.world.files import lock, read, write_atomic
 from skillhub.world.last_seen import HINTS, kept, owners
+from skillhub.world.tuf_errors import translated
 
 ROOT_CAP = 512_000
 _AHEAD_CAP = 8_000_000
 _Parsed = TypeVar("_Parsed")
-_MEANING: Mapping[type[Exception], tuple[type[SkillhubError], str]] = {
-    DeserializationError: (FormatError, "expected signed metadata, found something else"),
-    exceptions.ExpiredMetadataError: (MetadataExpired, "the metadata has expired"),
-    exceptions.BadVersionNumberError: (Rollback, "the metadata is older than what was seen before"),
-    exceptions.UnsignedMetadataError: (BadMetadataSignature, "too few of the right keys have signed"),
-    exceptions.LengthOrHashMismatchError: (WrongBytes, "the metadata is not what is signed of it"),
-    exceptions.RepositoryError: (BadMetadata, "the metadata contradicts itself"),
-    exceptions.DownloadLengthMismatchError: (WrongBytes, "the metadata is longer than it may be"),
-    exceptions.DownloadError: (SourceError, "cannot fetch the metadata"),
-    OSError: (StateError, "the disk refuses to keep the metadata"),
-}
 
 
 def fetch_root(url: str, fetcher: Fetcher) -> bytes:
@@ -114,7 +100,7 @@ class Registry:
             StateError: the disk refuses.
         """
         base = url.rstrip("/")
-        with _ours(base), lock(os.path.join(folder, "lock")):
+        with translated(base), lock(os.path.join(folder, "lock")):
             is_new = not os.path.exists(os.path.join(folder, "snapshot.json"))
             bridge = _Bridge(fetcher, f"{base}/{AHEAD_PATH}" if is_new else None)
             updater = Updater(folder, f"{base}/metadata/", fetcher=bridge, bootstrap=root)
@@ -156,15 +142,16 @@ class Registry:
         """Return every release that is signed, be it listed or not; reads all documents, for who runs a registry.
 
         Raises:
-            NameNotOwned: a publisher offers a name that it was not given.
+            NameNotOwned: a publisher offers a name that it was not given, or two were given the same.
             SecurityError, SourceError, FormatError, StateError: as for ``open``.
         """
         skills: dict[str, tuple[Release, ...]] = {}
         admissions: dict[str, Admission] = {}
         for path in NAMESPACE_PATHS:
-            for publisher, admission in (self.document(path, parse_namespaces) or {}).items():
-                admissions[publisher] = admission
-                skills |= self._published(admission).skills
+            for publisher, pinned in (self.document(path, parse_namespaces) or {}).items():
+                admissions[publisher] = self._admission(publisher, pinned)
+                skills |= self._published(admissions[publisher]).skills
+        refuse_shared(admissions.values())
         return Index(skills, admissions)
 
     def artifact(self, release: Release) -> bytes:
@@ -191,14 +178,18 @@ class Registry:
 
     def _load(self, name: str, publisher: str) -> _Published:
         """Read what is signed about the publisher who is said to own ``name``, and must."""
-        known = self.document(namespace_path(publisher), parse_namespaces)
-        found = self._published(admission_of(name, publisher, known or {}))
+        pinned = (self.document(namespace_path(publisher), parse_namespaces) or {}).get(publisher)
+        known = {publisher: self._admission(publisher, pinned)} if pinned else {}
+        found = self._published(admission_of(name, publisher, known))
         hints = owners(self._folder)
         learned = {**hints, **dict.fromkeys(found.admission.names, publisher)}
         if learned != hints:
             text = json.dumps(learned, sort_keys=True).encode()
             write_atomic(self._file(HINTS), text, mode=0o600, sync=False)
         return found
+
+    def _admission(self, publisher: str, pinned: Pinned) -> Admission:
+        return self._content(publisher_target(publisher, pinned), partial(admitted, publisher))
 
     def _published(self, admission: Admission) -> _Published:
         releases = self.document(index_path(admission.publisher), parse_releases)
@@ -232,18 +223,23 @@ class Registry:
         Raises:
             SecurityError, SourceError, FormatError, StateError: as for ``open``, and what ``parse`` raises.
         """
-        with _ours(self.url):
-            with lock(self._file("lock")):
-                target = self._updater.get_targetinfo(path)
-            if target is None:
-                return None
+        with translated(self.url), lock(self._file("lock")):
+            target = self._updater.get_targetinfo(path)
+        return None if target is None else self._content(target, parse)
+
+    def _content(self, target: TargetFile, parse: Callable[[bytes, str], _Parsed]) -> _Parsed:
+        """Return what is signed of a target file, or of a publisher's document, and keep it."""
+        with translated(self.url):
             where = f"{self.url}/targets/{target.get_prefixed_paths()[0]}"
-            place = kept(self._folder, path)
+            place = kept(self._folder, target.path)
             with suppress(FormatError, exceptions.LengthOrHashMismatchError):
                 data = read(place, target.length) or b""
                 target.verify_length_and_hashes(data)
                 return parse(data, where)
-            data = self._fetcher.get(where, cap=target.length).data
+            try:
+                data = self._fetcher.get(where, cap=target.length).data
+            except NotFound as error:
+                raise SourceError("what is signed is not there", where=where) from error
             target.verify_length_and_hashes(data)
             document = parse(data, where)
             write_atomic(place, data, mode=0o600, sync=False)
@@ -284,12 +280,3 @@ class _Bridge(FetcherInterface):
         with suppress(SourceError, WrongBytes):
             return read_ahead(self._fetcher.get(self._packed, cap=_AHEAD_CAP).data) if self._packed else {}
         return {}
-
-
-@contextmanager
-def _ours(where: str) -> Iterator[None]:
-    try:
-        yield
-    except tuple(_MEANING) as error:
-        kind, message = next(_MEANING[cause] for cause in type(error).__mro__ if cause in _MEANING)
-        raise kind(f"{message}: {quote(str(error), 200)}", where=where) from error

@@ -24,7 +24,8 @@ from skillhub.errors import (
 )
 from skillhub.model.digest import Digest
 from skillhub.trust import oms
-from skillhub.trust.roles import namespace_path
+from skillhub.trust.roles import namespace_path, publisher_path
+from skillhub.world.last_seen import kept
 from skillhub.world.local import read_local
 from tests.attacks.scene import installs_other
 from tests.attacks.thief import FAR, fresh_keys, public, sealed
@@ -178,20 +179,15 @@ def test_stolen_admission_keys_do_not_change_the_signer_that_is_locked(scene, hu
     installs_other(scene)()
     evil = key_of("evil")("evil", "p256")
     data = packed(tmp_path / "evil", version="2.0.0", key=evil)
-    admitted = {
-        "keys": [evil.public.pem.decode()],
-        "certificates": [],
-        "names": ["hello", "other"],
-        "revoked": [],
-    }
-    namespaces = json.dumps({"publishers": {"acme": admitted}, "version": 1}).encode()
     facts = {"version": "2.0.0", "url": "archives/evil.zip", "sha256": Digest.of(data).hex, "size": len(data)}
     tree = unpack(data, "zip").tree.digest
     index = thief.index(**facts, tree=str(tree))
-    hub.revise({namespace_path("acme"): namespaces, "idx/acme.json": index})
+    hub.admit("acme", keys=[evil.public.pem.decode()])
+    hub.revise({"idx/acme.json": index})
     hub.files["archives/evil.zip"] = data
     scene.remember()
-    trusted = learned(thief) | {"namespaces.json", f"targets/{namespace_path('acme').replace('/', '%2F')}"}
+    targets = {kept("", path) for path in (namespace_path("acme"), publisher_path("acme"))}
+    trusted = learned(thief) | targets | {"namespaces.json"}
     error = scene.refuses(SignerChanged, lambda: scene.machine.install("acme:other@2.0.0"), trusted)
     assert error.code == "signer-changed"
 

@@ -102,6 +102,7 @@ def site_of(size: Size, asked: str) -> dict[str, bytes]:
         for path in (namespace_path(asked), index_path(asked))
         if (target := metadata.find(path))
     }
+    documents |= shelf.pinned([asked])
     public = {f"{WELL_KNOWN}/{skill_path(name)}": found[skill_path(name)] for name in names}
     return {**metadata.files(), "metadata/1.root.json": metadata.documents["root"], **documents, **public}
 
@@ -199,6 +200,7 @@ def _per_call(call: Callable[[], bytes], requests: int) -> float:
 SIZES = {
     "10,000 publishers of 10 skills": Size(10_000, 10, 8),
     "1,000,000 releases: 10,000 of 10 of 10": Size(10_000, 10, 8, 10),
+    "1,000,000 skills: 10,000 of 100": Size(10_000, 100, 8),
     "1,000,000 skills: 100,000 of 10": Size(100_000, 10, 9),
 }
 

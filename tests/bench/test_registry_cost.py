@@ -1,6 +1,8 @@
 """What a large registry costs is promised in numbers that are the same on every machine: requests and bytes."""
 
-from tests.bench.registry_cost import Size, measure
+import pytest
+
+from tests.bench.registry_cost import SIZES, Size, measure
 
 
 def test_10_000_publishers_of_10_skills():
@@ -11,8 +13,9 @@ def test_10_000_publishers_of_10_skills():
     assert warm.size < 1_000
 
 
-def test_a_million_releases():
-    cold, warm = measure(Size(10_000, 10, 8, releases=10))
+@pytest.mark.parametrize("size", [size for label, size in SIZES.items() if label.startswith("1,000,000")])
+def test_a_million(size):
+    cold, warm = measure(size)
     assert cold.requests <= 9
     assert cold.size <= 150_000
     assert warm.size < 1_000

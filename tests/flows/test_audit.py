@@ -113,12 +113,7 @@ def test_key_that_was_revoked(scene):
 
 
 def test_key_that_is_admitted_no_longer(scene):
-    hub = scene.hub
-    path = next(path for path in hub.files if "targets/ns/" in path and b"other" in hub.files[path])
-    document = json.loads(hub.files[path])
-    document["publishers"]["acme"]["keys"] = [SECOND.public.pem.decode()]
-    bucket = "ns/" + path.rpartition(".json")[0].rpartition(".")[2] + ".json"
-    hub.revise({bucket: json.dumps(document).encode()})
+    scene.hub.admit("acme", keys=[SECOND.public.pem.decode()])
     assert found(scene.machine) == [("signer-retired", "hello")]
 
 

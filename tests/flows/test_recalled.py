@@ -69,10 +69,10 @@ def acts(machine):
     }
 
 
-def namespaces(machine):
-    """Return the kept document that says what acme may publish."""
+def kept(machine, start):
+    """Return the document that is kept under such a name: ``ns`` and ``publishers`` say what acme may publish."""
     folder = Path(machine.trust_folder(machine.sources.get("acme")), "targets")
-    return next(path for path in folder.iterdir() if path.name.startswith("ns%2F"))
+    return next(path for path in folder.iterdir() if path.name.startswith(f"{start}%2F"))
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -125,10 +125,9 @@ def key_of_hello(scene):
 
 def revoke(scene, since):
     """Let the last document that was heard name the key revoked from then on, and nothing be withdrawn yet."""
-    path = namespaces(scene.machine)
+    path = kept(scene.machine, "publishers")
     document = json.loads(path.read_bytes())
-    row = document["publishers"]["acme"]
-    row["revoked"] = [{"fingerprint": key_of_hello(scene), "since": since, "pem": row["keys"][0]}]
+    document["revoked"] = [{"fingerprint": key_of_hello(scene), "since": since, "pem": document["keys"][0]}]
     path.write_text(json.dumps(document))
 
 
@@ -153,7 +152,7 @@ def test_key_that_was_revoked_after_the_release_leaves_it_alone(scene, door):
 @pytest.mark.parametrize("door", DOORS)
 def test_name_that_was_taken_from_its_publisher_is_refused(scene, door):
     machine = heard(scene)
-    namespaces(machine).write_bytes(b'{"publishers":{},"version":1}')
+    kept(machine, "ns").write_bytes(b'{"publishers":{},"version":1}')
     scene.refuses(NameNotOwned, acts(machine)[door])
     assert machine.problems() == ["name-not-owned"]
 

@@ -201,9 +201,8 @@ def test_new_name_takes_the_offline_keys_and_a_new_version_does_not(hub, tmp_pat
 
 
 def test_name_of_another_publisher(hub, tmp_path):
-    """The other publisher's entry was admitted in a ceremony of its own."""
-    entry = {"publishers": {"rival": {"names": ["hello"]}}}
-    hub.revise({"ns/00.json": json.dumps(entry).encode()})
+    """The other publisher was admitted in a ceremony of its own."""
+    hub.admit("rival", names=["hello"])
     before = files_of(hub.dir.path)
     with pytest.raises(NameNotOwned):
         hub.publish()
@@ -251,7 +250,14 @@ def test_killed_before_any_write_the_site_stays_valid_and_the_next_run_heals(hub
 
 
 @pytest.mark.parametrize(
-    "part", ["archives/", "targets/idx", "metadata/timestamp", ".well-known/agent-skills/index"]
+    "part",
+    [
+        "archives/",
+        "targets/idx",
+        "targets/publishers",
+        "metadata/timestamp",
+        ".well-known/agent-skills/index",
+    ],
 )
 def test_check_finds_whatever_was_changed(hub, part):
     hub.publish()

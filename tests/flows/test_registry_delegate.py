@@ -11,6 +11,7 @@ from skillhub.flows.registry import add
 from skillhub.flows.registry_check import check
 from skillhub.flows.registry_delegate import Mandate, delegate
 from skillhub.flows.registry_opened import Signing
+from skillhub.model.index import parse_namespaces
 from skillhub.trust import x509
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.oms import sign
@@ -263,6 +264,10 @@ def test_killed_anywhere_clients_see_the_old_state_or_the_new(hub, tmp_path, cha
     clients = OldClients(hub, tmp_path, "hello", "owned")
 
     def look(kill, done):
+        hub.pull()
+        buckets = [data for path, data in hub.files.items() if path.startswith("targets/ns/")]
+        for publisher, pin in [row for data in buckets for row in parse_namespaces(data, "ns").items()]:
+            assert f"targets/publishers/{pin.digest.hex}.{publisher}.json" in hub.files
         for registry in (clients.open(kill), clients.fresh(kill, done)):
             index = registry.release_index(["owned"])
             (release,) = index.releases("owned")

@@ -15,6 +15,7 @@ from skillhub.flows.registry_delegate import Mandate, delegate
 from skillhub.flows.registry_opened import Signing
 from skillhub.flows.registry_rotate import rotate
 from skillhub.model.dataclass import replace
+from skillhub.model.digest import Digest
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates
 from skillhub.trust.roles import ROLES, index_path, namespace_path
@@ -102,7 +103,9 @@ def test_all_online_keys_move_no_name_and_admit_no_key(hub, tmp_path):
     give(hub, "rival", keys=(OTHER.public.pem,))
     metadata = hub.dir.metadata()
     path = namespace_path("acme")
-    admitting = hub.dir.target(metadata, path).replace(b'"keys":[', b'"keys":["-----BEGIN PUBLIC KEY-----",')
+    evil = hub.files[hub.publisher("acme")].replace(b'"keys":[', b'"keys":["-----BEGIN PUBLIC KEY-----",')
+    pins = {"acme": {"sha256": Digest.of(evil).hex, "size": len(evil)}}
+    admitting = json.dumps({"publishers": pins}).encode()
     with pytest.raises(Refused, match="namespaces"):
         metadata.revise({path: admitting}, stolen(*ONLINE), Dates(hub.when))
     document = hub.dir.target(metadata, "idx/acme.json").replace(b'"acme"', b'"rival"')

@@ -76,6 +76,12 @@ def test_only_what_changed_is_written_fixed_files_first_and_the_timestamp_last(h
     assert public[-1] == PUBLIC
     assert len([path for path in written if path.startswith("archives/")]) == 1
     assert not any("root" in path for path in written)
+    hub.publish("another")
+    written = pushed(hub, place).written
+    document, bucket = (
+        next(path for path in written if path.startswith(f"targets/{kind}/")) for kind in ("publishers", "ns")
+    )
+    assert written.index(document) < written.index(bucket)
 
 
 class Renames:
@@ -278,10 +284,14 @@ def current(hub, kind):
         return f"metadata/{metadata.snapshot_version}.snapshot.json"
     if kind == "idx":
         return f"targets/{metadata.find('idx/acme.json').get_prefixed_paths()[0]}"
+    if kind == "publishers":
+        return hub.publisher("acme")
     return next(path for path in hub.files if path.startswith(kind))
 
 
-@pytest.mark.parametrize("kind", ["archives", "idx", "snapshot", ".well-known/agent-skills/index"])
+@pytest.mark.parametrize(
+    "kind", ["archives", "idx", "publishers", "snapshot", ".well-known/agent-skills/index"]
+)
 def test_unsound_registry_is_not_published(hub, place, kind):
     path = current(hub, kind)
     change(Path(hub.dir.site, path), hub.files[path].replace(b"1.0.0", b"6.6.6") + b" ")

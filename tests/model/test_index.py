@@ -6,12 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, NotFound
-from skillhub.model.index import SCHEMA, parse_listing, parse_namespaces, parse_releases, parse_skill
+from skillhub.model.index import (
+    SCHEMA,
+    parse_listing,
+    parse_namespaces,
+    parse_publisher,
+    parse_releases,
+    parse_skill,
+)
 
 DIGEST = "sha256:" + "a" * 64
 FACTS = {"version": "1.2.0", "published": "2026-01-02T03:04:05Z", "size": 5, "tree": DIGEST}
 ENTRY = {"name": "gh-fix-ci", "type": "archive", "description": "Fixes CI", "url": "a.zip", "digest": DIGEST}
-PARSERS = [parse_listing, parse_skill, parse_releases, parse_namespaces]
+PARSERS = [parse_listing, parse_skill, parse_releases, parse_namespaces, parse_publisher]
 
 
 def listing(*entries, **fields):
@@ -128,10 +135,23 @@ def test_releases_come_newest_first():
         parse_skill(json.dumps(document).encode(), "skills/a.json")
 
 
-def test_one_name_two_publishers_is_refused():
-    both = {"publishers": {"acme": {"names": ["a"]}, "evil": {"names": ["a"]}}}
+def test_one_name_twice_in_a_publishers_document_is_refused():
     with pytest.raises(FormatError, match="once"):
-        parse_namespaces(json.dumps(both).encode(), "ns/00.json")
+        parse_publisher(b'{"publisher": "acme", "names": ["a", "a"]}', "publishers/acme.json")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"sha256": each} for each in ("", "0" * 63, "A" * 64, "sha256:" + "0" * 64, "../" + "0" * 61, 0, None)]
+    + [{"size": each} for each in (-1, 5_000_001, True, 1.0, "1", None)],
+)
+def test_publisher_pinned_by_a_digest_or_size_that_is_none(change):
+    entry = {"sha256": "0" * 64, "size": 412}
+    bucket = {"publishers": {"acme": entry}}
+    assert parse_namespaces(json.dumps(bucket).encode(), "ns/00.json")["acme"].size == 412
+    entry.update(change)
+    with pytest.raises(FormatError):
+        parse_namespaces(json.dumps(bucket).encode(), "ns/00.json")
 
 
 @pytest.mark.parametrize("parse", PARSERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections import Counter
@@ -13,7 +14,7 @@ from skillhub.errors import NotFound, WrongBytes
 from skillhub.flows.registry import Setup, add, init
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet
-from skillhub.trust.roles import key_names
+from skillhub.trust.roles import key_names, namespace_path
 from skillhub.world.fetch import Answer
 from skillhub.world.registry_dir import RegistryDir, Settings
 from skillhub.world.tuf_client import Registry
@@ -92,6 +93,24 @@ class Simulator:
         self.dir.publish({**found, **metadata.files()})
         self.pull()
         return metadata
+
+    def publisher(self, publisher: str) -> str:
+        """Return the path of the document of a publisher that is admitted."""
+        row = self._bucket(publisher)[publisher]
+        return f"targets/publishers/{row['sha256']}.{publisher}.json"
+
+    def admit(self, admitted: str, **change: object) -> None:
+        """Serve what a publisher is admitted to with these fields changed, signed by whoever stole the keys."""
+        bucket = self._bucket(admitted)
+        known = json.loads(self.files[self.publisher(admitted)]) if admitted in bucket else {}
+        data = json.dumps({"publisher": admitted, **known, **change}).encode()
+        bucket[admitted] = {"sha256": sha256(data).hexdigest(), "size": len(data)}
+        self.dir.publish({f"targets/publishers/{bucket[admitted]['sha256']}.{admitted}.json": data})
+        self.revise({namespace_path(admitted): json.dumps({"publishers": bucket}).encode()})
+
+    def _bucket(self, publisher: str) -> dict[str, dict[str, object]]:
+        data = self.dir.target(self.dir.metadata(), namespace_path(publisher))
+        return json.loads(data or b'{"publishers":{}}')["publishers"]
 
     @property
     def root(self) -> bytes:

@@ -12,8 +12,16 @@ from skillhub.model.index import parse_listing, parse_namespaces, parse_releases
 from skillhub.model.release import Admission, Release, Revocation
 from skillhub.trust import x509
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.metadata import Dates, MetadataSet
-from skillhub.trust.registry import admission_of, agrees, checked, publisher_of, released_by
+from skillhub.trust.metadata import Dates, MetadataSet, publisher_target
+from skillhub.trust.registry import (
+    admission_of,
+    admitted,
+    agrees,
+    checked,
+    publisher_of,
+    refuse_shared,
+    released_by,
+)
 from skillhub.trust.registry_documents import Shelf
 from skillhub.trust.roles import NAMESPACE_PATHS, ROLES, index_path, key_names, namespace_path
 from tests.support.registry import role_keys
@@ -132,6 +140,17 @@ def test_document_of_another_kind_than_its_role_has():
         MADE.signed("timestamp", Root)
 
 
+def read_back(shelf, bucket):
+    """Return what publishers are admitted to, by the documents that a bucket pins."""
+    files, found = shelf.pinned(["acme"]), {}
+    for publisher, pin in parse_namespaces(bucket, "ns").items():
+        data = files[f"targets/publishers/{pin.digest.hex}.{publisher}.json"]
+        publisher_target(publisher, pin).verify_length_and_hashes(data)
+        found[publisher] = admitted(publisher, data, "publishers")
+    assert len(files) == len(found)
+    return found
+
+
 def test_documents_are_read_back_as_they_were():
     key = PrivateKey.generate().public
     admission = Admission(
@@ -142,8 +161,9 @@ def test_documents_are_read_back_as_they_were():
     )
     newest = release(version="2.0.0", description="Größe 😀", yanked="broken", requires=("env:TOKEN",))
     releases = (newest, release(capabilities=("scripts",), description="Größe 😀"))
-    targets = Shelf({"acme": admission}, {"hello": releases}).targets(["acme"], ["hello"])
-    assert parse_namespaces(targets[namespace_path("acme")], "ns") == {"acme": admission}
+    shelf = Shelf({"acme": admission}, {"hello": releases})
+    targets = shelf.targets(["acme"], ["hello"])
+    assert read_back(shelf, targets[namespace_path("acme")]) == {"acme": admission}
     publisher, read = parse_releases(targets[index_path("acme")], "idx")
     assert publisher == "acme"
     assert [(each.version, each.digest, each.yanked) for each in read] == [
@@ -165,8 +185,18 @@ def test_neighbours_in_a_bucket_are_kept():
     )
     both = {name: Admission(publisher=name, names=frozenset({f"of-{name}"})) for name in (first, second)}
     far = {"rival": Admission(publisher="rival")}
-    targets = Shelf({**both, **far}, {}).targets([first], [])
-    assert parse_namespaces(targets[namespace_path(first)], "ns") == both
+    shelf = Shelf({**both, **far}, {})
+    targets = shelf.targets([first], [])
+    assert read_back(shelf, targets[namespace_path(first)]) == both
+
+
+def test_name_has_one_publisher_and_a_document_too():
+    acme, rival = (Admission(publisher=each, names=frozenset({"hello", each})) for each in ("acme", "rival"))
+    refuse_shared([acme, replace(rival, names=frozenset({"rival"}))])
+    with pytest.raises(NameNotOwned, match="both"):
+        refuse_shared([acme, rival])
+    with pytest.raises(NameNotOwned, match="rival"):
+        admitted("rival", b'{"publisher": "acme"}', "publishers/rival.json")
 
 
 def test_buckets_are_all_that_a_publisher_may_be_in():

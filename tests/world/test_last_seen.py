@@ -39,7 +39,7 @@ def test_registry_that_was_never_asked(tmp_path):
     assert LastSeen(str(tmp_path / "absent")).index(["hello"]) == Index({})
 
 
-@pytest.mark.parametrize("target", ["idx/acme.json", "ns", HINTS])
+@pytest.mark.parametrize("target", ["idx/acme.json", "publishers/acme.json", "ns", HINTS])
 @pytest.mark.parametrize("data", [b"", b"\0" * 300, b"{", b"[]", b'{"publishers":[],"releases":1}'])
 def test_what_is_damaged_says_nothing(folder, target, data):
     names = os.listdir(os.path.join(folder, "targets"))
@@ -50,6 +50,7 @@ def test_what_is_damaged_says_nothing(folder, target, data):
     seen = LastSeen(folder).index(["hello"])
     assert ("hello" in seen.skills, "acme" in seen.admissions) == {
         "idx/acme.json": (False, True),
+        "publishers/acme.json": (True, False),
         "ns": (True, False),
         HINTS: (False, False),
     }[target]

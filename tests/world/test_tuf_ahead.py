@@ -24,7 +24,7 @@ def trusted(folder):
 
 def test_new_client_asks_for_four_documents_less(hub, tmp_path):
     hub.open(tmp_path / "m").release_index(["hello"])
-    assert hub.asked.total() == 7
+    assert hub.asked.total() == 8
     packed = {f"metadata/{name}" for name in read_ahead(hub.files[AHEAD_PATH])}
     assert len(packed) == 4
     assert packed <= hub.files.keys() - hub.asked.keys()
@@ -48,7 +48,7 @@ def test_without_it_all_is_the_same(hub, tmp_path, data):
         del hub.files[AHEAD_PATH]
     hub.asked.clear()
     hub.open(tmp_path / "without").release_index(["hello"])
-    assert hub.asked.total() == 11
+    assert hub.asked.total() == 12
     assert trusted(tmp_path / "without") == trusted(tmp_path / "with")
 
 
@@ -62,7 +62,7 @@ def test_server_that_fails_at_it_alone(hub, tmp_path, error):
 
     hub.before = fail
     assert hub.open(tmp_path / "m").release_index(["hello"]).names == ("hello",)
-    assert (hub.asked[AHEAD_PATH], hub.asked.total()) == (1, 11)
+    assert (hub.asked[AHEAD_PATH], hub.asked.total()) == (1, 12)
 
 
 def test_site_that_is_down_is_not_asked_for_it(hub, tmp_path):

@@ -69,9 +69,9 @@ def test_cold_and_warm_requests(hub, tmp_path):
     hub.publish("another")
     registry = hub.open(tmp_path / "m")
     registry.release_index(["hello"])
-    assert hub.asked.total() == 7
+    assert hub.asked.total() == 8
     registry.release_index(["hello", "another"])
-    assert hub.asked.total() == 7
+    assert hub.asked.total() == 8
     hub.asked.clear()
     hub.open(tmp_path / "m").release_index(["another", "hello"])
     assert hub.asked == {"metadata/2.root.json": 1, TIMESTAMP: 1}

@@ -40,6 +40,7 @@ def made(tmp_path_factory):
     shelf = Shelf({"rival": rival, "bare": bare}, {"theirs": (THEIRS,)})
     targets = dict(shelf.targets(["rival", "bare"], ["theirs"]))
     del targets[LISTING_PATH], targets[index_path("bare")]
+    simulator.dir.publish(shelf.pinned(["rival", "bare"]))
     simulator.revise(targets)
     simulator.files[".well-known/agent-skills/skills/theirs.json"] = targets["skills/theirs.json"]
     return simulator
@@ -126,6 +127,8 @@ def test_no_more_is_taken_than_each_thing_may_have(hub, tmp_path):
     registry = Registry.open(f"{URL}/", root, Counted(), str(tmp_path / "m"))
     assert (registry.url, caps["metadata/1.root.json"], caps[AHEAD_PATH]) == (URL, 512_000, 8_000_000)
     (release,) = registry.release_index(["hello"]).releases("hello")
+    document = hub.publisher("acme")
+    assert caps[document] == len(hub.files[document])
     path = release.url.removeprefix(f"{URL}/")
     for offered, cap in ((release, release.size), (replace(release, size=None), DOCUMENT_CAP)):
         assert Digest.of(registry.artifact(offered)) == release.digest

@@ -1,0 +1,51 @@
+"""What python-tuf raises, as the errors of the house."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from tuf.api import exceptions
+from tuf.api.serialization import DeserializationError
+
+from skillhub.errors import (
+    BadMetadata,
+    BadMetadataSignature,
+    FormatError,
+    MetadataExpired,
+    Rollback,
+    SkillhubError,
+    SourceError,
+    StateError,
+    WrongBytes,
+)
+from skillhub.model.text import quote
+
+_MEANING: Mapping[type[Exception], tuple[type[SkillhubError], str]] = {
+    DeserializationError: (FormatError, "expected signed metadata, found something else"),
+    exceptions.ExpiredMetadataError: (MetadataExpired, "the metadata has expired"),
+    exceptions.BadVersionNumberError: (Rollback, "the metadata is older than what was seen before"),
+    exceptions.UnsignedMetadataError: (BadMetadataSignature, "too few of the right keys have signed"),
+    exceptions.LengthOrHashMismatchError: (WrongBytes, "the metadata is not what is signed of it"),
+    exceptions.RepositoryError: (BadMetadata, "the metadata contradicts itself"),
+    exceptions.DownloadLengthMismatchError: (WrongBytes, "the metadata is longer than it may be"),
+    exceptions.DownloadError: (SourceError, "cannot fetch the metadata"),
+    OSError: (StateError, "the disk refuses to keep the metadata"),
+}
+
+
+@contextmanager
+def translated(where: str) -> Iterator[None]:
+    """Raise what python-tuf or the disk raises within as an error of ours, which names ``where``.
+
+    Raises:
+        SecurityError: it trusts not what came.
+        FormatError: it is no metadata.
+        SourceError: it cannot be fetched.
+        StateError: the disk refuses.
+    """
+    try:
+        yield
+    except tuple(_MEANING) as error:
+        kind, message = next(_MEANING[cause] for cause in type(error).__mro__ if cause in _MEANING)
+        raise kind(f"{message}: {quote(str(error), 200)}", where=where) from error
