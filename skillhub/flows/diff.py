@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from skillhub.errors import NotFound, SecurityError, SourceError
+from skillhub.errors import Forbidden, NotFound, SecurityError, SourceError
 from skillhub.flows.carried import carried
 from skillhub.flows.gather import same_origin
 from skillhub.flows.meant import of_intent
 from skillhub.flows.newer import wanted_of, wanted_under
 from skillhub.flows.outcome import Left
+from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.relock import from_lock
 from skillhub.flows.standing import Standing, read_standing
@@ -85,8 +86,10 @@ def diff(ref: Named, ports: Ports) -> Diff:
         NotFound: it is not locked, or there is no such version.
         SecurityError: what is offered is from elsewhere, by another signer, or not what was announced.
         SourceError: it cannot be had.
+        Forbidden: a policy forbids where it is from.
     """
     standing = read_standing(ports)
+    ports = under(standing.intent, ports)
     entry = standing.lock.skills.get(ref.name)
     if entry is None:
         raise NotFound(f"no skill named {ref.name} is installed here", hint="skillhub list shows what is")
@@ -107,11 +110,13 @@ def diff(ref: Named, ports: Ports) -> Diff:
 def diff_locks(old: Lock, names: Sequence[str], ports: Ports) -> list[Diff]:
     """Compare another state of the lock with the present one, skill by skill; equal ones are left out.
 
-    The trees are taken from the store, else fetched and verified; where that fails, what the locks say is compared.
+    The trees are taken from the store, else fetched and verified; where that fails or a policy forbids it,
+    what the locks say is compared.
 
     Raises:
-        FormatError: the present lock is malformed.
+        FormatError: the present lock or intent is malformed.
     """
+    ports = under(ports.project.intent(), ports)
     standing = Standing(ports.project.lock(), Intent(), ports.project.records())
     new = standing.lock
     found = []
@@ -130,7 +135,7 @@ def _of_entries(name: str, before: Locked, after: Locked, standing: Standing, po
     for entry in (before, after):
         try:
             trees.append(_tree(name, entry, standing, ports))
-        except (SourceError, SecurityError) as error:
+        except (SourceError, SecurityError, Forbidden) as error:
             trees.append(None)
             notes.append(f"the files of {entry.version or entry.tree} are not compared: {error.message}")
     return replace(_compared(name, before, after, *trees), notes=tuple(notes))

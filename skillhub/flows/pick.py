@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from skillhub.errors import SourceError
+from skillhub.errors import Forbidden, SourceError
 from skillhub.flows.offered import listing_of
+from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.ref import Named
@@ -25,21 +26,22 @@ class Offer:
 
 
 def offers(ports: Ports) -> Offer:
-    """Return what all sources list; one that cannot be reached is told of and left out, unless no other is left.
+    """Return what all sources list; one that cannot be asked is told of and left out, unless no other is left.
 
     Raises:
-        SourceError: no source can be reached.
+        SourceError, Forbidden: no source can be reached, or a policy forbids it.
         SecurityError: a source shows signs of tampering.
         FormatError: a listing is malformed.
         StateError: the disk refuses.
     """
+    ports = under(ports.project.intent(), ports)
     found: list[Release] = []
     warnings: list[str] = []
-    failed: SourceError | None = None
+    failed: SourceError | Forbidden | None = None
     for alias, source in ports.sources.all().items():
         try:
             found += _listed(alias, listing_of(source, ports))
-        except SourceError as error:
+        except (SourceError, Forbidden) as error:
             failed = error
             warnings.append(f"{alias} was left out: {error.message}")
     if failed is not None and not found:

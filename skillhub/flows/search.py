@@ -6,8 +6,9 @@ import os
 from collections.abc import Sequence
 from hashlib import sha256
 
-from skillhub.errors import SourceError
+from skillhub.errors import Forbidden, SourceError
 from skillhub.flows.offered import listing_of
+from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
@@ -43,7 +44,7 @@ def search_here(query: str, skills: Sequence[Skill], limit: int) -> Hits:
 def search_everywhere(query: str, skills: Sequence[Skill], ports: Ports, cache: str, limit: int) -> Searched:
     """Return what is found in the skills that are here and in the listings of all sources.
 
-    A source that cannot be reached is told of and left out, unless nothing else is left.
+    A source that cannot be reached, or that a policy forbids, is told of and left out, unless nothing else is left.
 
     Args:
         query: What a person remembers.
@@ -53,19 +54,20 @@ def search_everywhere(query: str, skills: Sequence[Skill], ports: Ports, cache: 
         limit: How many hits to return.
 
     Raises:
-        SourceError: no source can be reached, and no skill is here.
+        SourceError, Forbidden: no source can be asked, and no skill is here.
         SecurityError: a source shows signs of tampering.
         FormatError: a listing is malformed.
         StateError: the disk refuses.
     """
+    ports = under(ports.project.intent(), ports)
     indexes = [SearchIndex.build(rows_of(skills))]
     warnings: list[str] = []
-    failed: SourceError | None = None
+    failed: SourceError | Forbidden | None = None
     try:
         for alias, source in ports.sources.all().items():
             try:
                 indexes.append(_listed(source, listing_of(source, ports), cache))
-            except SourceError as error:
+            except (SourceError, Forbidden) as error:
                 failed = error
                 warnings.append(f"{alias} was left out: {error.message}")
         if failed is not None and not skills and len(indexes) == 1:

@@ -11,6 +11,7 @@ from skillhub.flows.candidate import Candidate
 from skillhub.flows.meant import look_up, of_ref
 from skillhub.flows.needs import facts_of, given, needs_of
 from skillhub.flows.offered import by_source
+from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.resolve import choose_release
 from skillhub.flows.standing import Standing
@@ -52,12 +53,14 @@ def show(ref: Ref, ports: Ports) -> Shown:
     Raises:
         NotFound: neither is there.
         SecurityError, FormatError, SourceError: as for install.
+        Forbidden: a policy forbids where what is not installed is from.
     """
     lock = ports.project.lock()
     if isinstance(ref, Named) and ref.range is None:
         entry = lock.skills.get(ref.name)
         if entry is not None and ref.source in (None, entry.source):
             return _installed(ref.name, entry, lock, ports)
+    ports = under(ports.project.intent(), ports)
     if not isinstance(ref, Named):
         standing = Standing(Lock(), Intent(), Records())
         (pick,), _ = of_ref(ref, Wishes(), standing, ports)

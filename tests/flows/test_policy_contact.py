@@ -9,6 +9,13 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import Forbidden
+from skillhub.flows.diff import diff, diff_locks
+from skillhub.flows.pick import offers
+from skillhub.flows.search import search_everywhere
+from skillhub.flows.show import show
+from skillhub.model.dataclass import replace
+from skillhub.model.lock import Lock
+from skillhub.model.ref import Named, parse_ref
 from skillhub.world.folders import remove_tree
 from tests.support.gitbackend import backend
 from tests.support.gitrepos import Repo
@@ -122,6 +129,38 @@ def test_attack_a_lock_names_a_plugin_in_a_forbidden_repository(world, market):
     with pytest.raises(Forbidden):
         world.install()
     assert not any("plugin" in each for each in market.asked)
+
+
+def test_attack_who_only_looks_has_a_forbidden_server_asked(world, webs, tmp_path):
+    site, _ = webs
+    skills, cache = world.install(site.url(""), skills=("here",)).skills, str(tmp_path / "cache")
+    world.sources.add("site", site.url(""), None)
+    lock = world.lock()
+    before = Lock({"here": replace(lock.skills["here"], capabilities=("scripts",))}, lock.sources)
+    asked = site.connections
+    line = policy(world, "https://allowed.example/")
+    looks = (
+        lambda: diff(Named("here"), world.ports()),
+        lambda: show(parse_ref(site.url("")), world.ports()),
+        lambda: show(parse_ref("site:here"), world.ports()),
+        lambda: show(parse_ref("there"), world.ports()),
+        lambda: offers(world.ports()),
+        lambda: search_everywhere("here", [], world.ports(), cache, 5),
+    )
+    for look in looks:
+        with pytest.raises(Forbidden) as caught:
+            look()
+        assert caught.value.where == line
+    found = search_everywhere("here", skills, world.ports(), cache, 5)
+    assert [each.name for each in found.found.hits] == ["here"]
+    assert any(each.startswith("site was left out") for each in found.warnings)
+    for path in (world.store.root, world.home.cache):
+        remove_tree(path)
+    (one,) = diff_locks(before, [], world.ports())
+    assert (one.status, one.patch) == ("changed", "")
+    assert all("is no place" in each for each in one.notes)
+    assert len(one.notes) == 2
+    assert site.connections == asked
 
 
 def test_what_a_policy_allows_is_asked(world, webs):
