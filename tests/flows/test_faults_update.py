@@ -122,7 +122,9 @@ def test_cut_off_at_any_step_then_sync_and_the_command_heal(tmp_path, upstream, 
         label = f"{name}, {happen.__name__} at {at} of {case.changes}"
         case.reset()
         status = run_with_fault(case.folder, case.act, at, happen)
-        assert status in ((KILLED,) if happen is kill else (0, StateError.exit_code)), label
+        # Of two threads that fetch, the second may find a folder made: then there is a step less, and no last one.
+        ended = {KILLED, 0} if at == case.changes else {KILLED}
+        assert status in (ended if happen is kill else {0, StateError.exit_code}), label
         check(case, label)
 
 
