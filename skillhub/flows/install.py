@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from skillhub.errors import Refused, UsageError
 from skillhub.flows import proposals
 from skillhub.flows.admission import admit
+from skillhub.flows.agreed import as_agreed, refuse_other_signer
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.commit import Change, commit
 from skillhub.flows.gate import Gate, approach, passage, widen
@@ -114,6 +115,7 @@ def take(candidates: Mapping[str, Candidate], wishes: Wishes, standing: Standing
 
     Raises:
         Forbidden: a policy forbids one.
+        SignerChanged: one is not signed by the publisher whose signature the person agreed to.
         Refused: a question was answered no or by nobody; nothing was changed.
         StateError: the disk is in the way.
     """
@@ -137,27 +139,23 @@ def plan(
 
     Raises:
         Forbidden: a policy forbids it.
+        SignerChanged: it is not signed by the publisher whose signature the person agreed to.
     """
+    refuse_other_signer(candidate, standing.records.skills.get(candidate.name), ports)
     candidate = admit(candidate, standing, ports)
     proposal = _enabling(candidate, wishes, is_met, aim, standing, ports)
     return replace(proposal, changes=changes_of(candidate, standing, ports))
 
 
 def changes_of(candidate: Candidate, standing: Standing, ports: Ports) -> Changes | None:
-    """Return what differs from the version that this person has, else from the locked one; None if nothing is before.
-
-    What is known of a version that was agreed to here was read off its bytes, whatever a lock says of it.
-    """
+    """Return what differs from the version that this person has, else from the locked one; None without either."""
     before, record = standing.lock.skills.get(candidate.name), standing.records.skills.get(candidate.name)
     if before is None:
         return None
     if record is not None and record.facts == Facts():
         return None  # disabled here before anybody agreed to anything
     if record is not None:
-        needs = tuple(f"{need['kind']}:{need['name']}" for need in record.facts.needs)
-        same = before.tree == record.tree
-        before = replace(before, tree=record.tree, capabilities=record.facts.capabilities, requires=needs)
-        before = before if same else replace(before, version=None, rev=None, signed_by=())
+        before = as_agreed(before, record, candidate.entry)
     if before.tree == candidate.tree.digest:
         return None
     return Changes.between(before, candidate.entry, ports.store.listing(before.tree), candidate.tree.listing)

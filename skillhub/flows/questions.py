@@ -85,9 +85,11 @@ def _install(candidate: Candidate, record: Record | None, changes: Changes | Non
         ", ".join(spelled(candidate.manifest)) or "-",
     )
     message = f"{verb} {candidate.name}{version}?"
-    if record is not None and record.whence and record.tree == entry.tree:
+    if record is not None and record.whence and record.whence != Whence.of(entry):
         was, now = record.whence.against(Whence.of(entry))
-        message = f"{candidate.name} was agreed to {was}; the lock has it {now} now; agree?"
+        details.insert(0, f"it was agreed to {was}; it is {now} now")
+        if record.tree == entry.tree:
+            message = f"{candidate.name} was agreed to {was}; the lock has it {now} now; agree?"
     return Question("install", candidate.name, message, tuple(details), row=row)
 
 

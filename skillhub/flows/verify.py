@@ -154,8 +154,8 @@ def _namesakes(places: Sequence[str], listing: Listing | None) -> Iterator[Probl
 
 
 def _elsewhere(name: str, entry: Locked, record: Record | None, lock: str) -> Iterator[Problem]:
-    """Yield that the lock has the tree that was agreed to from somewhere else, or by somebody else."""
-    if record is not None and record.whence and record.tree == entry.tree and not record.is_of(entry):
+    """Yield that the lock has what was agreed to from somewhere else, or by somebody else, whatever the tree."""
+    if record is not None and record.whence and record.whence != Whence.of(entry):
         was, now = record.whence.against(Whence.of(entry))
         message = f"{name} was agreed to {was}; the lock has it {now} now; skillhub install asks about it"
         yield Problem("origin-changed", lock, message)

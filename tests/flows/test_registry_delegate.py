@@ -1,6 +1,7 @@
 """Who may publish what: admitted publishers, second keys, revoked ones, names given and moved."""
 
 import os
+import shutil
 from datetime import timedelta
 
 import pytest
@@ -156,12 +157,24 @@ def test_second_key_and_the_first_revoked_from_a_day_on(hub, tmp_path):
     other.sources.add("hub", world.sources.get("hub").url, hub.root)
     other.install()
     assert other.lock().skills["owned"].version == "1.0.0"
+    (tmp_path / "w/project-2").mkdir()
+    first, second = world.base, tmp_path / "w/project-2"
+    shutil.copy(first / "skillhub.lock", second)
+    world.base = second
+    world.install()
+    world.base = first
     (tmp_path / "w/project/skillhub.toml").write_text(
         '[skills]\nowned = {source = "hub", version = "1.2.0"}\n'
     )
     other.install()
     entry = other.lock().skills["owned"]
     assert (entry.version, SECOND.public.fingerprint in entry.signed_by[0]) == ("1.2.0", True)
+    # Who agreed to what the first key signed takes the lock too, from the registry and then from the store.
+    for project in (first, second):
+        world.base = project
+        (project / "skillhub.lock").write_bytes(other.lock().dump())
+        world.install()
+        assert SECOND.public.fingerprint in world.record("owned").whence.signers[0]
 
 
 def test_stolen_key_is_revoked_and_what_it_signed_is_withdrawn(hub, tmp_path):

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.errors import FormatError, Refused, UnsafeTransfer
+from skillhub.errors import FormatError, Refused, SignerChanged, UnsafeTransfer
 from skillhub.flows.audit import Request, audit
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import NO_FILES
+from skillhub.model.tree import SIGNATURE
 from skillhub.model.whence import Whence
 from skillhub.world.folders import remove_tree
 from tests.support.gitrepos import SKILL, Repo
 from tests.support.reaching import Reaching
 from tests.support.registry import Simulator
 from tests.support.web import Web
-from tests.support.world import Answers, World
+from tests.support.world import Answers, World, refused, skill
 
 
 def edit_lock(world, name="deploy", sources=(), **changes):
@@ -111,12 +112,87 @@ def test_attack_a_lock_takes_the_signer_away_so_that_the_next_version_need_have_
     world.install("github:code-review")
     edit_lock(world, "code-review", signed_by=None)
     assert "origin-changed" in world.problems("code-review")
+    answers = Answers("yes")
+    for act in (world.install, lambda **how: world.enable("code-review", **how)):
+        error = refused(world, SignerChanged, lambda act=act: act(answers=answers))
+        assert "to be signed by key:sha256:" in error.message
+        assert "it is signed by nobody now" in error.message
+    assert not answers.seen
+
+
+def unsigned(world, tmp_path):
+    """Replace a signed skill of a registry in the lock by one that nobody signed, of a repository."""
+    tree = world.store.read(world.record("code-review").tree)
+    files = {f"skills/code-review/{path}": file.data for path, file in tree.items() if path != SIGNATURE}
+    repo = Repo(tmp_path / "evil")
+    repo.commit(files)
+    other = Reaching(tmp_path / "other")
+    other.install(f"git+{repo.url}", every=True)
+    document = json.loads(world.lock_bytes())
+    document["skills"] |= json.loads(other.lock_bytes())["skills"]
+    other.close()
+    (world.base / "skillhub.lock").write_text(json.dumps(document))
+    return f"git+{repo.url}"
+
+
+def test_attack_a_lock_has_another_tree_that_nobody_signed_in_place_of_a_signed_one(world, tmp_path):
+    world.install("github:code-review")
+    was = world.record("code-review").whence
+    ref = unsigned(world, tmp_path)
+    (world.base / "skillhub.toml").unlink()
+    assert {"other-tree", "origin-changed"} <= {*world.problems("code-review")}
+    for default in ("yes", "unanswered"):
+        for act in (world.install, lambda **how: world.enable("code-review", **how)):
+            answers = Answers(default)
+            error = refused(world, SignerChanged, lambda act=act, answers=answers: act(answers=answers))
+            assert not answers.seen
+    refused(world, SignerChanged, lambda: world.install(frozen=True))
+    assert world.record("code-review").whence == was
+    assert error.hint == (
+        f"if that is meant: skillhub remove code-review, then skillhub install {ref} --skill code-review"
+    )
+    world.remove("code-review")
+    answers = Answers("yes")
+    world.install(ref, skills=("code-review",), answers=answers)
+    assert {"unsigned", "install"} <= {*answers.kinds_seen}
+    assert world.record("code-review").whence.source == ref
+    assert world.install().skills
+
+
+def test_attack_a_lock_that_lost_the_skill_and_an_intent_that_has_it_from_elsewhere(tmp_path):
+    world = World(tmp_path)
+    world.install("github:code-review")
+    skill(world.base / "src", "code-review")
+    document = json.loads((world.base / "skillhub.lock").read_text())
+    del document["skills"]["code-review"]
+    (world.base / "skillhub.lock").write_text(json.dumps(document))
+    (world.base / "skillhub.toml").write_text('[skills]\ncode-review = {path = "src/code-review"}\n')
+    error = refused(world, SignerChanged, lambda: world.install(answers=Answers("yes")))
+    assert error.hint.endswith("skillhub remove code-review, then skillhub install ./src/code-review")
+
+
+def test_attack_a_lock_names_another_repository_with_another_tree(world, tmp_path):
+    was = world.record("deploy").whence
+    repo = Repo(tmp_path / "worse")
+    repo.commit({"skills/deploy/SKILL.md": SKILL + b"More.\n"})
+    other = Reaching(tmp_path / "other")
+    other.install(f"git+{repo.url}", every=True)
+    other.close()
+    (world.base / "skillhub.lock").write_bytes(other.lock_bytes())
+    assert world.problems() == ["missing", "other-tree", "origin-changed"]
+    found = {each.rule for each in audit(Request(refresh=False), world.ports()).findings}
+    assert {"other-tree", "origin-changed"} <= found
     answers = Answers("unanswered")
-    with pytest.raises(Refused):
-        world.install(answers=answers)
+    refused(world, Refused, lambda: world.install(answers=answers))
     (question,) = (each for each in answers.seen if each.kind == "install")
-    assert "was agreed to as signed by key:sha256:" in question.message
-    assert "the lock has it as signed by nobody now" in question.message
+    first, *rest = question.details
+    assert first.startswith(
+        f"it was agreed to from {was.source} at {was.server} (skills/deploy); it is from git+"
+    )
+    assert f"source {was.source} -> git+{repo.url}" in rest
+    assert not any(each.startswith("signed by") for each in rest)
+    world.install()
+    assert world.record("deploy").whence.source == f"git+{repo.url}"
 
 
 def test_attack_a_lock_has_it_from_another_source_of_ours(tmp_path):

@@ -1,0 +1,90 @@
+"""What a person agreed to before, held against what comes under the same name now, whatever a lock says of either."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from skillhub.errors import SignerChanged
+from skillhub.flows import signers
+from skillhub.flows.candidate import Candidate
+from skillhub.flows.ports import Ports
+from skillhub.flows.recalled import admission, locked_release
+from skillhub.flows.relock import root_of
+from skillhub.model.dataclass import replace
+from skillhub.model.digest import Digest
+from skillhub.model.lock import Locked
+from skillhub.model.record import Record
+from skillhub.model.whence import Whence
+from skillhub.trust.registry import publisher_of
+
+
+def as_agreed(before: Locked, record: Record, after: Locked) -> Locked:
+    """Return the entry of the version before with all that is known of what the person agreed to.
+
+    Their record was read off its bytes and says whence it was; the lock may have been changed since.
+    """
+    if before.tree != record.tree:
+        before = replace(before, version=None, rev=None, signed_by=())
+    needs = tuple(f"{need['kind']}:{need['name']}" for need in record.facts.needs)
+    before = replace(before, tree=record.tree, capabilities=record.facts.capabilities, requires=needs)
+    if record.whence is None:
+        return before
+    # A record knows signers by kind and fingerprint; whoever is still there is spelled as now.
+    spelled = next(
+        (each.signed_by for each in (after, before) if Whence.of(each).signers == record.whence.signers),
+        record.whence.signers,
+    )
+    return replace(before, source=record.whence.source, signed_by=spelled)
+
+
+def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Ports) -> None:
+    """Refuse what is not signed by the publisher whose signature the person agreed to, or is so no longer.
+
+    Raises:
+        SignerChanged: no flag and no answer lifts this.
+        SourceError, FormatError: whether the two are one publisher's is its registry's word, which cannot be had.
+    """
+    entry, was = candidate.entry, record.whence.signers if record and record.whence else ()
+    now = Whence.of(entry).signers
+    if not was or {*was} & {*now}:
+        return
+    if now and {each.partition(":")[2] for each in was} & _kin(candidate, ports):
+        return  # another key of the same publisher, says whoever vouches for both
+    remove = shlex.join(["skillhub", "remove", candidate.name])
+    again = shlex.join(["skillhub", "install", *_asking(candidate, ports)])
+    raise SignerChanged(
+        f"expected {candidate.name} to be signed by {', '.join(was)}, as when it was agreed to here; "
+        f"it is signed by {', '.join(entry.signed_by) or 'nobody'} now",
+        where=entry.origin,
+        hint=f"if that is meant: {remove}, then {again}",
+    )
+
+
+def _kin(candidate: Candidate, ports: Ports) -> frozenset[Digest]:
+    """Return the keys of the candidate's publisher; of what is in the store, its registry alone knows them all.
+
+    Raises:
+        SourceError, SecurityError, FormatError: that cannot be asked.
+    """
+    name, entry = candidate.name, candidate.entry
+    if root_of(entry, ports) is None:
+        return candidate.kin
+    index = ports.open(ports.sources.get(entry.source)).release_index([name])
+    release = locked_release(name, entry, index)
+    admitted = admission(release, index) if release else None
+    if release is None or admitted is None:
+        return candidate.kin
+    return candidate.kin | signers.kin(candidate.signer, [publisher_of(admitted, release.published)])
+
+
+def _asking(candidate: Candidate, ports: Ports) -> list[str]:
+    """Return the words that ask for what the lock names, once the lock no longer does."""
+    name, entry = candidate.name, candidate.entry
+    if entry.named:
+        version = f"@{entry.version}" if root_of(entry, ports) else ""
+        return [f"{entry.source}:{name}{version}"]
+    if entry.local:
+        path = entry.path or ""
+        return [path if os.path.isabs(path) else f"./{path}"]
+    return [entry.place, "--skill", f"{entry.plugin}:{name}" if entry.plugin else name]
