@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterable
 
 from skillhub.errors import SignerChanged
 from skillhub.flows import signers
@@ -45,20 +46,31 @@ def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Port
         SignerChanged: no flag and no answer lifts this.
         SourceError, FormatError: whether the two are one publisher's is its registry's word, which cannot be had.
     """
-    entry, was = candidate.entry, record.whence.signers if record and record.whence else ()
-    now = Whence.of(entry).signers
-    if not was or {*was} & {*now}:
+    entry, signer = candidate.entry, candidate.signer
+    was = {*record.whence.signers} if record and record.whence and not record.is_of(entry) else set()
+    if not was:
         return
-    if now and {each.partition(":")[2] for each in was} & _kin(candidate, ports):
-        return  # another key of the same publisher, says whoever vouches for both
+    # A lock may name others beside whoever signed: what is agreed to now would let them sign the next version.
+    now = {*Whence.of(entry).signers}
+    if signer is not None and now:
+        now.add(f"{signer.kind}:{signer.fingerprint}")
+        if now <= was:
+            return
+        known, kin = _fingerprints(was), _kin(candidate, ports)
+        if known & kin and _fingerprints(now) <= known | kin:
+            return  # another key of the same publisher, says whoever vouches for both
     remove = shlex.join(["skillhub", "remove", candidate.name])
     again = shlex.join(["skillhub", "install", *_asking(candidate, ports)])
     raise SignerChanged(
-        f"expected {candidate.name} to be signed by {', '.join(was)}, as when it was agreed to here; "
+        f"expected {candidate.name} to be signed by {', '.join(sorted(was))}, as when it was agreed to here; "
         f"it is signed by {', '.join(entry.signed_by) or 'nobody'} now",
         where=entry.origin,
         hint=f"if that is meant: {remove}, then {again}",
     )
+
+
+def _fingerprints(spelled: Iterable[str]) -> set[str]:
+    return {each.partition(":")[2] for each in spelled}
 
 
 def _kin(candidate: Candidate, ports: Ports) -> frozenset[Digest]:

@@ -10,7 +10,7 @@ import pytest
 from skillhub.errors import FormatError, Refused, SignerChanged, UnsafeTransfer
 from skillhub.flows.audit import Request, audit
 from skillhub.model.dataclass import replace
-from skillhub.model.digest import NO_FILES
+from skillhub.model.digest import NO_FILES, Digest
 from skillhub.model.tree import SIGNATURE
 from skillhub.model.whence import Whence
 from skillhub.world.folders import remove_tree
@@ -19,6 +19,8 @@ from tests.support.reaching import Reaching
 from tests.support.registry import Simulator
 from tests.support.web import Web
 from tests.support.world import Answers, World, refused, skill
+
+EVIL = f"key:{Digest.of(b'evil')}:evil"
 
 
 def edit_lock(world, name="deploy", sources=(), **changes):
@@ -118,6 +120,15 @@ def test_attack_a_lock_takes_the_signer_away_so_that_the_next_version_need_have_
         assert "to be signed by key:sha256:" in error.message
         assert "it is signed by nobody now" in error.message
     assert not answers.seen
+
+
+def test_attack_a_lock_names_a_second_signer_so_that_the_next_version_may_be_theirs(tmp_path):
+    world = World(tmp_path)
+    world.install("github:code-review")
+    (signer,) = world.lock().skills["code-review"].signed_by
+    for both in ([signer, EVIL], [EVIL, signer]):
+        edit_lock(world, "code-review", signed_by=both)
+        refused(world, SignerChanged, lambda: world.install(answers=Answers("yes")))
 
 
 def unsigned(world, tmp_path):
