@@ -47,16 +47,16 @@ def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Port
         SourceError, FormatError: whether the two are one publisher's is its registry's word, which cannot be had.
     """
     entry, signer = candidate.entry, candidate.signer
-    was = {*record.whence.signers} if record and record.whence and not record.is_of(entry) else set()
-    if not was:
+    if record is None or record.whence is None or not record.whence.signers or record.is_of(entry):
         return
+    was = {*record.whence.signers}
     # A lock may name others beside whoever signed: what is agreed to now would let them sign the next version.
     now = {*Whence.of(entry).signers}
     if signer is not None and now:
         now.add(f"{signer.kind}:{signer.fingerprint}")
         if now <= was:
             return
-        known, kin = _fingerprints(was), _kin(candidate, ports)
+        known, kin = _fingerprints(was), _kin(candidate, record.whence.source, ports)
         if known & kin and _fingerprints(now) <= known | kin:
             return  # another key of the same publisher, says whoever vouches for both
     remove = shlex.join(["skillhub", "remove", candidate.name])
@@ -73,13 +73,17 @@ def _fingerprints(spelled: Iterable[str]) -> set[str]:
     return {each.partition(":")[2] for each in spelled}
 
 
-def _kin(candidate: Candidate, ports: Ports) -> frozenset[Digest]:
-    """Return the keys of the candidate's publisher; of what is in the store, its registry alone knows them all.
+def _kin(candidate: Candidate, source: str, ports: Ports) -> frozenset[Digest]:
+    """Return the keys of the candidate's publisher: of what is in the store, its registry alone knows them all.
+
+    Of whoever signed what came from another source, a registry says nothing that counts.
 
     Raises:
         SourceError, SecurityError, FormatError: that cannot be asked.
     """
     name, entry = candidate.name, candidate.entry
+    if entry.source != source:
+        return signers.kin(candidate.signer, signers.trusted(ports.publishers))
     if root_of(entry, ports) is None:
         return candidate.kin
     index = ports.open(ports.sources.get(entry.source)).release_index([name])

@@ -14,6 +14,7 @@ from skillhub.model.digest import NO_FILES, Digest
 from skillhub.model.tree import SIGNATURE
 from skillhub.model.whence import Whence
 from skillhub.world.folders import remove_tree
+from skillhub.world.publishers import Trusted
 from tests.support.gitrepos import SKILL, Repo
 from tests.support.reaching import Reaching
 from tests.support.registry import Simulator
@@ -129,6 +130,26 @@ def test_attack_a_lock_names_a_second_signer_so_that_the_next_version_may_be_the
     for both in ([signer, EVIL], [EVIL, signer]):
         edit_lock(world, "code-review", signed_by=both)
         refused(world, SignerChanged, lambda: world.install(answers=Answers("yes")))
+
+
+def test_attack_another_registry_says_that_the_signer_is_of_its_publisher(tmp_path):
+    world, other = World(tmp_path / "a"), World(tmp_path / "b")
+    acme, evil = (Simulator(tmp_path / label, label) for label in ("acme", "evil"))
+    for each in (world, other):
+        each.add_source("acme", acme)
+        each.add_source("evil", evil)
+    for each in (acme, evil):
+        each.publish("deploy", "1.0.0")
+    world.install("acme:deploy")
+    keys = [key for each in (evil, acme) for key in json.loads(each.files[each.publisher("acme")])["keys"]]
+    evil.admit("acme", keys=keys)
+    evil.publish("deploy", "1.1.0")
+    other.install("evil:deploy")
+    (world.base / "skillhub.toml").unlink()
+    (world.base / "skillhub.lock").write_bytes(other.lock().dump())
+    refused(world, SignerChanged, lambda: world.install(answers=Answers("yes")))
+    world.publishers.trust(Trusted("acme", tuple(keys)))
+    world.install()  # the person says so themselves
 
 
 def unsigned(world, tmp_path):
