@@ -52,10 +52,10 @@ def show_outcome(outcome: Outcome, done: str, terminal: Terminal, *, as_json: bo
         return
     is_plan = done.startswith("would ")
     _show_beside(outcome, "would leave out" if is_plan else "left out", terminal)
+    untouched = {left.name for left in outcome.left}
     for skill in outcome.skills:
-        terminal.out(
-            _done(skill, done if outcome.changed or is_plan else ""), "green" if skill.links else "yellow"
-        )
+        is_done = (outcome.changed or is_plan) and skill.name not in untouched
+        terminal.out(_done(skill, done if is_done else ""), "green" if skill.links else "yellow")
         for link in skill.links:
             terminal.verbatim(f"  {link}")  # a path may have blanks
     if any(way_of(question, answer) == "save" for question, answer in outcome.asked):

@@ -174,8 +174,18 @@ def same_signer(name: str, before: Locked, after: Candidate) -> None:
     if signer and any(fingerprint in after.kin for _, fingerprint in locked):
         return  # another key of the same publisher, says whoever vouches for both
     if locked and (signer is None or (signer.kind, signer.fingerprint) not in locked):
-        found = signer.spell() if signer else "no signature"
-        raise SignerChanged(
-            f"expected {name} to be signed by {', '.join(before.signed_by)}, found {found}",
-            hint=f"if that is meant: skillhub remove {name}, then install it anew",
+        raise _another_signer(name, before, after)
+
+
+def _another_signer(name: str, before: Locked, after: Candidate) -> SignerChanged:
+    expected = f"expected {name} to be signed by {', '.join(before.signed_by)}"
+    if after.signer is None and after.trust == "untrusted":
+        # It may well be theirs: nothing is proven without the key, which the lock does not hold.
+        option = "--certificate FILE" if before.signed_by[0].startswith("certificate:") else "--key FILE"
+        return SignerChanged(
+            f"{expected}, found a signature by a key that nobody here knows",
+            hint=f"with the publisher's public key at hand: skillhub publisher trust NAME {option}",
         )
+    found = after.signer.spell() if after.signer else "no signature"
+    hint = f"if that is meant: skillhub remove {name}, then install it anew"
+    return SignerChanged(f"{expected}, found {found}", hint=hint)
