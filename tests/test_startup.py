@@ -67,9 +67,15 @@ def test_verify_loads_cryptography_and_no_network(installed):
     assert not found & (HEAVY | SLOW - {"ssl"})
 
 
+def test_an_install_of_what_nobody_signed_loads_nothing_that_verifies(shell):
+    shell.skill("project/plain")
+    found = loaded(shell, "install", "./plain", "--yes", "--allow-unsigned", "--json")
+    assert not found & (HEAVY | SECRET | {"yaml", "http", "ssl", "asyncio"})
+
+
 def test_an_install_with_everything_stored_loads_no_network(installed):
     found = loaded(installed, "install", "--yes", "--json")
-    assert not found & {"httpx", "requests", "rich", "pydantic", "tuf", "asyncio", "http"}
+    assert not found & {"httpx", "requests", "rich", "pydantic", "tuf", "asyncio", "http", "typer"}
 
 
 def preloaded() -> set[str]:

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from skillhub.cli import installing
 from skillhub.cli.common import Common, command
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
-from skillhub.cli.render import ended, show_outcome
 from skillhub.model.dataclass import replace
 
 
@@ -50,17 +50,10 @@ def install(
 
     Example: skillhub install github:gh-fix-ci
     """
-    from skillhub.flows.install import install as flow
-    from skillhub.model.ref import parse_ref
-
     wishes = wishes_of(agent, env, env_file, mcp, link)
     wishes = replace(wishes, frozen=frozen, enable=not no_enable, dry_run=common.dry_run)
     wishes = replace(wishes, skills=tuple(skill or ()), every=every, excepted=tuple(excepted or ()))
-    ports = common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run)
-    outcome = flow([parse_ref(ref) for ref in refs or []], wishes, ports)
-    done = "would install" if common.dry_run else "installed"
-    show_outcome(outcome, done, common.terminal, as_json=common.json)
-    return ended(outcome, common.terminal, enable=not no_enable, dry_run=common.dry_run)
+    return installing.install(common, refs or [], wishes, allow_unsigned=allow_unsigned)
 
 
 def register(app: typer.Typer, name: str) -> None:

@@ -1,0 +1,64 @@
+"""What is served without Typer is what Typer would have served."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillhub.cli import quick
+
+INSTALLS = [
+    ("github:release-notes", "--yes"),
+    ("github:release-notes", "github:code-review", "-y", "--agent", "codex", "--agent", "claude-code"),
+    ("./many", "--all", "--yes", "--allow-unsigned"),
+    ("./many", "--skill", "one", "--yes", "--allow-unsigned", "--quiet"),
+    ("./many", "--yes", "--allow-unsigned"),
+    ("./many", "--all", "--yes"),
+    ("github:nope",),
+    ("nope:", "--yes"),
+    ("github:release-notes", "--yes", "--agent", "nobody"),
+    ("github:release-notes", "--yes", "--offline", "--global"),
+    (),
+]
+
+
+@pytest.fixture
+def many(shell):
+    for name in ("one", "two"):
+        shell.skill(f"project/many/{name}")
+    return shell
+
+
+@pytest.mark.parametrize("words", INSTALLS, ids=" ".join)
+def test_an_install_is_the_same_by_either(many, words):
+    plain = many.run("install", *words, "--json")
+    before = many.files()
+    for name in [each["name"] for each in plain.json.get("skills", [])]:
+        scope = ("--global",) if "--global" in words else ()
+        assert many.run("remove", name, *scope, "--yes").status == 0
+    by_typer = many.run("install", *words, "--json", "--mcp", "ask")
+    assert (plain.status, plain.json) == (by_typer.status, by_typer.json)
+    assert set(before) == set(many.files())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["install", "--help"],
+        ["install", "x", "--agent"],
+        ["install", "x", "--agent", "--json"],
+        ["install", "x", "--agent=codex"],
+        ["install", "x", "--dry-run"],
+        ["install", "--", "x"],
+        ["install", "-yq"],
+        ["list", "x"],
+        ["list", "--all"],
+        ["verify", "--allow-unsigned"],
+        ["sync", "--dry-run"],
+        ["update"],
+        ["update", "--yes"],
+        [],
+    ],
+    ids=" ".join,
+)
+def test_whatever_is_not_plain_is_left_to_typer(words):
+    assert quick.run(words) is None
