@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, MutableMapping
-
-import tomlkit
-from tomlkit.exceptions import TOMLKitError
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import replace
 from skillhub.model.intent import Intent, Wanted
 from skillhub.model.text import clean
+from skillhub.model.toml import strict_toml
 
 _WHERE = "skillhub.toml"
 
@@ -28,36 +27,40 @@ def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str]) -> bytes
     wanted = {**kept, **add}
     if wanted == before.skills:
         return data
-    try:
-        edited = _edited(data.decode("utf-8"), before.skills, wanted)
-        # Another parser's word that the edit did what was meant and nothing else.
-        after = Intent.parse(edited, _WHERE)
-    except TOMLKitError as error:
-        raise FormatError(f"not TOML: {clean(str(error))[:200]}", where=_WHERE) from error
-    except IndexError:  # tomlkit (seen in 0.15.2), when both parts of a table that is in two are emptied
-        after = None
-    if after != replace(before, skills=wanted):
+    text = data.decode("utf-8")
+    if "skills" in strict_toml(data, _WHERE):
+        lines = _edited(text, before.skills, wanted)
+    else:
+        lines = "".join([text, "\n" if text else "", "[skills]\n", *map(_line, wanted.items())])
+    edited = _ended(text, lines)
+    # Another parser's word that the edit did what was meant and nothing else.
+    if Intent.parse(edited, _WHERE) != replace(before, skills=wanted):
         hint = "write its skills as lines of one [skills] table"
         raise FormatError("the file cannot be edited without harm", where=_WHERE, hint=hint)
     return edited
 
 
-def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted]) -> bytes:
-    document = tomlkit.parse(text)
-    if "skills" not in document:
-        # Line by line, tomlkit would look through all lines for each: 0.8 s for a thousand.
-        lines = "".join(f"{name} = {_line(each)}\n" for name, each in wanted.items())
-        gap = "\n" if text else ""
-        return _ended(text, f"{text}{gap}[skills]\n{lines}")
-    skills = document["skills"]
-    if not isinstance(skills, MutableMapping):
-        raise FormatError("expected a table", where=f"{_WHERE}: skills")
-    for name in before.keys() - wanted.keys():
-        del skills[name]
-    for name, each in wanted.items():
-        if before.get(name) != each:
-            skills[name] = tomlkit.value(_line(each))
-    return _ended(text, tomlkit.dumps(document))
+def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted]) -> str:
+    """Return ``text`` with other lines in its table; what cannot be done without harm is not done."""
+    # 9 ms of import, which a project's first install has no use for.
+    import tomlkit  # noqa: PLC0415
+    from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
+
+    try:
+        document = tomlkit.parse(text)
+        skills = document["skills"]
+        if not isinstance(skills, MutableMapping):
+            raise FormatError("expected a table", where=f"{_WHERE}: skills")
+        for name in before.keys() - wanted.keys():
+            del skills[name]
+        for name, each in wanted.items():
+            if before.get(name) != each:
+                skills[name] = tomlkit.value(_value(each))
+        return str(tomlkit.dumps(document))
+    except TOMLKitError as error:
+        raise FormatError(f"not TOML: {clean(str(error))[:200]}", where=_WHERE) from error
+    except IndexError:  # tomlkit (seen in 0.15.2), when both parts of a table that is in two are emptied
+        return text
 
 
 def _ended(text: str, edited: str) -> bytes:
@@ -67,6 +70,15 @@ def _ended(text: str, edited: str) -> bytes:
     return edited.encode()
 
 
-def _line(wanted: Wanted) -> str:
-    pairs = [f"{key} = {tomlkit.string(value).as_string()}" for key, value in wanted.spell().items()]
+def _line(item: tuple[str, Wanted]) -> str:
+    return f"{item[0]} = {_value(item[1])}\n"
+
+
+def _value(wanted: Wanted) -> str:
+    pairs = [f"{key} = {_string(value)}" for key, value in wanted.spell().items()]
     return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
+
+
+def _string(value: str) -> str:
+    # JSON's strings are TOML's, but for one character that has to be escaped there.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
