@@ -92,18 +92,19 @@ class Sources:
         self._roots = os.path.join(home.state, "roots")
         self._metadata = os.path.join(home.state, "tuf")
         self._last_seen: dict[Digest, LastSeen] = {}
-        self._parsed: tuple[bytes | None, _Kept] = (None, _Kept({}))
+        self._parsed: tuple[tuple[int, ...] | None, _Kept] = (None, _Kept({}))
 
     def all(self) -> Mapping[str, Source]:
         """Return every source by alias; on first use that is the embedded registry, as ``github``."""
         return self._kept().sources
 
     def _kept(self) -> _Kept:
-        data = files.read(self._path, _CAP)
-        if data is None:
-            return _Kept({EMBEDDED_ALIAS: Source(EMBEDDED_ALIAS, EMBEDDED_URL, root_fingerprint())})
-        if data != self._parsed[0]:  # asked for once for each skill of a command
-            self._parsed = data, self._parse(data)
+        stamp = _stamp(self._path)
+        if stamp is None or stamp != self._parsed[0]:  # asked for several times for each skill of a command
+            data = files.read(self._path, _CAP)
+            if data is None:
+                return _Kept({EMBEDDED_ALIAS: Source(EMBEDDED_ALIAS, EMBEDDED_URL, root_fingerprint())})
+            self._parsed = stamp, self._parse(data)
         return self._parsed[1]
 
     def _parse(self, data: bytes) -> _Kept:
@@ -215,6 +216,15 @@ class Sources:
         document = {"registries": sorted(were), "sources": rows, "version": 1}
         text = json.dumps(document, indent=2, sort_keys=True) + "\n"
         files.write_atomic(self._path, text.encode(), mode=0o600)
+
+
+def _stamp(path: str) -> tuple[int, ...] | None:
+    """Return what a file that is written anew has another of; None where there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _source(alias: str, row: Mapping[str, str]) -> Source:
