@@ -45,7 +45,7 @@ class Network:
         self._scratch = scratch
         self._thrown_away: list[TemporaryDirectory[str]] = []
         self._registries: dict[str, Registry] = {}
-        self._places: dict[tuple[str, str | None, NamedBy], Place] = {}
+        self._places: dict[tuple[str, str | None, NamedBy, bool], Place] = {}
         self._commits: dict[tuple[str, str | None, NamedBy], Commit] = {}
         self._named: dict[str, NamedBy] = {}
         self._http: Http | None = None
@@ -69,7 +69,8 @@ class Network:
         named = _url_of(ref).removesuffix(".git")
         by: NamedBy = "person" if not guarded or self._settings.trusts(_url_of(ref)) else "repository"
         named_by = self._named.get(named, by) if guarded else by
-        key = str(ref), pin, named_by
+        # What was opened for somebody whom no policy held lets through what one may forbid.
+        key = str(ref), pin, named_by, may is not None
         if key not in self._places:
             self._places[key] = self._reached(ref, pin, named_by, may)
         if not guarded:
@@ -154,9 +155,8 @@ class Network:
         return self._thrown_away[-1].name
 
     def _reached(self, ref: Remote | Local, pin: str | None, named_by: NamedBy, may: May | None) -> Place:
-        guarded = (
-            named_by != "person"
-        )  # what a marketplace names is a repository, and nothing else that has its URL
+        # What a marketplace names is a repository, and nothing else that has its URL.
+        guarded = named_by != "person"
         if isinstance(ref, Local):
             from skillhub.world.folder_snapshot import open_folder
 
@@ -196,7 +196,7 @@ class Network:
             if named_by == "repository" and error.hint:
                 error.hint = f"only this repository names it; if it is meant: skillhub install {ref}"
             raise
-        return Repository(commit, url=url, rev=commit.rev, path=ref.path, elsewhere=elsewhere, leads=leads)
+        return Repository(commit, url=url, path=ref.path, elsewhere=elsewhere, leads=leads)
 
     def _commit(self, url: str, rev: str | None, named_by: NamedBy) -> Commit:
         """Return the repository at ``url``, opened once however many folders of it are asked for."""

@@ -11,6 +11,7 @@ import pytest
 from skillhub.errors import Forbidden
 from skillhub.flows.diff import diff, diff_locks
 from skillhub.flows.pick import offers
+from skillhub.flows.policy import under
 from skillhub.flows.search import search_everywhere
 from skillhub.flows.show import show
 from skillhub.model.dataclass import replace
@@ -167,3 +168,15 @@ def test_what_a_policy_allows_is_asked(world, webs):
     site, other = webs
     policy(world, site.url("/"), other.url("/"))
     assert len(world.install(site.url(""), every=True).skills) == 2
+
+
+def test_attack_a_place_that_was_opened_before_anybody_held_it_to_the_policy(world, webs):
+    site, other = webs
+    policy(world, site.url("/"))
+    ports, ref = world.ports(), parse_ref(site.url(""))
+    ports.reach(ref).index()
+    place = under(ports.project.intent(), ports).reach(ref)
+    (release,) = place.index().skills["there"]
+    with pytest.raises(Forbidden):
+        place.unpacked(release)
+    assert not other.connections
