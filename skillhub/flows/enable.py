@@ -22,6 +22,7 @@ from skillhub.model.dataclass import replace
 from skillhub.model.digest import NO_FILES
 from skillhub.model.question import UNANSWERED, Asked, Question
 from skillhub.model.record import Record, Records
+from skillhub.model.skill import Skill
 from skillhub.world import links, mcp
 from skillhub.world.intent import edit
 
@@ -69,11 +70,7 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
         _take_away(cleared, standing, ports)
         changed = {name: replace(record, links=()) for name, record in changed.items()}
         write_records(replace(records, skills={**records.skills, **changed}), ports)
-    is_met = given(ports.environ, standing.lock.skills)
-    skills = tuple(
-        view(name, standing.lock.skills[name], changed[name], is_met, ports.project, ports.store)
-        for name in names
-    )
+    skills = _views(names, changed, standing, ports)
     was = [standing.records.skills.get(name) for name in names]
     return Outcome(skills, any(record is None or record.held != "user" for record in was), tuple(asked))
 
@@ -96,12 +93,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outc
     cleared = _to_clear(names, standing, ports)
     if dry_run:
         return _planned(names, cleared, standing, ports)
-    is_met = given(ports.environ, standing.lock.skills)
-    skills = tuple(
-        view(name, standing.lock.skills[name], None, is_met, ports.project, ports.store)
-        for name in names
-        if name in standing.lock.skills
-    )
+    skills = _views(names, {}, standing, ports)
     asked = ask(_about_edits(cleared), ports)
     cleared = _answered(cleared, asked)
     with ports.project.exclusively():
@@ -200,14 +192,21 @@ def _answered(cleared: Sequence[Linking], asked: Sequence[Asked]) -> list[Linkin
     return [linking for each in cleared if (linking := each.answered(asked))]
 
 
+def _views(
+    names: Sequence[str], records: Mapping[str, Record], standing: Standing, ports: Ports
+) -> tuple[Skill, ...]:
+    """Return these skills as they are shown, as far as they are locked."""
+    locked, is_met = standing.lock.skills, given(ports.environ, standing.lock.skills)
+    return tuple(
+        view(name, locked[name], records.get(name), is_met, ports.project, ports.store)
+        for name in names
+        if name in locked
+    )
+
+
 def _planned(names: Sequence[str], cleared: Sequence[Linking], standing: Standing, ports: Ports) -> Outcome:
     """Return what a dry run shows: the skills as they are, and the questions, asked of nobody."""
-    is_met, records = given(ports.environ, standing.lock.skills), standing.records.skills
-    skills = tuple(
-        view(name, standing.lock.skills[name], records.get(name), is_met, ports.project, ports.store)
-        for name in names
-        if name in standing.lock.skills
-    )
+    skills = _views(names, standing.records.skills, standing, ports)
     return Outcome(skills, False, tuple((each, UNANSWERED) for each in _about_edits(cleared)))
 
 

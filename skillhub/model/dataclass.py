@@ -18,12 +18,10 @@ class Field:
     __slots__ = ("compare", "default", "default_factory", "name", "repr")
 
     def __init__(self, *, default=MISSING, default_factory=MISSING, repr=True, compare=True):
-        self.default, self.default_factory, self.repr, self.compare = (
-            default,
-            default_factory,
-            repr,
-            compare,
-        )
+        self.default = default
+        self.default_factory = default_factory
+        self.repr = repr
+        self.compare = compare
 
 
 field = Field

@@ -27,6 +27,7 @@ class FolderSnapshot:
         path: The folder; it may itself be reached through a link.
     """
 
+    rev = None
     date = None
 
     def __init__(self, path: str) -> None:

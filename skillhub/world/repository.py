@@ -28,7 +28,7 @@ class Commit(Snapshot, Protocol):
 
     @property
     def rev(self) -> str:
-        """The commit, 40 hex digits."""
+        """The full commit."""
         ...
 
 
@@ -64,7 +64,6 @@ class Repository:
     Args:
         snapshot: What is in the repository.
         url: Where it is, absolute, as the lock will say it.
-        rev: The full commit; None of a folder, which has none.
         path: Look only into this folder, which is a skill or holds several.
         elsewhere: Opens the repository at a URL, at a commit, branch or tag, or its newest commit, unless a policy
             forbids it; several threads may call it at once.
@@ -76,12 +75,11 @@ class Repository:
         snapshot: Snapshot,
         *,
         url: str,
-        rev: str | None = None,
         path: str | None = None,
         elsewhere: OpenElsewhere,
         leads: Callable[[str, str], None] = may_lead,
     ) -> None:
-        self._own: _Where = (url, rev)
+        self._own: _Where = (url, snapshot.rev)
         self._top = path or ""
         self._elsewhere = elsewhere
         self._leads = leads

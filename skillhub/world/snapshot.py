@@ -30,6 +30,11 @@ class Snapshot(Protocol):
         ...
 
     @property
+    def rev(self) -> str | None:
+        """The full commit; None of a folder, which has none."""
+        ...
+
+    @property
     def date(self) -> str | None:
         """When the commit was made, UTC, as whoever made it says; None of a folder."""
         ...

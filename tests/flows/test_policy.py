@@ -64,7 +64,7 @@ def repository(world: World, date: str | None = LONG_AGO, rev: str = "a" * 40, *
     url = "https://git.example/skills"
     held = files or {"pdf/SKILL.md": text_of("pdf"), "mail/SKILL.md": text_of("mail")}
     snapshot = Memory(held, rev, date)
-    world.places[f"git+{url}"] = Repository(snapshot, url=url, rev=rev, elsewhere=Hub())
+    world.places[f"git+{url}"] = Repository(snapshot, url=url, elsewhere=Hub())
     return f"git+{url}"
 
 
@@ -150,7 +150,7 @@ def test_a_repository_that_sends_one_on_to_another_is_not_enough(world):
     market = '{"name": "m", "plugins": [{"name": "p", "source": {"source": "url", "url": "https://git.example/evil.git"}}]}'
     hub = Hub(evil=Memory({"skills/pdf/SKILL.md": text_of("pdf")}, "b" * 40))
     own = Memory({".claude-plugin/marketplace.json": market, "mail/SKILL.md": text_of("mail")})
-    world.places[f"git+{url}"] = Repository(own, url=url, rev=own.rev, elsewhere=hub)
+    world.places[f"git+{url}"] = Repository(own, url=url, elsewhere=hub)
     path = user(world, f'sources = ["{url}"]')
     forbidden(world, f"{path}:1", lambda: world.install(f"git+{url}", skills=("pdf",)))
     outcome = world.install(f"git+{url}", every=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from tests.support.serving import serving
 
 
 class Backend(ThreadingHTTPServer):
@@ -34,14 +35,8 @@ class Backend(ThreadingHTTPServer):
 @contextmanager
 def backend(folder: Path) -> Iterator[Backend]:
     server = Backend(folder)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
+    with serving(server):
         yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

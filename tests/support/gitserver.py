@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from tests.support.serving import serving
 
 
 class Server(ThreadingHTTPServer):
@@ -37,14 +38,8 @@ def served(folder: Path, password: str | None = None, *, slowly: bool = False) -
         if (repository / "HEAD").is_file():
             _list(repository)
     server = Server(folder, password, slowly)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
+    with serving(server):
         yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def _list(repository: Path) -> None:

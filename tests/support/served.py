@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from skillhub.server.site import site_server
 from tests.support.here import Here
+from tests.support.serving import serving
 
 
 @contextmanager
 def online(site: Path | str) -> Iterator[str]:
     """Serve what a registry shows meanwhile; give the URL."""
     server = site_server(str(site))
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
+    with serving(server):
         yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 class Served:

@@ -31,7 +31,7 @@ def repo(tmp_path):
 def test_by_git(repo, tmp_path):
     found = open_git(repo.url, None, cache=str(tmp_path / "cache"), environ=os.environ)
     assert found.date == TEXT
-    place = Repository(found, url=repo.url, rev=found.rev, elsewhere=Hub())
+    place = Repository(found, url=repo.url, elsewhere=Hub())
     assert place.committed(Release(name="pdf", url=repo.url, rev=found.rev, type="tree", path="pdf")) == TEXT
 
 

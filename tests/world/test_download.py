@@ -12,29 +12,11 @@ from skillhub.errors import SourceError, StateError, UnsafeTransfer, WrongBytes
 from skillhub.model.digest import Digest
 from skillhub.world.cache import Cache, Cached
 from skillhub.world.fetch import Answer
-from skillhub.world.http import Http
 from skillhub.world.site_seen import Copy, Seen
-from tests.support.site import HURRY, JSON, WELL_KNOWN, Machine, current, entry, offer, skill_md
-from tests.support.web import Web, answer, redirect
+from tests.support.site import JSON, WELL_KNOWN, current, entry, offer, skill_md
+from tests.support.web import answer, redirect
 
 ETAG = 'ETag: "v1"'
-
-
-@pytest.fixture
-def web():
-    with Web() as server:
-        yield server
-
-
-@pytest.fixture
-def http():
-    with Http(patience=HURRY) as fetcher:
-        yield fetcher
-
-
-@pytest.fixture
-def machine(tmp_path):
-    return Machine(tmp_path)
 
 
 def conditional(body, *headers, when='If-None-Match: "v1"'):

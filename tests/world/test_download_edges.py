@@ -6,28 +6,9 @@ import pytest
 
 from skillhub.errors import WrongBytes
 from skillhub.model.digest import Digest
-from skillhub.world.http import Http
-from tests.support.site import HURRY, Machine
-from tests.support.web import Web, answer
+from tests.support.web import answer
 
 ETAG = 'ETag: "v1"'
-
-
-@pytest.fixture
-def web():
-    with Web() as server:
-        yield server
-
-
-@pytest.fixture
-def http():
-    with Http(patience=HURRY) as fetcher:
-        yield fetcher
-
-
-@pytest.fixture
-def machine(tmp_path):
-    return Machine(tmp_path)
 
 
 def test_artifact_that_was_read_as_a_document_is_not_fetched_again(web, http, machine):

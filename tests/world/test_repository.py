@@ -18,7 +18,7 @@ LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b
 
 
 def place(files, hub=None, path=None):
-    return Repository(Memory(files), url=URL, rev=REV, path=path, elsewhere=hub or Hub())
+    return Repository(Memory(files), url=URL, path=path, elsewhere=hub or Hub())
 
 
 def market(*plugins):
@@ -58,7 +58,7 @@ def test_all_that_says_what_is_there_is_read_in_one_go():
     more = {f"plugins/p{number}/.claude-plugin/plugin.json": "{}" for number in range(30)}
     listed = market(*((f"p{number}", f"./plugins/p{number}") for number in range(30)))
     snapshot = Memory({**files, **more, MARKET: listed})
-    index = Repository(snapshot, url=URL, rev=REV, elsewhere=Hub()).index()
+    index = Repository(snapshot, url=URL, elsewhere=Hub()).index()
     assert index.releases("s7")[0].plugin == "p7"
     assert len(snapshot.reads) == 1
 
@@ -92,14 +92,14 @@ def test_same_bytes_twice_are_one_skill_and_different_ones_stand_side_by_side():
 def test_attack_thousands_of_one_name_are_told_apart_in_one_reading_of_each():
     files = {f"skills/s{number:04}/SKILL.md": skill("a", body=f"{number:04}") for number in range(2000)}
     snapshot = Memory(files)
-    index = Repository(snapshot, url=URL, rev=REV, elsewhere=Hub()).index()
+    index = Repository(snapshot, url=URL, elsewhere=Hub()).index()
     assert len(index.releases("a")) == 2000
     assert len(snapshot.reads) == 2001
 
 
 def test_a_place_is_read_once():
     hub, snapshot = Hub(), Memory({"skills/a/SKILL.md": skill("a"), MARKET: market(("gone", there("gone")))})
-    repository = Repository(snapshot, url=URL, rev=REV, elsewhere=hub)
+    repository = Repository(snapshot, url=URL, elsewhere=hub)
     assert repository.index() is repository.index()
     assert repository.index(["a"]).names == ("a",)
     assert len(hub.opened) == 1
@@ -144,7 +144,7 @@ def test_attack_what_no_skill_may_hold_is_refused(more, error, reason):
 
 def test_attack_a_repository_larger_than_any_skill_is_refused_before_a_byte_is_fetched():
     snapshot = Memory({"SKILL.md": skill("a"), **{f"f{number}": "" for number in range(5000)}})
-    repository = Repository(snapshot, url=URL, rev=REV, elsewhere=Hub())
+    repository = Repository(snapshot, url=URL, elsewhere=Hub())
     (release,) = repository.index().releases("a")
     snapshot.reads.clear()
     with pytest.raises(UnsafeArchive):
@@ -284,7 +284,7 @@ def test_attack_another_commit_comes_than_the_one_that_was_pinned():
 def test_who_asks_for_one_skill_after_another_has_all_read_once():
     """Each name was looked for anew in all of it: to ask for what is newer of 550 skills took a minute and a half."""
     snapshot = Memory({f"skills/s{number}/SKILL.md": skill(f"s{number}") for number in range(20)})
-    repository = Repository(snapshot, url=URL, rev=REV, elsewhere=Hub())
+    repository = Repository(snapshot, url=URL, elsewhere=Hub())
     for number in range(20):
         assert len(repository.index((f"s{number}",)).releases(f"s{number}")) == 1
     assert len(snapshot.reads) == 1

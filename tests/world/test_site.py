@@ -23,13 +23,10 @@ from skillhub.model.digest import Digest
 from skillhub.model.release import Release
 from skillhub.server.site import site_server
 from skillhub.world.fetch import Answer
-from skillhub.world.http import Http
 from tests.support.site import (
-    HURRY,
     JSON,
     LEGACY,
     WELL_KNOWN,
-    Machine,
     current,
     entry,
     legacy,
@@ -38,26 +35,9 @@ from tests.support.site import (
     tarred,
     zipped,
 )
-from tests.support.web import Web, answer, redirect
+from tests.support.web import answer, redirect
 
 EMBEDDED = os.path.join(os.path.dirname(skillhub.__file__), "embedded")
-
-
-@pytest.fixture
-def web():
-    with Web() as server:
-        yield server
-
-
-@pytest.fixture
-def http():
-    with Http(patience=HURRY) as fetcher:
-        yield fetcher
-
-
-@pytest.fixture
-def machine(tmp_path):
-    return Machine(tmp_path)
 
 
 @pytest.fixture

@@ -1,0 +1,24 @@
+"""What most tests of places share: a server, a client in a hurry, a user's machine."""
+
+import pytest
+
+from skillhub.world.http import Http
+from tests.support.site import HURRY, Machine
+from tests.support.web import Web
+
+
+@pytest.fixture
+def web():
+    with Web() as server:
+        yield server
+
+
+@pytest.fixture
+def http():
+    with Http(patience=HURRY) as fetcher:
+        yield fetcher
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
