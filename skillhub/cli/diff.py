@@ -11,12 +11,14 @@ import typer
 
 from skillhub.cli.common import Common, command
 from skillhub.cli.terminal import Terminal, Tone
-from skillhub.errors import NotFound, UsageError
-from skillhub.flows.diff import Diff
+from skillhub.errors import NotFound, SkillhubError, UsageError
+from skillhub.flows.diff import Diff, Edit
+from skillhub.model.dataclass import replace
 from skillhub.model.patch import lines_of
 from skillhub.model.text import clean, quote
 
 if TYPE_CHECKING:
+    from skillhub.flows.ports import Ports
     from skillhub.model.lock import Lock
 
 _TONES: dict[str, Tone] = {"+": "green", "-": "red", "@": "dim", "d": "bold"}
@@ -37,33 +39,27 @@ def diff(
         Literal["text", "json", "markdown"], typer.Option("--format", help="How to write it.")
     ] = "text",
 ) -> int:
-    """Show what an update would change: files, lines, capabilities, needs, signer. Writes nothing.
+    """Show what you edited by hand, then what an update would change. Writes nothing.
 
-    A skill is compared with the newest version that skillhub.toml allows, or with the one named.
+    Your edits are compared with what is locked. What is locked is compared with the newest version that
+    skillhub.toml allows, or with the one named: files, lines, capabilities, needs, signer.
     With --from-lock two locks are compared, for whoever reviews a change.
 
     For a comment on a pull request: git show main:skillhub.lock | skillhub diff --from-lock - --format markdown
 
     Example: skillhub diff gh-fix-ci
     """
-    from skillhub.flows.diff import diff as flow
     from skillhub.flows.diff import diff_locks
-    from skillhub.model.ref import Named, parse_ref
 
     ports = common.ports(scratch=True)
+    form = "json" if common.json else form
     if from_lock is not None:
         found = diff_locks(read_lock(from_lock), names or [], ports)
     elif not names:
         raise UsageError("expected the name of an installed skill, or --from-lock FILE")
     else:
-        refs = [parse_ref(name) for name in names]
-        wrong = [
-            name for name, ref in zip(names, refs, strict=True) if not isinstance(ref, Named) or ref.source
-        ]
-        if wrong:
-            raise UsageError(f"expected NAME or NAME@VERSION, found {quote(wrong[0])}")
-        found = [flow(ref, ports) for ref in refs if isinstance(ref, Named)]
-    if common.json or form == "json":
+        found = _of_names(names, ports, common.terminal, is_read=form != "json")
+    if form == "json":
         common.terminal.json({"skills": [each.to_json() for each in found]})
     elif form == "markdown":
         for line in _markdown(found):
@@ -71,6 +67,27 @@ def diff(
     else:
         _draw(found, common.terminal)
     return 0
+
+
+def _of_names(names: Sequence[str], ports: Ports, terminal: Terminal, *, is_read: bool) -> list[Diff]:
+    """Compare installed skills; edits are here, and a person reads them though the source cannot be reached."""
+    from skillhub.flows.diff import diff as flow
+    from skillhub.flows.diff import edits_of
+    from skillhub.model.ref import Named, parse_ref
+
+    refs = []
+    for name in names:
+        ref = parse_ref(name)
+        if not isinstance(ref, Named) or ref.source:
+            raise UsageError(f"expected NAME or NAME@VERSION, found {quote(name)}")
+        refs.append(ref)
+    edits = {ref.name: edits_of(ref.name, ports) for ref in refs}
+    try:
+        return [replace(flow(ref, ports), edits=edits[ref.name]) for ref in refs]
+    except SkillhubError:
+        if is_read:
+            terminal.page([line for name, each in edits.items() for line in _edit_lines(name, each)])
+        raise
 
 
 def read_lock(path: str) -> Lock:
@@ -87,19 +104,32 @@ def read_lock(path: str) -> Lock:
 
 
 def _draw(found: Sequence[Diff], terminal: Terminal) -> None:
-    if not found or all(each.status == "same" for each in found):
+    if all(each.status == "same" and not each.edits for each in found):
         terminal.say("nothing differs", "dim")
     terminal.page([line for each in found for line in _lines(each)])
 
 
 def _lines(each: Diff) -> Iterator[tuple[str, Tone]]:
+    yield from _edit_lines(each.name, each.edits)
     if each.status == "same":
+        if each.edits:
+            yield f"{each.name}: an update would change nothing", "bold"
         return
-    yield f"{each.name}: {each.status}", "bold"
+    yield f"{each.name}: {each.status}{' by an update' if each.edits else ''}", "bold"
     facts = each.changes.lines() if each.changes else [_origin(each)]
     yield from ((f"  {line}", "plain") for line in (*facts, *each.notes))
-    yield from ((f"  differs, and is no text: {path}", "plain") for path in each.whole)
-    yield from ((line, _TONES.get(line[:1], "plain")) for line in _shown(each.patch))
+    yield from _patch_lines(each.whole, each.patch)
+
+
+def _edit_lines(name: str, edits: Sequence[Edit]) -> Iterator[tuple[str, Tone]]:
+    for edit in edits:
+        yield f"{name}: edited by hand in {', '.join(edit.paths)}", "bold"
+        yield from _patch_lines(edit.whole, edit.patch)
+
+
+def _patch_lines(whole: Sequence[str], patch: str) -> Iterator[tuple[str, Tone]]:
+    yield from ((f"  differs, and is no text: {path}", "plain") for path in whole)
+    yield from ((line, _TONES.get(line[:1], "plain")) for line in _shown(patch))
 
 
 def _origin(each: Diff) -> str:
@@ -113,16 +143,26 @@ def _markdown(found: Sequence[Diff]) -> Iterator[str]:
     if not found:
         yield from ("", "Nothing differs.")
     for each in found:
-        yield from ("", f"### {each.name}: {each.status}", "")
+        for edit in each.edits:
+            yield from ("", f"### {each.name}: edited by hand", "")
+            yield from (f"- {_code(path)}" for path in edit.paths)
+            yield from (f"- differs, and is no text: {_code(path)}" for path in edit.whole)
+            yield from _block(edit.patch)
+        yield from ("", f"### {each.name}: {each.status}{' by an update' if each.edits else ''}", "")
         for line in each.changes.lines() if each.changes else [_origin(each)]:
             yield f"- {_code(line)}"
         yield from (f"- {_code(note)}" for note in each.notes)
-        if each.patch:
-            lines = _shown(each.patch)
-            fence = "`" * max(3, _longest_run("\n".join(lines)) + 1)
-            yield from ("", "<details><summary>diff</summary>", "")
-            yield from (f"{fence}diff", *lines, fence)
-            yield from ("", "</details>")
+        yield from _block(each.patch)
+
+
+def _block(patch: str) -> Iterator[str]:
+    """Yield a patch, folded, as a block that nothing in it ends."""
+    if patch:
+        lines = _shown(patch)
+        fence = "`" * max(3, _longest_run("\n".join(lines)) + 1)
+        yield from ("", "<details><summary>diff</summary>", "")
+        yield from (f"{fence}diff", *lines, fence)
+        yield from ("", "</details>")
 
 
 def _shown(patch: str) -> list[str]:

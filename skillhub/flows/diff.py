@@ -1,13 +1,15 @@
-"""Diff: what an update would change, or what a change of the lock did; nothing is written."""
+"""Diff: what was edited by hand, what an update would change, what a change of the lock did; nothing is written."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from skillhub.errors import Forbidden, NotFound, SecurityError, SourceError
 from skillhub.flows.carried import carried
+from skillhub.flows.edits import read_edited
 from skillhub.flows.gather import same_origin
+from skillhub.flows.linking import Linker
 from skillhub.flows.meant import of_intent
 from skillhub.flows.newer import wanted_of, wanted_under
 from skillhub.flows.outcome import Left
@@ -19,9 +21,28 @@ from skillhub.model.changes import Changes
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Intent
 from skillhub.model.lock import Lock, Locked
-from skillhub.model.patch import difference
+from skillhub.model.patch import difference, text_of
 from skillhub.model.ref import Named
 from skillhub.model.tree import SIGNATURE, File, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What a person changed in their copies of a skill.
+
+    Attributes:
+        paths: The copies that were changed alike, relative to the project or the user's home.
+        patch: The text that differs from what is locked, for ``patch -p1``.
+        whole: Files that differ and that no patch can hold.
+    """
+
+    paths: tuple[str, ...]
+    patch: str
+    whole: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the edit as data."""
+        return {"paths": list(self.paths), "patch": self.patch, "binary": list(self.whole)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +56,7 @@ class Diff:
         patch: The text that differs, for ``patch -p1``.
         whole: Files that differ and that no patch can hold.
         notes: What could not be compared, and why.
+        edits: What was changed by hand here, and has no part in all that is said above.
     """
 
     name: str
@@ -44,6 +66,7 @@ class Diff:
     patch: str = ""
     whole: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
 
     @property
     def status(self) -> Literal["added", "removed", "changed", "same"]:
@@ -64,6 +87,7 @@ class Diff:
             "patch": self.patch,
             "binary": list(self.whole),
             "notes": list(self.notes),
+            "edits": [each.to_json() for each in self.edits],
         }
 
 
@@ -90,9 +114,7 @@ def diff(ref: Named, ports: Ports) -> Diff:
     """
     standing = read_standing(ports)
     ports = under(standing.intent, ports)
-    entry = standing.lock.skills.get(ref.name)
-    if entry is None:
-        raise NotFound(f"no skill named {ref.name} is installed here", hint="skillhub list shows what is")
+    entry = _locked(ref.name, standing)
     wanted = wanted_under(ref.name, entry, standing)
     if ref.range is not None:
         if not entry.named:
@@ -105,6 +127,36 @@ def diff(ref: Named, ports: Ports) -> Diff:
     found = found if isinstance(whole, Left) else whole
     compared = _compared(ref.name, entry, found.entry, _tree(ref.name, entry, standing, ports), found.tree)
     return replace(compared, notes=notes)
+
+
+def edits_of(name: str, ports: Ports) -> tuple[Edit, ...]:
+    """Compare the copies of a locked skill with what was put there; equal edits are one.
+
+    Raises:
+        NotFound: it is not locked.
+        StateError: a copy cannot be read, or holds too much.
+        SecurityError, SourceError, Forbidden: the store has lost what was put there, and it cannot be had again.
+    """
+    standing = read_standing(ports)
+    ports = under(standing.intent, ports)
+    entry, record = _locked(name, standing), standing.records.skills.get(name)
+    if record is None or not record.enabled:
+        return ()
+    base = ports.store.read(record.tree) or _tree(name, entry, standing, ports)
+    places = Linker(ports.project, ports.store).plan(name, record.links, record.link, base.listing, record)
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for step in places.steps:
+        if step.path in places.edited:
+            now = read_edited(step.path, ports.store.root)
+            found.setdefault(_differing(base, now), []).append(step.link)
+    return tuple(Edit(tuple(paths), patch, whole) for (patch, whole), paths in found.items())
+
+
+def _locked(name: str, standing: Standing) -> Locked:
+    entry = standing.lock.skills.get(name)
+    if entry is None:
+        raise NotFound(f"no skill named {name} is installed here", hint="skillhub list shows what is")
+    return entry
 
 
 def diff_locks(old: Lock, names: Sequence[str], ports: Ports) -> list[Diff]:
@@ -151,12 +203,17 @@ def _tree(name: str, entry: Locked, standing: Standing, ports: Ports) -> Tree:
 def _compared(name: str, before: Locked, after: Locked, old: Tree | None, new: Tree | None) -> Diff:
     if old is None or new is None:
         return Diff(name, before, after, Changes.between(before, after, None, None))
-    patch, whole = difference(_readable(old), _readable(new))
     changes = Changes.between(before, after, old.listing, new.listing)
-    unread = {SIGNATURE} if old.get(SIGNATURE) != new.get(SIGNATURE) else set()
-    return Diff(name, before, after, changes, patch, tuple(sorted({*whole, *unread})))
+    return Diff(name, before, after, changes, *_differing(old, new))
 
 
-def _readable(tree: Tree) -> dict[str, File]:
-    """Return what a person can read: a signature is a line of some thousand digits, and another each time."""
-    return {path: file for path, file in tree.items() if path != SIGNATURE}
+def _differing(old: Mapping[str, File], new: Mapping[str, File]) -> tuple[str, tuple[str, ...]]:
+    """Return what a person can read of what differs, as a patch, and the files of which they cannot.
+
+    A signature is a line of some thousand digits, and another each time.
+    """
+    differ = {path for path in {*old, *new} if old.get(path) != new.get(path)}
+    whole = {path for path in differ if None in (text_of(path, old.get(path)), text_of(path, new.get(path)))}
+    whole |= differ & {SIGNATURE}
+    before, after = ({path: each[path] for path in differ - whole if path in each} for each in (old, new))
+    return difference(before, after)[0], tuple(sorted(whole))

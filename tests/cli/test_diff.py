@@ -166,3 +166,61 @@ def test_what_makes_no_sense_is_told(behind, words, stdin, status):
     assert done.status == status, done.out
     assert json.loads(done.out)["error"]["message"]
     assert behind.files() == before
+
+
+@pytest.fixture
+def edited(behind):
+    """A machine that is behind, and whose copy was edited by hand, by somebody hostile."""
+    copy = behind.project / ".agents/skills/deploy"
+    with open(copy / "SKILL.md", "a", encoding="utf-8", newline="") as file:
+        file.write(f"By hand.\n{HOSTILE}")
+    (copy / "mine.bin").write_bytes(b"\0")
+    return behind
+
+
+def test_edits_by_hand_come_first_and_apart_from_what_an_update_changes(edited):
+    done = edited.run("diff", "deploy")
+    assert done.status == 0, done.err
+    assert hidden_in(done.raw) == []
+    mine, _, theirs = done.out.partition("\ndeploy: changed by an update\n")
+    assert mine.startswith("deploy: edited by hand in .agents/skills/deploy\n")
+    assert "\n  differs, and is no text: mine.bin\n" in mine
+    assert "\n+By hand.\n" in mine
+    assert "By hand" not in theirs
+    assert "\n-Do it.\n" in theirs
+    coloured = edited.at_terminal("diff", "deploy", PAGER="cat")
+    assert hidden_in(coloured.raw, on_terminal=True) == []
+
+
+def test_a_script_gets_edits_apart(edited):
+    (found,) = edited.run("diff", "deploy", "--json").json["skills"]
+    (edit,) = found["edits"]
+    assert (edit["paths"], edit["binary"]) == ([".agents/skills/deploy"], ["mine.bin"])
+    assert "+By hand.\n" in edit["patch"]
+    assert "By hand" not in found["patch"]
+    assert found["status"] == "changed"
+
+
+def test_attack_a_page_is_left_by_no_edit(edited):
+    done = edited.run("diff", "deploy", "--format", "markdown")
+    assert done.out.startswith("## Skills\n\n### deploy: edited by hand\n\n- ` .agents/skills/deploy `\n")
+    assert hidden_in(done.raw) == []
+    within, after = fences(done.out)
+    assert any("onerror" in line for line in within)
+    assert "### deploy: changed by an update" in after
+
+
+def test_with_nothing_new_an_edit_is_shown_all_the_same(shell, repo):
+    assert shell.run("install", f"git+{repo.url}", *YES).status == 0
+    shell.write("project/.agents/skills/deploy/new.md", "mine\n")
+    done = shell.run("diff", "deploy")
+    assert "+mine" in done.out
+    assert done.out.endswith("deploy: an update would change nothing\n")
+    assert "nothing differs" not in done.err
+
+
+def test_an_edit_is_shown_though_the_source_is_gone(edited):
+    (edited.folder / "repo.git").rename(edited.folder / "gone.git")
+    done = edited.run("diff", "deploy")
+    assert (done.status, "+By hand." in done.out) == (3, True), done.err
+    assert edited.run("diff", "deploy", "--json").error["code"]

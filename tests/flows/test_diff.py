@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import NotFound, SourceMismatch
-from skillhub.flows.diff import diff, diff_locks
+from skillhub.flows.diff import diff, diff_locks, edits_of
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Lock
@@ -151,3 +151,65 @@ def test_attack_a_lock_under_review_leads_into_our_network(
     (found,) = diff_locks(old, (), world.ports(scratch=True))
     assert any("not compared" in note for note in found.notes)
     assert web.connections == before
+
+
+def two_copies(world: Reaching, upstream: Upstream, **wishes: object) -> tuple[Path, Path]:
+    world.install(upstream.ref("git"), agents=("claude-code",), **wishes)
+    return world.copy("deploy"), world.copy("deploy", ".claude/skills")
+
+
+def test_what_was_edited_by_hand_is_a_patch_against_what_is_locked(
+    world: Reaching, upstream: Upstream, tmp_path: Path
+) -> None:
+    mine, other = two_copies(world, upstream)
+    assert edits_of("deploy", world.ports(scratch=True)) == ()
+    locked = shutil.copytree(mine, tmp_path / "locked")
+    (mine / "SKILL.md").write_bytes(text("one\n\nmine"))
+    (mine / "notes.txt").write_text("no line end")
+    (mine / "logo.png").unlink()
+    before = {**snapshot(world.base), **snapshot(world.top)}
+    (found,) = edits_of("deploy", world.ports(scratch=True))
+    assert {**snapshot(world.base), **snapshot(world.top)} == before
+    assert (found.paths, found.whole) == ((".agents/skills/deploy",), ("logo.png",))
+    subprocess.run(["git", "apply", "-"], input=found.patch.encode(), cwd=locked, check=True)
+    assert (locked / "SKILL.md").read_bytes() == (mine / "SKILL.md").read_bytes()
+    assert (locked / "notes.txt").read_bytes() == b"no line end"
+    assert (other / "logo.png").exists()
+
+
+def test_copies_that_were_edited_alike_are_told_once(world: Reaching, upstream: Upstream) -> None:
+    copies = two_copies(world, upstream)
+    for copy in copies:
+        (copy / "run.sh").write_bytes(b"b")
+    (found,) = edits_of("deploy", world.ports())
+    assert found.paths == (".agents/skills/deploy", ".claude/skills/deploy")
+    (copies[1] / "run.sh").write_bytes(b"c")
+    assert ["+b" in each.patch for each in edits_of("deploy", world.ports())] == [True, False]
+
+
+def test_an_edit_through_a_link_into_the_store_is_one(world: Reaching, upstream: Upstream) -> None:
+    mine, _ = two_copies(world, upstream, link="symlink")
+    stored = mine.resolve() / "run.sh"
+    stored.chmod(0o644)
+    stored.write_bytes(b"b")
+    (found,) = edits_of("deploy", world.ports())
+    assert len(found.paths) == 2
+    assert "+b" in found.patch
+
+
+def test_what_lies_disabled_or_is_gone_was_not_edited(world: Reaching, upstream: Upstream) -> None:
+    mine, _ = two_copies(world, upstream)
+    shutil.rmtree(mine)
+    assert edits_of("deploy", world.ports()) == ()
+    world.disable("deploy")
+    assert edits_of("deploy", world.ports()) == ()
+    with pytest.raises(NotFound):
+        edits_of("nobody", world.ports())
+
+
+def test_a_new_state_of_the_lock_is_no_edit(world: Reaching, upstream: Upstream) -> None:
+    two_copies(world, upstream)
+    lock = world.lock()
+    entry = replace(lock.skills["deploy"], tree=Digest("sha256:" + "1" * 64))
+    (world.base / "skillhub.lock").write_bytes(replace(lock, skills={"deploy": entry}).dump())
+    assert edits_of("deploy", world.ports()) == ()
