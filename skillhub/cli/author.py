@@ -113,7 +113,7 @@ def sign(
 
     Example: skillhub sign ./my-skill --key default
     """
-    from skillhub.cli.pem import read_as
+    from skillhub.cli.given import read_as
     from skillhub.flows.author import sign_skill
     from skillhub.trust import x509
     from skillhub.world.keys import Keys

@@ -75,11 +75,11 @@ def show(
 
     Example: skillhub key show default
     """
-    from skillhub.cli.pem import read_pem
+    from skillhub.cli.given import read_file
     from skillhub.world.keys import Keys
 
     key = Keys(common.home).get(name)
-    pem = read_pem(key.public_path).decode("ascii", "replace")
+    pem = read_file(key.public_path).decode("ascii", "replace")
     if common.json:
         common.terminal.json({**_json(key), "public_key": pem})
     else:

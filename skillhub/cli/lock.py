@@ -11,9 +11,10 @@ import typer
 
 from skillhub.cli.common import Common, add_group
 from skillhub.cli.epoch import epoch
+from skillhub.cli.given import read_file
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
 from skillhub.cli.render import ended, show_outcome
-from skillhub.errors import NotFound, Refused, UsageError, extra
+from skillhub.errors import Refused, UsageError, extra
 from skillhub.model.dataclass import replace
 
 if TYPE_CHECKING:
@@ -42,11 +43,8 @@ def import_(
     """
     from skillhub.flows.lock_import import import_lock
     from skillhub.model.other_locks import CAP, parse_other_lock
-    from skillhub.world import files
 
-    data = files.read(os.path.realpath(file), CAP)
-    if data is None:
-        raise NotFound("there is no such file", where=file)
+    data = read_file(file, CAP)
     folder = os.path.dirname(os.path.abspath(file))
     if os.path.basename(folder) == ".clawhub":
         folder = os.path.dirname(folder)
@@ -152,10 +150,8 @@ def merge(
     from skillhub.model.lock import CAP
     from skillhub.world import files
 
-    read = [files.read(os.path.realpath(path), CAP) for path in (base, ours, theirs)]
-    if read[1] is None or read[2] is None:
-        raise NotFound("there is no such file", where=ours if read[1] is None else theirs)
-    done = drive(read[0] or b"", read[1], read[2])
+    before = files.read(os.path.realpath(base), CAP) or b""
+    done = drive(before, read_file(ours, CAP), read_file(theirs, CAP))
     if not common.dry_run:
         files.write_atomic(os.path.realpath(ours), done.data)
     if common.json:

@@ -64,7 +64,7 @@ def trust(
 
     Example: skillhub publisher trust acme --key acme.pub.pem
     """
-    from skillhub.cli.pem import read_as
+    from skillhub.cli.given import read_as
     from skillhub.trust import x509
     from skillhub.trust.keys import PublicKey
     from skillhub.world.publishers import Trusted
@@ -127,11 +127,11 @@ def _json(one: Trusted) -> dict[str, Any]:
 
 
 def _identity(name: str, issuer: str, trusted_root: str | None) -> str:
-    from skillhub.cli.pem import read_pem
+    from skillhub.cli.given import read_file
     from skillhub.trust.identity import Identity
 
     try:
-        root = read_pem(trusted_root).decode() if trusted_root else None
+        root = read_file(trusted_root).decode() if trusted_root else None
     except UnicodeDecodeError as error:
         raise FormatError("expected the trusted_root.json of a Sigstore", where=trusted_root) from error
     return Identity(name, issuer, root).dump()

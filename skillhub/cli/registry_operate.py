@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,11 +9,11 @@ import typer
 
 from skillhub.cli.common import Common
 from skillhub.cli.epoch import signing_time
+from skillhub.cli.given import read_file
 from skillhub.cli.passphrase import with_passphrase
-from skillhub.errors import FormatError, NotFound, UsageError
+from skillhub.errors import FormatError, UsageError
 from skillhub.model import time as times
 from skillhub.model.text import quote
-from skillhub.world import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     _T = TypeVar("_T")
 
 KEYS_VARIABLE = "SKILLHUB_REGISTRY_KEYS"
-_PEM_CAP = 1 << 16
 
 Dir = Annotated[str, typer.Argument(metavar="DIR", help="The registry's folder.")]
 KeysDir = Annotated[
@@ -154,8 +152,8 @@ def delegate(
 
     mandate = flow.Mandate(
         publisher=publisher,
-        keys=tuple(_pem(path) for path in key or ()),
-        certificates=tuple(_pem(path) for path in certificate or ()),
+        keys=tuple(map(read_file, key or ())),
+        certificates=tuple(map(read_file, certificate or ())),
         names=tuple(name or ()),
         move=move,
         revoke=tuple(each if each.startswith("sha256:") else _pem_text(each) for each in revoke or ()),
@@ -271,15 +269,8 @@ def _shown(expiry: Expiry) -> str:
     return times.spell(expiry.when)
 
 
-def _pem(path: str) -> bytes:
-    data = files.read(os.path.realpath(os.path.expanduser(path)), _PEM_CAP)
-    if data is None:
-        raise NotFound("there is no such file", where=path)
-    return data
-
-
 def _pem_text(path: str) -> str:
-    data = _pem(path)
+    data = read_file(path)
     if not data.startswith(b"-----BEGIN "):
         raise FormatError("expected a public key or a certificate in PEM", where=path)
     return data.decode("ascii", "replace")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from skillhub.cli.common import Common, add_group, now
-from skillhub.errors import NotFound
+from skillhub.cli.given import read_file
 
 if TYPE_CHECKING:
     from skillhub.flows.source_view import SourceView
@@ -134,11 +133,8 @@ def trust(
 def _pin(root: str | None, fingerprint: str | None) -> Pin:
     from skillhub.flows.trusting import Pin
     from skillhub.model.digest import Digest
-    from skillhub.world import files
 
-    data = files.read(os.path.realpath(root), _ROOT_CAP) if root else None
-    if root and data is None:
-        raise NotFound("there is no such file", where=root)
+    data = read_file(root, _ROOT_CAP) if root else None
     return Pin(data, Digest.parse(fingerprint, "--fingerprint") if fingerprint else None)
 
 
