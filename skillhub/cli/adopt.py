@@ -9,7 +9,6 @@ import typer
 from skillhub.cli.common import Common, command
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, wishes_of
 from skillhub.cli.render import ended, show_outcome
-from skillhub.model.dataclass import replace
 
 
 def adopt(
@@ -38,7 +37,7 @@ def adopt(
     """
     from skillhub.flows.adopt import adopt as flow
 
-    wishes = replace(wishes_of(agent, env, env_file, mcp, link), dry_run=common.dry_run)
+    wishes = wishes_of(common, agent, env, env_file, mcp, link)
     outcome = flow(
         names or [],
         into.removeprefix("./").rstrip("/") or into,

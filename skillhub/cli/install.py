@@ -50,9 +50,13 @@ def install(
 
     Example: skillhub install github:gh-fix-ci
     """
-    wishes = wishes_of(agent, env, env_file, mcp, link)
-    wishes = replace(wishes, frozen=frozen, enable=not no_enable, dry_run=common.dry_run)
-    wishes = replace(wishes, skills=tuple(skill or ()), every=every, excepted=tuple(excepted or ()))
+    wishes = replace(
+        wishes_of(common, agent, env, env_file, mcp, link, no_enable),
+        frozen=frozen,
+        skills=tuple(skill or ()),
+        every=every,
+        excepted=tuple(excepted or ()),
+    )
     return installing.install(common, refs or [], wishes, allow_unsigned=allow_unsigned)
 
 

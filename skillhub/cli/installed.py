@@ -65,7 +65,7 @@ def enable(
 
     if common.dry_run:
         return _would(common, "check", names)
-    outcome = flow(names, wishes_of(agent, env, env_file, mcp, link), common.ports())
+    outcome = flow(names, wishes_of(common, agent, env, env_file, mcp, link), common.ports())
     show_outcome(outcome, "enabled", common.terminal, as_json=common.json)
     return ended(outcome, common.terminal)
 

@@ -15,7 +15,6 @@ from skillhub.cli.given import read_file
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
 from skillhub.cli.render import ended, show_outcome
 from skillhub.errors import Refused, UsageError, extra
-from skillhub.model.dataclass import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,8 +48,7 @@ def import_(
     if os.path.basename(folder) == ".clawhub":
         folder = os.path.dirname(folder)
     other = parse_other_lock(data, folder.replace(os.sep, "/"), file)
-    wishes = wishes_of(agent, env, env_file, mcp, link)
-    wishes = replace(wishes, enable=not no_enable, dry_run=common.dry_run)
+    wishes = wishes_of(common, agent, env, env_file, mcp, link, no_enable)
     ports = common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run)
     outcome = import_lock(other, wishes, ports)
     done = "would import" if common.dry_run else "imported"

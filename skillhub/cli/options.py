@@ -7,6 +7,7 @@ from typing import Annotated, Literal, cast
 
 import typer
 
+from skillhub.cli.common import Common
 from skillhub.errors import UsageError
 from skillhub.flows.wishes import McpChoice, Wishes
 from skillhub.model.record import LinkKind
@@ -42,7 +43,13 @@ _ENV_FILE_CAP = 1 << 20
 
 
 def wishes_of(
-    agent: list[str] | None, env: list[str] | None, env_file: str | None, mcp: str, link: str | None
+    common: Common,
+    agent: list[str] | None,
+    env: list[str] | None,
+    env_file: str | None,
+    mcp: str,
+    link: str | None,
+    no_enable: bool = False,
 ) -> Wishes:
     """Return the wishes that these options spell.
 
@@ -62,6 +69,8 @@ def wishes_of(
         env=values,
         mcp=cast("McpChoice", mcp),
         link=cast("LinkKind | None", link),
+        enable=not no_enable,
+        dry_run=common.dry_run,
     )
 
 

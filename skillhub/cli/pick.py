@@ -5,11 +5,10 @@ from __future__ import annotations
 import typer
 
 from skillhub.cli.common import Common, command
+from skillhub.cli.installing import finish
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
-from skillhub.cli.render import ended, show_outcome
 from skillhub.cli.streams import is_interactive
 from skillhub.errors import UsageError
-from skillhub.model.dataclass import replace
 
 
 def pick(
@@ -33,8 +32,7 @@ def pick(
     if common.json or not is_interactive():
         hint = "skillhub search WORDS finds skills, skillhub install NAME installs them"
         raise UsageError("there is nobody at a terminal to pick", hint=hint)
-    wishes = wishes_of(agent, env, env_file, mcp, link)
-    wishes = replace(wishes, enable=not no_enable, dry_run=common.dry_run)
+    wishes = wishes_of(common, agent, env, env_file, mcp, link, no_enable)
     ports = common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run)
     offer = offers(ports)
     for warning in offer.warnings:
@@ -47,8 +45,7 @@ def pick(
         common.terminal.say("nothing was picked", "dim")
         return 0
     outcome = install([reference(each) for each in picked], wishes, ports)
-    show_outcome(outcome, "would install" if common.dry_run else "installed", common.terminal, as_json=False)
-    return ended(outcome, common.terminal, enable=not no_enable, dry_run=common.dry_run)
+    return finish(common, outcome, wishes, "install", "installed")
 
 
 def register(app: typer.Typer, name: str) -> None:

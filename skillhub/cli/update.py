@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from skillhub.cli.common import Common, command
+from skillhub.cli.installing import finish
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
-from skillhub.cli.render import ended, show_changes, show_outcome
-from skillhub.model.dataclass import replace
+from skillhub.cli.render import show_changes
 
 BEHIND = 1
 
@@ -43,13 +43,9 @@ def update(
         outcome = behind(names or [], common.ports(scratch=True))
         show_changes(outcome, common.terminal, as_json=common.json)
         return BEHIND if outcome.skills else 0
-    wishes = wishes_of(agent, env, env_file, mcp, link)
-    wishes = replace(wishes, enable=not no_enable, dry_run=common.dry_run)
+    wishes = wishes_of(common, agent, env, env_file, mcp, link, no_enable)
     outcome = flow(names or [], wishes, common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run))
-    show_outcome(
-        outcome, "would update" if common.dry_run else "updated", common.terminal, as_json=common.json
-    )
-    return ended(outcome, common.terminal, enable=not no_enable, dry_run=common.dry_run)
+    return finish(common, outcome, wishes, "update", "updated")
 
 
 def register(app: typer.Typer, name: str) -> None:
