@@ -20,7 +20,7 @@ from skillhub.trust.registry import admitted, refuse_shared
 from skillhub.trust.registry_documents import LISTING_PATH, Shelf
 from skillhub.trust.roles import NAMESPACES, ROOT, TARGETS, index_path
 from skillhub.world.registry_dir import RegistryDir, Settings
-from skillhub.world.registry_keys import KeyStore
+from skillhub.world.registry_keys import RegistryKeys
 
 REASON_MAX = 1024
 
@@ -54,7 +54,7 @@ class Opened:
     registry: RegistryDir
     settings: Settings
     metadata: MetadataSet
-    keys: KeyStore
+    keys: RegistryKeys
     signing: Signing
 
     @property

@@ -24,7 +24,7 @@ from skillhub.trust.metadata import MetadataSet
 from skillhub.trust.roles import ROOT, SNAPSHOT, TIMESTAMP
 from skillhub.trust.signing import verify
 from skillhub.world import files
-from skillhub.world.registry_keys import FileKeys, KeyStore
+from skillhub.world.registry_keys import RegistryKeys
 
 _CAP = 64 * 1024 * 1024
 
@@ -116,7 +116,7 @@ class RegistryDir:
             raise NotFound("there is no registry", where=self.path, hint=hint)
         return Settings.parse(data, self._settings)
 
-    def metadata(self, keys: KeyStore | None = None) -> MetadataSet:
+    def metadata(self, keys: RegistryKeys | None = None) -> MetadataSet:
         """Return the metadata that is served now, every signature of it verified.
 
         Who signs the next state vouches for this one: were it not verified, whoever can write to the site could
@@ -148,7 +148,7 @@ class RegistryDir:
                 raise Rollback(message, where=self.site, hint="restore the site as it was published last")
         return found
 
-    def _last_root(self, keys: KeyStore | None) -> bytes:
+    def _last_root(self, keys: RegistryKeys | None) -> bytes:
         last = self._served("metadata/1.root.json")
         pinned = keys.first_root() if keys else None
         if pinned not in (None, last):
@@ -207,9 +207,9 @@ class RegistryDir:
         """
         return self._served(path)
 
-    def keys(self, passphrase: bytes | None = None, offline: str | None = None) -> FileKeys:
+    def keys(self, passphrase: bytes | None = None, offline: str | None = None) -> RegistryKeys:
         """Return the keys; the offline ones may be in a folder of their own."""
-        return FileKeys(os.path.join(self.path, "keys"), offline, passphrase)
+        return RegistryKeys(os.path.join(self.path, "keys"), offline, passphrase)
 
     def fingerprint(self) -> Digest:
         """Return the SHA-256 of the first root, by which clients pin this registry.

@@ -1,11 +1,10 @@
-"""The private keys of a registry: a port, and the files that are behind it."""
+"""The private keys of a registry, as files."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
 
 from skillhub.errors import FormatError, PassphraseNeeded, StateError
 from skillhub.model.json import strict_json
@@ -19,35 +18,7 @@ _ROOT, _SEEN = "1.root.json", "seen.json"
 _PEM, _NEW = ".pem", ".new.pem"
 
 
-class KeyStore(Protocol):
-    """Where a registry's keys are kept: files now, a vault another day."""
-
-    def of(self, role: str) -> Sequence[PrivateKey]:
-        """Return the keys of a role that are at hand, those that are pending among them, in a lasting order."""
-
-    def pending(self, role: str) -> Sequence[PrivateKey]:
-        """Return the keys that were made for a role and that perhaps count for it not yet."""
-
-    def add(self, role: str, key: PrivateKey) -> None:
-        """Keep a key, pending."""
-
-    def settle(self, role: str, keyids: Collection[str]) -> None:
-        """Take these for the keys of a role: none of them is pending any more, and others are put aside."""
-
-    def publisher(self, name: str) -> PrivateKey | None:
-        """Return the key of a publisher, or None if it is not at hand."""
-
-    def first_root(self) -> bytes | None:
-        """Return the root that the registry began with, kept where its site cannot be tampered with."""
-
-    def seen(self) -> Mapping[str, int]:
-        """Return the versions that offline roles had when their keys last signed, by role."""
-
-    def remember(self, versions: Mapping[str, int]) -> None:
-        """Keep these versions for ``seen``."""
-
-
-class FileKeys:
+class RegistryKeys:
     """Keys as files for their owner's eyes only, encrypted if there is a passphrase.
 
     Args:
@@ -81,7 +52,7 @@ class FileKeys:
         files.write_atomic(os.path.join(self._offline, _ROOT), data, mode=0o600)
 
     def of(self, role: str) -> Sequence[PrivateKey]:
-        """Return what ``KeyStore.of`` does.
+        """Return the keys of a role that are at hand, those that are pending among them, in a lasting order.
 
         Raises:
             PassphraseNeeded: a key is encrypted and there is no passphrase.
@@ -91,7 +62,7 @@ class FileKeys:
         return [key for _, key in self._all(role)]
 
     def pending(self, role: str) -> Sequence[PrivateKey]:
-        """Return what ``KeyStore.pending`` does, and raise what ``of`` does."""
+        """Return the keys that were made for a role and that perhaps count for it not yet; raises as ``of``."""
         return [key for path, key in self._all(role) if path.endswith(_NEW)]
 
     def add(self, role: str, key: PrivateKey) -> None:
@@ -103,7 +74,7 @@ class FileKeys:
         self._write(os.path.join(self._place(role), f"{role}-{keyid(key.public)[:8]}{_NEW}"), key)
 
     def settle(self, role: str, keyids: Collection[str]) -> None:
-        """Do what ``KeyStore.settle`` promises, and raise what ``of`` does."""
+        """Take these for the keys of a role: none is pending any more, others are put aside; raises as ``of``."""
         for path, key in self._all(role):
             if keyid(key.public) not in keyids:
                 retired = os.path.join(self._folder, "retired")
@@ -112,11 +83,11 @@ class FileKeys:
                 self._move(path, path.removesuffix(_NEW) + _PEM)
 
     def publisher(self, name: str) -> PrivateKey | None:
-        """Return what ``KeyStore.publisher`` does, and raise what ``of`` does."""
+        """Return the key of a publisher, or None if it is not at hand; raises as ``of``."""
         return self._read(os.path.join(self._folder, "publishers", name + _PEM))
 
     def first_root(self) -> bytes | None:
-        """Return what ``KeyStore.first_root`` does.
+        """Return the root that the registry began with, kept where its site cannot be tampered with.
 
         Raises:
             StateError: the disk refuses.
@@ -124,7 +95,7 @@ class FileKeys:
         return files.read(os.path.join(self._offline, _ROOT), _CAP)
 
     def seen(self) -> Mapping[str, int]:
-        """Return what ``KeyStore.seen`` does.
+        """Return the versions that offline roles had when their keys last signed, by role.
 
         Raises:
             FormatError: the file is malformed.
@@ -137,7 +108,7 @@ class FileKeys:
         return found
 
     def remember(self, versions: Mapping[str, int]) -> None:
-        """Keep these versions.
+        """Keep these versions for ``seen``.
 
         Raises:
             StateError: the disk refuses.
