@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from datetime import datetime
 
 from skillhub.archive import Kind, pack
 from skillhub.errors import BadSignature, NotFound, Reasoned, SkillhubError, StateError, UsageError
 from skillhub.flows import signers
+from skillhub.flows.new import unfilled
+from skillhub.flows.questions import trusting
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.finding import Issue
@@ -57,6 +60,8 @@ class Validated:
 def validate(path: str, publishers: Publishers, now: datetime) -> Validated:
     """Check the skill at ``path``: a folder by the specification, an archive just as install would.
 
+    What is no fault and yet worth knowing is a warning: a template that was left as it is, a key that nobody trusts.
+
     Raises:
         NotFound: nothing is there.
         UsageError: a file that is no archive.
@@ -79,7 +84,8 @@ def validate(path: str, publishers: Publishers, now: datetime) -> Validated:
         name = Manifest.read(tree).name
     except SkillhubError as error:
         errors = errors or (_issue(error, path),)
-    return Validated(path, name, tree.digest, errors, (*warnings, *noted), signature)
+    warnings = (*warnings, *noted, *unfilled(tree), *_untrusted(signature, publishers))
+    return Validated(path, name, tree.digest, errors, warnings, signature)
 
 
 def _as_install(
@@ -102,6 +108,16 @@ def _signature(tree: Tree, publishers: Publishers, now: datetime) -> tuple[Tree,
     if signer is None:
         return verdict.tree, Signature(verdict.status, fingerprint=verdict.claim)
     return verdict.tree, Signature(verdict.status, signer.identity, signer.fingerprint)
+
+
+def _untrusted(signature: Signature, publishers: Publishers) -> Iterator[Issue]:
+    """Yield who has to be trusted for a signature that nobody here can check yet."""
+    if signature.status == "untrusted" and signature.identity is None and signature.fingerprint:
+        own = publishers.own(signature.fingerprint)
+        who, how = "a key that nobody here knows", "skillhub publisher trust NAME --key FILE"
+        if own is not None:
+            who, how = "a key of yours that you have not trusted", trusting(own)
+        yield Issue("untrusted", f"signed by {who}; to trust it: {how}", SIGNATURE)
 
 
 def _issue(error: SkillhubError, path: str) -> Issue:

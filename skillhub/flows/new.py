@@ -1,4 +1,4 @@
-"""A new skill: the folder that an author begins with, such as ``validate`` accepts."""
+"""A new skill: the folder that an author begins with, such as ``validate`` accepts; what is not filled in yet."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from skillhub.errors import UsageError
 from skillhub.model.dataclass import dataclass
+from skillhub.model.finding import Issue
 from skillhub.model.text import NAME_MAX, is_name, quote
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.world import files
@@ -14,16 +15,11 @@ from skillhub.world.folders import remove_tree, write_tree
 
 VERSION = "0.1.0"
 
-_SKILL = """\
----
-name: {name}
-description: What this skill does, and when an agent should use it. Write both, for an agent sees no more at first.
-metadata:
-  version: "{version}"
----
-
-# {title}
-
+# What an author is to replace with words of their own.
+_DESCRIPTION = (
+    "What this skill does, and when an agent should use it. Write both, for an agent sees no more at first."
+)
+_BODY = """\
 Say here what to do, step by step, as to a colleague who is new to it. An agent reads this when it uses the skill.
 
 1. What to look at first.
@@ -32,6 +28,19 @@ Say here what to do, step by step, as to a colleague who is new to it. An agent 
 What is long goes into files beside this one, such as references/, and is named here, so that it is read only when
 it is needed. Programs that an agent is to run go into scripts/.
 """
+_PROMPTS = frozenset([f"description: {_DESCRIPTION}", *filter(None, _BODY.splitlines())])
+
+_SKILL = f"""\
+---
+name: {{name}}
+description: {_DESCRIPTION}
+metadata:
+  version: "{{version}}"
+---
+
+# {{title}}
+
+{_BODY}"""
 
 _NEEDS = """\
 # How the skill is shown, and what it needs; skillhub asks for it before an agent gets the skill.
@@ -104,6 +113,19 @@ def content(name: str) -> Tree:
         file: text.format(name=name, title=title, version=VERSION).encode() for file, text in texts.items()
     }
     return Tree({file: File(data, executable=False) for file, data in spelled.items()})
+
+
+def unfilled(tree: Tree) -> tuple[Issue, ...]:
+    """Return where ``SKILL.md`` says what ``begin`` wrote there: a warning ``unfilled`` for each stretch of lines."""
+    file = tree.get(SKILL_MD)
+    lines = file.data.decode("utf-8", "replace").split("\n") if file else []
+    found, is_within = [], False
+    for number, line in enumerate(map(str.strip, lines), 1):
+        if line in _PROMPTS and not is_within:
+            message = "expected words of your own, found what skillhub new wrote"
+            found.append(Issue("unfilled", message, f"{SKILL_MD}:{number}"))
+        is_within = line in _PROMPTS or (is_within and not line)
+    return tuple(found)
 
 
 def _write(path: str, tree: Tree) -> None:

@@ -121,7 +121,7 @@ def _unsigned(candidate: Candidate) -> Question:
 def _publisher(candidate: Candidate) -> Question:
     signer, own = candidate.signer, candidate.own
     if own is not None:
-        trust = _trusting(own)
+        trust = trusting(own)
         message = (
             f"{candidate.name} is signed by a key of yours that you have not trusted; take it as if unsigned?"
         )
@@ -141,7 +141,7 @@ def _publisher(candidate: Candidate) -> Question:
     )
 
 
-def _trusting(own: str) -> str:
+def trusting(own: str) -> str:
     """Return what to type to trust a key of one's own."""
     name = os.path.basename(own).removesuffix(".pub.pem")
     return shlex.join(["skillhub", "publisher", "trust", "me" if name == "default" else name, "--key", own])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import stat
 import tarfile
 import zipfile
@@ -158,3 +159,31 @@ def test_only_a_folder_that_is_a_skill_is_signed(shell):
     shell.skill("project/mine")
     assert shell.run("sign", "mine", "--key", "nope").status == 3
     assert not (shell.project / "mine/skill.oms.sig").exists()
+
+
+def test_validate_says_how_to_trust_who_signed(shell):
+    shell.skill("project/mine", head=VERSION)
+    shell.run("key", "new")
+    shell.run("sign", "mine")
+    (warning,) = shell.run("validate", "mine", "--json").json["skills"][0]["warnings"]
+    assert warning["code"] == "untrusted"
+    assert "a key of yours that you have not trusted" in warning["message"]
+    told = warning["message"].partition("to trust it: skillhub ")[2]
+    assert shell.run(*shlex.split(told)).status == 0
+    (found,) = shell.run("validate", "mine", "--json").json["skills"]
+    assert (found["warnings"], found["signature"]["status"]) == ([], "valid")
+    (found,) = shell.run("validate", "mine", "--json", SKILLHUB_HOME=str(shell.folder / "other")).json[
+        "skills"
+    ]
+    assert "a key that nobody here knows" in found["warnings"][0]["message"]
+    assert found["ok"] is True
+
+
+def test_a_template_that_was_left_as_it_is_is_told_with_its_lines(shell):
+    shell.run("new", "mine")
+    done = shell.run("validate", "mine")
+    assert done.status == 0
+    assert "warning: SKILL.md:3: " in done.out
+    assert done.out.count("[unfilled]") == 2
+    shell.run("pack", "mine")
+    assert shell.run("validate", "mine-0.1.0.zip").out.count("[unfilled]") == 2

@@ -9,7 +9,7 @@ import pytest
 
 from skillhub.errors import StateError, UsageError
 from skillhub.flows.author import validate
-from skillhub.flows.new import begin, content
+from skillhub.flows.new import begin, content, unfilled
 from skillhub.model.declared import read as declared
 from skillhub.model.tree import File, Tree
 from skillhub.scan import scan
@@ -21,9 +21,29 @@ def test_a_new_skill_is_valid_and_nothing_is_found_in_it(tmp_path, name):
     world = World(tmp_path)
     begun = begin(name, str(tmp_path))
     found = validate(begun.path, world.publishers, NOW)
-    assert (found.errors, found.warnings, found.name) == ((), (), name)
+    assert (found.errors, found.name) == ((), name)
+    assert [(each.code, each.where) for each in found.warnings] == [
+        ("unfilled", "SKILL.md:3"),
+        ("unfilled", "SKILL.md:10"),
+    ]
     assert not list(scan(content(name)))
     assert sorted(os.listdir(begun.path)) == ["SKILL.md", "agents"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_an_author_wrote_is_told_no_more(end):
+    text = content("mine")["SKILL.md"].data.decode().replace("\n", end)
+    lines = text.split(end)
+    lines[2] = "description: Greets. Use it to greet."
+    assert [each.where for each in unfilled(Tree({"SKILL.md": File(end.join(lines).encode())}))] == [
+        "SKILL.md:10"
+    ]
+    lines[9] = "Say hello."
+    assert [each.where for each in unfilled(Tree({"SKILL.md": File(end.join(lines).encode())}))] == [
+        "SKILL.md:12"
+    ]
+    written = [*lines[:10], "", "What this skill does is plain.", ""]
+    assert unfilled(Tree({"SKILL.md": File(end.join(written).encode())})) == ()
 
 
 def test_it_can_be_installed(tmp_path):
