@@ -17,7 +17,6 @@ from skillhub.trust.metadata import Dates, MetadataSet
 from skillhub.trust.registry import publisher_of
 from skillhub.trust.registry_documents import Shelf
 from skillhub.trust.roles import NAMESPACES, ROLES, ROOT, key_names
-from skillhub.trust.signing import keyid
 from skillhub.world.registry_dir import RegistryDir, Settings
 
 NewKey = Callable[[str, Kind], PrivateKey]
@@ -166,9 +165,10 @@ def _with(shelf: Shelf, release: Release, hub: Opened) -> Shelf:
 
 def _may_claim(release: Release, hub: Opened) -> None:
     """Return if a name can be given to a publisher here and now."""
-    able = {keyid(key.public) for key in hub.keys.of(NAMESPACES)} & set(hub.metadata.keyids(NAMESPACES))
-    needed = ROLES[NAMESPACES].threshold
-    if len(able) < needed:
-        message = f"{release.name} is a new name, and to give it takes {needed} keys of namespaces, found {len(able)}"
+    able, needed = len(hub.at_hand(NAMESPACES)), ROLES[NAMESPACES].threshold
+    if able < needed:
+        message = (
+            f"{release.name} is a new name, and to give it takes {needed} keys of namespaces, found {able}"
+        )
         command = f"skillhub registry delegate {hub.registry.path} {release.publisher} --name {release.name}"
         raise Refused(message, hint=f"bring the offline keys (--keys DIR), or have somebody run: {command}")

@@ -203,7 +203,7 @@ def _sound(name: str, shelf: Shelf, hub: Opened) -> Iterator[Release]:
 
 
 def _tree(release: Release, hub: Opened) -> Tree:
-    return unpack(checked(release, hub.registry.artifact(release.url)), "zip", wrapper=False).tree
+    return unpack(checked(release, hub.registry.served(release.url)), "zip", wrapper=False).tree
 
 
 def fingerprints(admission: Admission) -> tuple[Digest, ...]:

@@ -19,6 +19,7 @@ from skillhub.trust.metadata import Dates, MetadataSet, publisher_target
 from skillhub.trust.registry import admitted, refuse_shared
 from skillhub.trust.registry_documents import LISTING_PATH, Shelf
 from skillhub.trust.roles import NAMESPACES, ROOT, TARGETS, index_path
+from skillhub.trust.signing import keyid
 from skillhub.world.registry_dir import RegistryDir, Settings
 from skillhub.world.registry_keys import RegistryKeys
 
@@ -61,6 +62,10 @@ class Opened:
     def dates(self) -> Dates:
         """When what is signed now expires."""
         return Dates(self.signing.now, self.settings.days)
+
+    def at_hand(self, role: str) -> frozenset[str]:
+        """Return the keys that count for a role and whose private halves are here, by TUF's name for a key."""
+        return frozenset(keyid(key.public) for key in self.keys.of(role)) & set(self.metadata.keyids(role))
 
     def publishers(self) -> Mapping[str, TargetFile]:
         """Return what is signed of each publisher's document.

@@ -20,10 +20,10 @@ from skillhub.errors import BadMetadata, FormatError, Refused, Rollback, StateEr
 from skillhub.flows.registry_check import check
 from skillhub.flows.registry_opened import Opened, Signing, opened
 from skillhub.model.dataclass import dataclass
-from skillhub.model.digest import Digest
 from skillhub.model.release import Release
 from skillhub.model.text import quote
 from skillhub.trust.metadata import MetadataSet
+from skillhub.trust.registry import checked
 from skillhub.trust.registry_documents import LISTING_PATH, Shelf
 from skillhub.trust.roles import ROOT, SNAPSHOT, TARGETS, TIMESTAMP, WELL_KNOWN, skill_path
 from skillhub.trust.signing import verify
@@ -106,9 +106,7 @@ def _site(hub: Opened, target: Target) -> Iterator[File]:
     Raises:
         Refused, Rollback, BadMetadata, StateError, FormatError: see ``push``.
     """
-    roots = [
-        hub.registry.artifact(_root_path(number)) for number in range(1, _version(hub.metadata, ROOT) + 1)
-    ]
+    roots = [hub.registry.served(_root_path(number)) for number in range(1, _version(hub.metadata, ROOT) + 1)]
     served = _served(hub, roots, target)
     known = sum(target.read(_root_path(number)) is not None for number in range(1, len(roots) + 1))
     ahead = known + sum(1 for _ in takewhile(lambda root: _believes(root, served), roots[known:]))
@@ -182,7 +180,7 @@ def _below(hub: Opened, theirs: MetadataSet, target: Target) -> dict[str, bytes]
 
 def _once_ours(hub: Opened, path: str, target: Target) -> bytes:
     try:
-        data = hub.registry.artifact(path)
+        data = hub.registry.served(path)
     except StateError as error:
         raise StateError(f"{path} is served there, and was never made here", hint=APART) from error
     target.holds(_given(path, data))
@@ -234,10 +232,7 @@ def _archive_path(release: Release) -> str:
 
 
 def _archive(hub: Opened, release: Release) -> bytes:
-    data = hub.registry.artifact(release.url)
-    if Digest.of(data) != release.digest:
-        raise WrongBytes(f"expected {release.digest}", where=release.url)
-    return data
+    return checked(release, hub.registry.served(release.url))
 
 
 def _public(hub: Opened, shelf: Shelf) -> Mapping[str, bytes]:

@@ -62,7 +62,7 @@ def rotate(folder: str, role: str, signing: Signing, lost: Sequence[str] = ()) -
         pending = list(hub.keys.pending(role))
         old = [name for name in now if name not in map(_id, pending)]
         kept = _kept(old, lost, finished=len(old) < len(now))
-        at_hand = frozenset(map(_id, hub.keys.of(role))) & set(now)
+        at_hand = hub.at_hand(role)
         made = pending[: ROLES[role].keys - len(kept)]
         if not signing.dry_run:
             _check(hub, role)
@@ -103,9 +103,8 @@ def _walk(hub: Opened, role: str, kept: Sequence[str], made: Sequence[PrivateKey
 def _check(hub: Opened, role: str) -> None:
     """Refuse before any key is made."""
     delegator, needed = delegator_of(role), ROLES[delegator_of(role)].threshold
-    able = set(map(_id, hub.keys.of(delegator))) & set(hub.metadata.keyids(delegator))
-    if len(able) < needed:
-        message = f"new keys for {role} take {needed} keys of {delegator}, found {len(able)}"
+    if (able := len(hub.at_hand(delegator))) < needed:
+        message = f"new keys for {role} take {needed} keys of {delegator}, found {able}"
         raise Refused(message, hint="bring the offline keys: --keys DIR, and their passphrase")
 
 

@@ -131,12 +131,12 @@ class RegistryDir:
             BadMetadata: one is not signed as its role wants it, or the first root is another.
             Rollback: one is older than what its offline keys signed last.
         """
-        documents = {ROOT: self._last_root(keys), TIMESTAMP: self._served("metadata/timestamp.json")}
+        documents = {ROOT: self._last_root(keys), TIMESTAMP: self.served("metadata/timestamp.json")}
         top = MetadataSet.load(documents)
-        documents[SNAPSHOT] = self._served(f"metadata/{top.snapshot_version}.snapshot.json")
+        documents[SNAPSHOT] = self.served(f"metadata/{top.snapshot_version}.snapshot.json")
         versions = MetadataSet.load(documents).target_versions
         for role, version in versions.items():
-            documents[role] = self._served(f"metadata/{version}.{role}.json")
+            documents[role] = self.served(f"metadata/{version}.{role}.json")
         found = MetadataSet.load(documents)
         found.verify()
         for role, version in {**versions, SNAPSHOT: top.snapshot_version}.items():
@@ -149,7 +149,7 @@ class RegistryDir:
         return found
 
     def _last_root(self, keys: RegistryKeys | None) -> bytes:
-        last = self._served("metadata/1.root.json")
+        last = self.served("metadata/1.root.json")
         pinned = keys.first_root() if keys else None
         if pinned not in (None, last):
             hint = "restore the site; clients believe the root that the registry began with, and no other"
@@ -180,7 +180,7 @@ class RegistryDir:
             StateError: the file is gone.
             SecurityError: it is not what is signed.
         """
-        data = self._served(f"targets/{target.get_prefixed_paths()[0]}")
+        data = self.served(f"targets/{target.get_prefixed_paths()[0]}")
         try:
             target.verify_length_and_hashes(data)
         except LengthOrHashMismatchError as error:
@@ -199,14 +199,6 @@ class RegistryDir:
             if files.read(full, max(len(data), _CAP)) != data:
                 files.write_atomic(full, data, mode=0o644)
 
-    def artifact(self, path: str) -> bytes:
-        """Return the archive of a release, as the site has it.
-
-        Raises:
-            StateError: it is gone.
-        """
-        return self._served(path)
-
     def keys(self, passphrase: bytes | None = None, offline: str | None = None) -> RegistryKeys:
         """Return the keys; the offline ones may be in a folder of their own."""
         return RegistryKeys(os.path.join(self.path, "keys"), offline, passphrase)
@@ -217,9 +209,14 @@ class RegistryDir:
         Raises:
             StateError: it is gone.
         """
-        return Digest.of(self._served("metadata/1.root.json"))
+        return Digest.of(self.served("metadata/1.root.json"))
 
-    def _served(self, path: str) -> bytes:
+    def served(self, path: str) -> bytes:
+        """Return a file as the site has it.
+
+        Raises:
+            StateError: it is gone.
+        """
         data = self._read(path)
         if data is None:
             raise StateError(f"expected the file {quote(path)}", where=self.site)
