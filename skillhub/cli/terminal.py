@@ -182,7 +182,7 @@ def _broken(text: str, stream: TextIO, hang: int | None) -> list[str]:
 
 def _pieces(value: object) -> Iterator[str]:
     """Yield what ``json.dumps`` gives, the rows of lists by handfuls: whole they are in memory thrice."""
-    encode = json.JSONEncoder().encode
+    encode = json.JSONEncoder(check_circular=False).encode  # what was made from values has no circle
     if not isinstance(value, dict) or not value:
         yield encode(value)
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from skillhub.flows.needs import given
@@ -10,7 +11,7 @@ from skillhub.flows.view import view
 from skillhub.model.hosts import hosts, skill_folder
 from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
-from skillhub.world.links import SHARED, absolute
+from skillhub.world.links import SHARED
 from skillhub.world.project import Project
 from skillhub.world.store import Store
 
@@ -47,18 +48,25 @@ def unmanaged(project: Project, user_home: str, environ: Mapping[str, str]) -> I
     ours = _ours(project)
     for folder in agent_folders(project, user_home, environ):
         try:
-            paths = {f"{folder}{os.sep}{name}" for name in os.listdir(folder)}
+            others = sorted({*os.listdir(folder)} - ours[folder])
         except OSError:
             continue
-        yield from (path for path in sorted(paths - ours) if os.path.isfile(os.path.join(path, SKILL_MD)))
+        paths = (os.path.join(folder, name) for name in others)
+        yield from (path for path in paths if os.path.isfile(os.path.join(path, SKILL_MD)))
 
 
-def _ours(project: Project) -> set[str]:
-    """Return what the lock accounts for: the links of skills, and the folders that local ones are made from."""
-    links = (link for record in project.records().skills.values() for link in record.links)
-    made_from = (entry.path for entry in project.lock().skills.values() if entry.path)
-    ours = {absolute(project.base, link) for link in links}
-    return ours.union(os.path.join(project.base, path) for path in made_from)
+def _ours(project: Project) -> dict[str, set[str]]:
+    """Return what the lock accounts for, names by folder: links of skills, and the folders that local ones are of."""
+    links = [link for record in project.records().skills.values() for link in record.links]
+    links += [entry.path for entry in project.lock().skills.values() if entry.path]
+    names: defaultdict[str, set[str]] = defaultdict(set)
+    for link in links:
+        folder, _, name = link.rpartition("/")
+        names[folder].add(name)
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for folder, inside in names.items():
+        found[os.path.join(project.base, folder.replace("/", os.sep))] |= inside
+    return found
 
 
 def agent_folders(project: Project, user_home: str, environ: Mapping[str, str]) -> list[str]:

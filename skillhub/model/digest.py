@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 
 from skillhub.errors import FormatError
 from skillhub.model.text import quote
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def is_hex(text: str) -> bool:
@@ -30,7 +33,7 @@ class Digest(str):
         Raises:
             FormatError: it is anything but ``sha256:`` and 64 lowercase hex digits.
         """
-        if not isinstance(text, str) or text[:7] != "sha256:" or not is_hex(text[7:]):
+        if not isinstance(text, str) or not _DIGEST.fullmatch(text):
             raise FormatError(
                 f"expected sha256: and 64 lowercase hex digits, found {quote(text)}", where=where
             )
