@@ -26,8 +26,9 @@ def strict_json(data: bytes, where: str, cap: int) -> object:
         raise FormatError(f"expected at most {cap} bytes of JSON, found {len(data)}", where=where)
     try:
         value: object = _DECODER.decode(data.decode("utf-8"))
-        if b"\\" in data and (b"\\ud" in data or b"\\uD" in data):  # most have none, and one byte is found fast
-            # Half of a surrogate pair would decode, and crash whoever writes it to a file or a terminal.
+        # Half of a surrogate pair would decode, and crash whoever writes it to a file or a terminal.
+        # Most documents have no backslash, and one byte is found fast.
+        if b"\\" in data and (b"\\ud" in data or b"\\uD" in data):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         return value
     except UnicodeDecodeError as error:
