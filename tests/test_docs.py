@@ -153,11 +153,7 @@ def test_what_is_said_to_be_missing_is_missing(page, begins, ends, group):
 
 
 class Machine(Shell):
-    """A user's machine with a skill in its project."""
-
-    def __init__(self, folder):
-        super().__init__(folder)
-        self.write("project/my-skill/SKILL.md", MY_SKILL)
+    """A user's machine, where what a page tells to type is typed."""
 
     def follow(self, line):
         done = self.run(*shlex.split(line)[1:])
@@ -166,7 +162,9 @@ class Machine(Shell):
 
 @pytest.fixture
 def machine(tmp_path):
-    return Machine(tmp_path)
+    machine = Machine(tmp_path)
+    machine.write("project/my-skill/SKILL.md", MY_SKILL)
+    return machine
 
 
 def test_the_tour_of_the_readme_runs(machine):
@@ -178,12 +176,44 @@ def test_the_tour_of_the_readme_runs(machine):
         machine.follow(line)
 
 
-def test_the_page_for_publishers_runs(machine):
-    for line in COMMAND.findall(fenced("docs/publishing.md", "sh")):
+def publishing(machine, part):
+    """Follow what a part of the page for publishers tells to type."""
+    alone, _, team = fenced("docs/publishing.md", "sh").partition("skillhub publisher trust maria")
+    for line in COMMAND.findall(alone if part == "alone" else f"skillhub publisher trust maria{team}"):
         if "me.pub.pem" in line:
-            key = machine.hub / "state" / "keys" / "default.pub.pem"
-            (machine.project / "me.pub.pem").write_bytes(key.read_bytes())
+            public_half(machine, "me.pub.pem")
         machine.follow(line + " --yes" if line.startswith("skillhub install") else line)
+
+
+def public_half(machine, path):
+    """Put the public half of the machine's key into its project."""
+    (machine.project / path).parent.mkdir(exist_ok=True)
+    shutil.copy(machine.hub / "state" / "keys" / "default.pub.pem", machine.project / path)
+
+
+def test_the_page_for_publishers_runs(machine):
+    publishing(machine, "alone")
+
+
+def test_a_team_hands_its_keys_round_as_the_page_says(machine, tmp_path):
+    publishing(machine, "alone")
+    public_half(machine, "keys/maria.pub.pem")
+    colleague = Machine(tmp_path / "colleague")
+    for path in ("keys", "my-skill", "skillhub.lock", "skillhub.toml"):
+        copy = shutil.copytree if (machine.project / path).is_dir() else shutil.copy
+        copy(machine.project / path, colleague.project / path)
+    assert colleague.run("install", "--yes", "--json").error["code"] == "signer-changed"
+    publishing(colleague, "team")
+    fingerprint = machine.run("key", "show", "--json").json["fingerprint"]
+    assert fingerprint in colleague.run("publisher", "list").out
+    policy = fenced("docs/publishing.md", "toml").replace(f"sha256:{'4' * 64}", fingerprint)
+    with open(colleague.project / "skillhub.toml", "a") as file:
+        file.write(f"\n{policy}")
+    other = colleague.run("install", "github:code-review", "--yes", "--json")
+    assert other.error["code"] == "policy"
+    assert colleague.run("install", "--frozen", "--yes").status == 0
+    assert colleague.run("publisher", "remove", "maria").status == 0
+    assert colleague.run("verify").status == 0
 
 
 def test_the_page_for_operators_runs(machine, tmp_path):
