@@ -5,13 +5,14 @@ A well-known site that is no registry has none; a person agrees that nobody but 
 
 from __future__ import annotations
 
-from skillhub.errors import NotFound, SkillhubError, TrustDowngrade, UsageError, WrongBytes
+from skillhub.errors import Forbidden, NotFound, SkillhubError, TrustDowngrade, UsageError, WrongBytes
 from skillhub.flows.offered import listing_of
 from skillhub.flows.outcome import ask
+from skillhub.flows.policy import refuse_source, under
 from skillhub.flows.ports import Ports
 from skillhub.flows.proposals import proposals
 from skillhub.flows.standing import read_standing
-from skillhub.model.dataclass import dataclass
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.question import Question
 from skillhub.model.text import quote
@@ -24,6 +25,11 @@ class Pin:
 
     root: bytes | None = None
     fingerprint: Digest | None = None
+
+    @property
+    def digest(self) -> Digest | None:
+        """The digest of the root that is meant; None if nobody said."""
+        return self.fingerprint if self.root is None else Digest.of(self.root)
 
 
 def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -> Source:
@@ -38,6 +44,7 @@ def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = 
 
     Raises:
         UsageError: alias or URL are none.
+        Forbidden: a policy forbids the place; it was not asked then.
         WrongBytes: the registry shows another root than the fingerprint names.
         Refused: nobody agreed to the fingerprint, or to a site that has none.
         SourceMismatch: the alias is taken by another source.
@@ -46,10 +53,11 @@ def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = 
         SecurityError, SourceError, FormatError: as for opening it; it is not added then.
     """
     check(alias, url)
-    return _add(alias, url, pin, pin == Pin(), ports, dry_run=dry_run)
+    return _add(alias, url, pin, pin == Pin(), _under(ports), dry_run=dry_run)
 
 
 def _add(alias: str, url: str, pin: Pin, is_asked: bool, ports: Ports, *, dry_run: bool = False) -> Source:
+    _refuse(url, pin, ports)
     root = _root(url, pin, ports)
     source = ports.sources.meant(alias, url, root)
     question = _site(source, ports) if root is None else _registry(source)
@@ -69,11 +77,13 @@ def trust_source(alias: str, pin: Pin, ports: Ports) -> Source:
     Raises:
         NotFound: the user has no such source, and the project proposes none.
         UsageError: it is the embedded registry, which comes with the package.
+        Forbidden: a policy forbids the place; it was not asked then.
         WrongBytes, Refused, SecurityError, SourceError, FormatError: as ``add_source``.
     """
     mine = ports.sources.all().get(alias)
     if mine is not None and mine.embedded:
         raise UsageError(f"{alias} is inside the package, and so is the trust in it")
+    ports = _under(ports)
     if mine is None:
         proposal = proposals(read_standing(ports), ports).get(alias)
         if proposal is None:
@@ -81,6 +91,7 @@ def trust_source(alias: str, pin: Pin, ports: Ports) -> Source:
             raise NotFound(f"no source is named {quote(alias)}, and this project proposes none", hint=hint)
         wanted = Pin(pin.root, pin.fingerprint or proposal.root)
         return _add(alias, proposal.url, wanted, pin == Pin(), ports)
+    _refuse(mine.url, pin, ports)
     root = _root(mine.url, pin, ports)
     source = Source(alias, mine.url, Digest.of(root) if root is not None else None)
     if source == mine:
@@ -98,6 +109,25 @@ def trust_source(alias: str, pin: Pin, ports: Ports) -> Source:
         return _opened(ports.sources.add(alias, mine.url, root), ports, forget=True)
     except SkillhubError:
         ports.sources.restore(mine)
+        raise
+
+
+def _under(ports: Ports) -> Ports:
+    # What a policy agrees to are skills; whom to trust for good, somebody is asked all the same.
+    return replace(under(ports.project.intent(), ports), approver=ports.approver)
+
+
+def _refuse(url: str, pin: Pin, ports: Ports) -> None:
+    """Refuse a place before it is asked: a policy that has its root alone permits it by nothing but that root.
+
+    Raises:
+        Forbidden: a line of a policy.
+    """
+    try:
+        refuse_source(url, pin.digest, ports.policies)
+    except Forbidden as error:
+        if pin.digest is None:
+            error.hint = f"{error.hint}; where a line has the root of this registry: --fingerprint sha256:…"
         raise
 
 

@@ -63,6 +63,21 @@ def test_it_is_shown_as_what_nobody_vouches_for(added, web):
     assert added.run("source", "remove", "docs", "--json").json["kind"] == "well-known"
 
 
+def test_attack_a_place_that_a_policy_forbids_hears_of_no_command_of_sources(added, web):
+    added.write("hub/config/policy.toml", 'sources = ["https://allowed.example/"]\n')
+    heard = web.connections
+    for words in (
+        ("add", "more", web.url(""), "--allow-unsigned", "--yes"),
+        ("add", "more", web.url(""), "--dry-run"),
+        ("trust", "docs"),
+        ("show", "docs"),
+    ):
+        done = added.run("source", *words, "--json")
+        assert (done.status, done.error["code"]) == (6, "policy")
+    assert web.connections == heard
+    assert added.run("source", "list").status == added.run("source", "remove", "docs").status == 0
+
+
 def test_its_skills_are_installed_found_and_audited(added):
     done = added.run("install", "docs:pdf", *YES, "--json")
     assert done.status == 0, done.out

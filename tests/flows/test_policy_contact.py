@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.errors import Forbidden
+from skillhub.errors import Forbidden, Refused
 from skillhub.flows.diff import diff, diff_locks
 from skillhub.flows.pick import offers
 from skillhub.flows.policy import under
 from skillhub.flows.search import search_everywhere
 from skillhub.flows.show import show
+from skillhub.flows.trusting import Pin, add_source, trust_source
 from skillhub.model.dataclass import replace
+from skillhub.model.digest import Digest
 from skillhub.model.lock import Lock
 from skillhub.model.ref import Named, parse_ref
 from skillhub.world.folders import remove_tree
@@ -23,6 +25,7 @@ from tests.support.gitrepos import Repo
 from tests.support.reaching import Reaching
 from tests.support.site import JSON, WELL_KNOWN, current, entry, offer, skill_md
 from tests.support.web import Web, answer
+from tests.support.world import Answers
 
 TEXT = "Content-Type: text/markdown"
 
@@ -62,6 +65,49 @@ def test_attack_an_allowed_site_sends_us_to_a_forbidden_server(world, webs):
     done = world.install(site.url(""), every=True)
     assert [each.name for each in done.skills] == ["here"]
     assert [(each.name, each.code) for each in done.left] == [("there", "policy")]
+    assert not other.connections
+
+
+@pytest.mark.parametrize("allowed", ["https://allowed.example/", f"sha256:{'3' * 64}"])
+def test_attack_a_source_that_is_forbidden_is_added(world, webs, allowed):
+    site, _ = webs
+    line = policy(world, allowed)
+    before = world.snapshot()
+    for pin in (Pin(), Pin(fingerprint=Digest.of(b"root")), Pin(root=b"root")):
+        with pytest.raises(Forbidden) as caught:
+            add_source("docs", site.url(""), pin, world.ports(Answers("yes")))
+        assert caught.value.where == line
+        assert ("--fingerprint" in caught.value.hint) == (pin == Pin())
+    assert not site.connections
+    assert world.snapshot() == before
+
+
+def test_attack_a_project_forbids_a_source_within_it(world, webs):
+    site, _ = webs
+    Path(world.base, "skillhub.toml").write_text('[policy]\nsources = ["https://allowed.example/"]\n')
+    with pytest.raises(Forbidden):
+        add_source("docs", site.url(""), Pin(), world.ports(Answers("yes")))
+    assert not site.connections
+
+
+def test_attack_a_source_is_forbidden_after_it_was_added(world, webs):
+    site, _ = webs
+    world.sources.add("docs", site.url(""), None)
+    policy(world, "https://allowed.example/")
+    for pin in (Pin(), Pin(fingerprint=Digest.of(b"root"))):
+        with pytest.raises(Forbidden):
+            trust_source("docs", pin, world.ports(Answers("yes")))
+    assert not site.connections
+
+
+def test_a_source_that_is_allowed_is_added_and_what_a_policy_agrees_to_is_not_trust(world, webs):
+    site, other = webs
+    policy(world, site.url("/"))
+    path = Path(world.home.config, "policy.toml")
+    path.write_text(path.read_text() + 'agree = ["unsigned", "source"]\n')
+    with pytest.raises(Refused):
+        add_source("docs", site.url(""), Pin(), world.ports(Answers()))
+    assert add_source("docs", site.url(""), Pin(), world.ports(Answers("yes"))).alias == "docs"
     assert not other.connections
 
 

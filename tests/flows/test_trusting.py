@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.errors import BadMetadataSignature, NotFound, Refused, UsageError, WrongBytes
+from skillhub.errors import BadMetadataSignature, Forbidden, NotFound, Refused, UsageError, WrongBytes
 from skillhub.flows.source_view import view_source
 from skillhub.flows.trusting import Pin, add_source, trust_source
 from skillhub.model.digest import Digest
@@ -136,3 +136,13 @@ def test_what_is_no_root_is_a_format_error(world: World) -> None:
         with pytest.raises(Exception, match="metadata"):
             view_root(data, "here")
     assert view_root(root_of(world), "here").version == 1
+
+
+def test_a_policy_that_has_a_root_alone_permits_the_registry_by_that_root(world: World) -> None:
+    root = Digest.of(root_of(world))
+    path = Path(world.home.config, "policy.toml")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'sources = ["{root}"]\n')
+    with pytest.raises(Forbidden):
+        add_source("acme", URL, Pin(), world.ports(Answers("yes")))
+    assert add_source("acme", URL, Pin(fingerprint=root), world.ports()).root == root
