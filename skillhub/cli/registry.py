@@ -9,8 +9,8 @@ import typer
 
 from skillhub.cli.common import Common, Run, add_group, now
 from skillhub.cli.epoch import signing_time
-from skillhub.cli.passphrase import new_passphrase, with_passphrase
-from skillhub.cli.registry_operate import Dir, KeysDir, delegate, refresh, rotate, withdraw, yank
+from skillhub.cli.passphrase import new_passphrase
+from skillhub.cli.registry_operate import Dir, KeysDir, delegate, refresh, rotate, signed, withdraw, yank
 from skillhub.cli.registry_push import push
 from skillhub.errors import UsageError
 from skillhub.model.dataclass import asdict
@@ -76,13 +76,7 @@ def add(
     """
     from skillhub.flows.registry import add as flow
 
-    added = with_passphrase(
-        "passphrase of the registry's keys",
-        common,
-        lambda given: flow(
-            folder, skills, now=signing_time(), passphrase=given, keys=keys, dry_run=common.dry_run
-        ),
-    )
+    added = signed(common, keys, lambda signing: flow(folder, skills, signing))
     if common.json:
         common.terminal.json(
             {"added": [_row(r) for r in added.releases], "unchanged": [_row(r) for r in added.unchanged]}

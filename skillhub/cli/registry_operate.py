@@ -67,15 +67,7 @@ def yank(
 
     if undo == (reason is not None):
         raise UsageError("expected either --reason TEXT or --undo")
-    release = signed(
-        common,
-        None,
-        lambda signing: (
-            registry_recall.unyank(folder, wanted, signing)
-            if reason is None
-            else registry_recall.yank(folder, wanted, reason, signing)
-        ),
-    )
+    release = signed(common, None, lambda signing: registry_recall.yank(folder, wanted, reason, signing))
     return _recalled(common, release, "offered again" if undo else "yanked")
 
 

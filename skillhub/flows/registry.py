@@ -90,15 +90,7 @@ def init(folder: str, setup: Setup, now: datetime) -> Created:
     return Created(registry.path, registry.fingerprint())
 
 
-def add(
-    folder: str,
-    skills: Sequence[str],
-    *,
-    now: datetime,
-    passphrase: bytes | None = None,
-    keys: str | None = None,
-    dry_run: bool = False,
-) -> Added:
+def add(folder: str, skills: Sequence[str], signing: Signing) -> Added:
     """Publish skills, folders or archives, all or none; signed by the registry's own publisher if unsigned.
 
     Files that are never changed are written first and the timestamp last: whoever kills this leaves the site
@@ -112,11 +104,10 @@ def add(
         SourceError: there is no such registry or skill.
         StateError: the disk refuses.
     """
-    signing = Signing(now=now, passphrase=passphrase, keys=keys, dry_run=dry_run)
     with opened(folder, signing) as hub:
         shelf = hub.shelf()
         desk = _desk(hub, shelf)
-        submissions = [submit(path, desk, now) for path in skills]
+        submissions = [submit(path, desk, signing.now) for path in skills]
         fresh: list[Submission] = []
         for each in submissions:
             if _is_new(each, shelf):

@@ -9,12 +9,10 @@ from types import MappingProxyType
 
 from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 
-from skillhub.errors import NotFound, UsageError
 from skillhub.model import time as times
 from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.index import parse_listing, parse_namespaces, parse_releases
 from skillhub.model.release import Release
-from skillhub.model.text import clean, quote
 from skillhub.trust.metadata import Dates, MetadataSet, publisher_target
 from skillhub.trust.registry import admitted, refuse_shared
 from skillhub.trust.registry_documents import LISTING_PATH, Shelf
@@ -22,8 +20,6 @@ from skillhub.trust.roles import NAMESPACES, ROOT, TARGETS, index_path
 from skillhub.trust.signing import keyid
 from skillhub.world.registry_dir import RegistryDir, Settings
 from skillhub.world.registry_keys import RegistryKeys
-
-REASON_MAX = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,34 +156,3 @@ def opened(folder: str, signing: Signing) -> Iterator[Opened]:
     keys = registry.keys(signing.passphrase, signing.keys)
     with registry.locked():
         yield Opened(registry, settings, registry.metadata(keys), keys, signing)
-
-
-def reason_of(text: str) -> str:
-    """Return a reason that is going to be published.
-
-    Raises:
-        UsageError: it is empty, or too long.
-    """
-    reason = clean(text).strip()
-    if not 0 < len(reason) <= REASON_MAX:
-        raise UsageError(f"expected a reason of 1 to {REASON_MAX} characters, found {quote(text)}")
-    return reason
-
-
-def find(shelf: Shelf, wanted: str) -> Release:
-    """Return the release that ``NAME@VERSION`` names.
-
-    Raises:
-        UsageError: it names none.
-        NotFound: it is not here; the hint lists the versions that are.
-    """
-    name, _, version = wanted.partition("@")
-    if not name or not version:
-        raise UsageError(f"expected NAME@VERSION, found {quote(wanted)}")
-    releases = shelf.skills.get(name, ())
-    found = next((release for release in releases if release.version == version), None)
-    if found is None:
-        known = ", ".join(release.version or "" for release in releases[:8])
-        hint = f"there are: {known}" if known else None
-        raise NotFound(f"there is no release {quote(wanted)}", hint=hint)
-    return found

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from skillhub.errors import UsageError
-from skillhub.flows.registry_opened import Signing, find, opened, reason_of
+from skillhub.errors import NotFound, UsageError
+from skillhub.flows.registry_opened import Signing, opened
 from skillhub.model.dataclass import replace
 from skillhub.model.release import Release
+from skillhub.model.text import clean, quote
 from skillhub.trust.registry_documents import Shelf
 
+_REASON_MAX = 1024
 
-def yank(folder: str, wanted: str, reason: str, signing: Signing) -> Release:
+
+def yank(folder: str, wanted: str, reason: str | None, signing: Signing) -> Release:
     """Publish that nobody should newly choose the release ``NAME@VERSION``; who has it locked keeps it.
+
+    Args:
+        folder: The registry's.
+        wanted: The release.
+        reason: Why; None says that it may be chosen again.
+        signing: When and with what.
 
     Raises:
         UsageError: ``wanted`` or ``reason`` is none, or the release was withdrawn.
@@ -21,23 +30,15 @@ def yank(folder: str, wanted: str, reason: str, signing: Signing) -> Release:
         SecurityError: the site is not what was signed.
         StateError: the disk refuses.
     """
-    text = reason_of(reason)
+    text = None if reason is None else _reason(reason)
 
     def yanked(release: Release) -> Release:
-        _still_offered(release)
+        if release.withdrawn is not None:
+            message = f"{release.name} {release.version} was withdrawn, which says more: {release.withdrawn}"
+            raise UsageError(message, hint="to offer it again, publish it under a new version")
         return replace(release, yanked=text)
 
     return _revise(folder, wanted, yanked, signing)
-
-
-def unyank(folder: str, wanted: str, signing: Signing) -> Release:
-    """Publish that the release may be chosen again; raises what ``yank`` does."""
-
-    def kept(release: Release) -> Release:
-        _still_offered(release)
-        return replace(release, yanked=None)
-
-    return _revise(folder, wanted, kept, signing)
 
 
 def withdraw(folder: str, wanted: str, reason: str, signing: Signing) -> Release:
@@ -45,14 +46,14 @@ def withdraw(folder: str, wanted: str, reason: str, signing: Signing) -> Release
 
     Raises what ``yank`` does.
     """
-    text = reason_of(reason)
+    text = _reason(reason)
     return _revise(folder, wanted, lambda release: replace(release, withdrawn=text), signing)
 
 
 def _revise(folder: str, wanted: str, change: Callable[[Release], Release], signing: Signing) -> Release:
     with opened(folder, signing) as hub:
         shelf = hub.shelf()
-        release = find(shelf, wanted)
+        release = _find(shelf, wanted)
         changed = change(release)
         releases = tuple(changed if each == release else each for each in shelf.skills[release.name])
         revised = Shelf(shelf.admissions, {**shelf.skills, release.name: releases})
@@ -60,7 +61,23 @@ def _revise(folder: str, wanted: str, change: Callable[[Release], Release], sign
     return changed
 
 
-def _still_offered(release: Release) -> None:
-    if release.withdrawn is not None:
-        message = f"{release.name} {release.version} was withdrawn, which says more: {release.withdrawn}"
-        raise UsageError(message, hint="to offer it again, publish it under a new version")
+def _reason(text: str) -> str:
+    """Return a reason that is going to be published."""
+    reason = clean(text).strip()
+    if not 0 < len(reason) <= _REASON_MAX:
+        raise UsageError(f"expected a reason of 1 to {_REASON_MAX} characters, found {quote(text)}")
+    return reason
+
+
+def _find(shelf: Shelf, wanted: str) -> Release:
+    """Return the release that ``NAME@VERSION`` names; the hint of the error lists the versions that are here."""
+    name, _, version = wanted.partition("@")
+    if not name or not version:
+        raise UsageError(f"expected NAME@VERSION, found {quote(wanted)}")
+    releases = shelf.skills.get(name, ())
+    found = next((release for release in releases if release.version == version), None)
+    if found is None:
+        known = ", ".join(release.version or "" for release in releases[:8])
+        hint = f"there are: {known}" if known else None
+        raise NotFound(f"there is no release {quote(wanted)}", hint=hint)
+    return found

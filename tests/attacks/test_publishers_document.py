@@ -133,7 +133,7 @@ def test_name_that_two_publishers_are_given(scene, tmp_path):
     with pytest.raises(Refused, match="not sound"):
         push(hub.dir.path, str(tmp_path / "www"), open_target, now=hub.when)
     with pytest.raises(NameNotOwned):
-        add(hub.dir.path, [write_skill(tmp_path, "third")], now=hub.when)
+        add(hub.dir.path, [write_skill(tmp_path, "third")], Signing(now=hub.when))
     with pytest.raises(NameNotOwned):
         mandate(scene, "third", keys=(STOLEN,), names=("third",))
     hub.pull()

@@ -16,6 +16,7 @@ from skillhub.errors import (
 )
 from skillhub.flows.registry import Setup, add, init
 from skillhub.flows.registry_check import check
+from skillhub.flows.registry_opened import Signing
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.oms import sign
 from skillhub.world.embedded import root_fingerprint
@@ -118,7 +119,7 @@ def test_added_versions_are_offered_to_readers_of_every_kind(hub, tmp_path):
 def test_same_again_is_nothing_to_do(hub, tmp_path):
     hub.publish()
     before = files_of(hub.dir.path)
-    added = add(hub.dir.path, [write_skill(tmp_path)], now=now())
+    added = add(hub.dir.path, [write_skill(tmp_path)], Signing(now=now()))
     assert added.releases == ()
     assert [each.version for each in added.unchanged] == ["1.0.0"]
     assert files_of(hub.dir.path) == before
@@ -129,9 +130,9 @@ def test_same_version_twice_in_one_call(hub, tmp_path):
     second = write_skill(tmp_path / "2", **{"extra.md": "more"})
     before = files_of(hub.dir.path)
     with pytest.raises(Refused, match="other content"):
-        add(hub.dir.path, [first, second], now=now())
+        add(hub.dir.path, [first, second], Signing(now=now()))
     assert files_of(hub.dir.path) == before
-    assert len(add(hub.dir.path, [first, first], now=now()).releases) == 1
+    assert len(add(hub.dir.path, [first, first], Signing(now=now())).releases) == 1
     assert check(hub.dir.path, now()) == ()
 
 
@@ -140,7 +141,7 @@ def test_same_version_with_other_bytes(hub, tmp_path):
     before = files_of(hub.dir.path)
     folder = write_skill(tmp_path, **{"extra.md": "more"})
     with pytest.raises(Refused, match="other content"):
-        add(hub.dir.path, [folder], now=now())
+        add(hub.dir.path, [folder], Signing(now=now()))
     assert files_of(hub.dir.path) == before
 
 
@@ -160,7 +161,7 @@ def test_one_bad_skill_among_several_and_nothing_is_published(hub, tmp_path, cha
     bad = write_skill(tmp_path, "good")
     change(bad)
     with pytest.raises(error):
-        add(hub.dir.path, [write_skill(tmp_path), bad], now=now())
+        add(hub.dir.path, [write_skill(tmp_path), bad], Signing(now=now()))
     assert files_of(hub.dir.path) == before
 
 
@@ -179,14 +180,14 @@ def test_skill_signed_by_somebody_else(hub, tmp_path):
     with open(os.path.join(folder, "skill.oms.sig"), "wb") as file:
         file.write(sign(read_local(folder)[0].tree, "hello", PrivateKey.generate()))
     with pytest.raises(Refused, match="signature by a publisher that is admitted here"):
-        add(hub.dir.path, [folder], now=now())
+        add(hub.dir.path, [folder], Signing(now=now()))
     assert files_of(hub.dir.path) == before
 
 
 def test_unsigned_skill_without_the_publishers_key(hub, tmp_path):
     os.remove(os.path.join(hub.dir.path, "keys", "publishers", "acme.pem"))
     with pytest.raises(Refused, match="signed skills only"):
-        add(hub.dir.path, [write_skill(tmp_path)], now=now())
+        add(hub.dir.path, [write_skill(tmp_path)], Signing(now=now()))
 
 
 def test_new_name_takes_the_offline_keys_and_a_new_version_does_not(hub, tmp_path):
@@ -215,15 +216,15 @@ def test_passphrase_is_needed_and_must_be_the_right_one(tmp_path):
     init(folder, setup, now())
     skill = write_skill(tmp_path)
     with pytest.raises(UsageError):
-        add(folder, [skill], now=now())
+        add(folder, [skill], Signing(now=now()))
     with pytest.raises(FormatError):
-        add(folder, [skill], now=now(), passphrase=b"wrong")
-    assert len(add(folder, [skill], now=now(), passphrase=b"secret").releases) == 1
+        add(folder, [skill], Signing(now=now(), passphrase=b"wrong"))
+    assert len(add(folder, [skill], Signing(now=now(), passphrase=b"secret")).releases) == 1
 
 
 def test_no_registry(tmp_path):
     with pytest.raises(NotFound):
-        add(str(tmp_path), [], now=now())
+        add(str(tmp_path), [], Signing(now=now()))
     with pytest.raises(NotFound):
         check(str(tmp_path), now())
 
@@ -295,5 +296,5 @@ def test_settings_that_are_none(hub):
         with open(os.path.join(hub.dir.path, "registry.json"), "w") as file:
             file.write(text)
         with pytest.raises(SkillhubError) as caught:
-            add(hub.dir.path, [], now=now())
+            add(hub.dir.path, [], Signing(now=now()))
         assert caught.value.code == "format"

@@ -56,7 +56,7 @@ def by(key, parent, name="owned", version="1.0.0", **files):
 
 
 def publish(hub, *folders, days=0):
-    done = add(hub.dir.path, folders, now=hub.when + timedelta(days=days))
+    done = add(hub.dir.path, folders, Signing(now=hub.when + timedelta(days=days)))
     hub.pull()
     return done
 

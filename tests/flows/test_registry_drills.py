@@ -61,7 +61,7 @@ def forged(hub, parent, key=THIEF):
     """Return acme's index with hello 9.0.0, which another key has signed, and serve its archive."""
     twin = hub.copy(parent)
     give(twin, "acme", keys=(key.public.pem,))
-    add(twin.dir.path, [by(key, parent, "hello", "9.0.0")], now=hub.when)
+    add(twin.dir.path, [by(key, parent, "hello", "9.0.0")], Signing(now=hub.when))
     twin.pull()
     hub.files |= {path: data for path, data in twin.files.items() if path.startswith("archives/")}
     return twin.dir.target(twin.dir.metadata(), "idx/acme.json")
@@ -194,7 +194,7 @@ def test_stolen_publisher_key_stays_with_its_names_and_is_revoked(hub, tmp_path)
     with pytest.raises(SecurityError, match="signed by acme"):
         world.install("hub:hello")
     hub.pull()
-    add(hub.dir.path, [by(OTHER, tmp_path, version="1.0.0")], now=hub.when)
+    add(hub.dir.path, [by(OTHER, tmp_path, version="1.0.0")], Signing(now=hub.when))
     give(hub, "rival", revoke=(OTHER.public.fingerprint,))
     with pytest.raises(Exception, match="revoked"):
         world.install("hub:owned")

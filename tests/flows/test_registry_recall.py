@@ -7,7 +7,7 @@ import pytest
 from skillhub.errors import NotFound, Refused, UsageError, Withdrawn
 from skillhub.flows.registry_check import check
 from skillhub.flows.registry_opened import Signing
-from skillhub.flows.registry_recall import unyank, withdraw, yank
+from skillhub.flows.registry_recall import withdraw, yank
 from skillhub.flows.resolve import TakenBack
 from tests.flows.test_registry import files_of
 from tests.support.killing import OldClients, kill_everywhere
@@ -49,7 +49,7 @@ def test_yanked_release_is_told_to_old_clients_and_listed_no_more(hub, tmp_path)
         (entry,) = json.loads(hub.files[base + LISTING])["skills"]
         assert entry["version"] == "1.0.0"
     assert check(hub.dir.path, now()) == ()
-    unyank(hub.dir.path, "hello@1.1.0", signing(hub))
+    yank(hub.dir.path, "hello@1.1.0", None, signing(hub))
     assert offered(hub, tmp_path / "m")["1.1.0"] == (None, None)
     assert json.loads(hub.files[LISTING])["skills"][0]["version"] == "1.1.0"
 
@@ -63,7 +63,7 @@ def test_only_online_keys_are_needed(hub, tmp_path):
     (tmp_path / "registry/keys/online/releases.pem").unlink()
     before = files_of(hub.dir.path)
     with pytest.raises(Refused):
-        unyank(hub.dir.path, "hello@1.1.0", signing(hub))
+        yank(hub.dir.path, "hello@1.1.0", None, signing(hub))
     assert files_of(hub.dir.path) == before
 
 
@@ -78,7 +78,7 @@ def test_same_again_and_a_dry_run_change_nothing(hub):
 def test_withdrawn_release_stays_so(hub, tmp_path):
     withdraw(hub.dir.path, "hello@1.1.0", "harmful", signing(hub))
     for change in (
-        lambda: unyank(hub.dir.path, "hello@1.1.0", signing(hub)),
+        lambda: yank(hub.dir.path, "hello@1.1.0", None, signing(hub)),
         lambda: yank(hub.dir.path, "hello@1.1.0", "broken", signing(hub)),
     ):
         with pytest.raises(UsageError, match="harmful"):

@@ -138,8 +138,8 @@ def test_offline_keys_in_a_folder_of_their_own(hub, tmp_path):
     assert kept == sorted(f"root-{name[:8]}.pem" for name in done.new)
     skill = write_skill(tmp_path, "another")
     with pytest.raises(Refused, match="new name"):
-        add(hub.dir.path, [skill], now=hub.when)
-    add(hub.dir.path, [skill], now=hub.when, keys=str(tmp_path / "disk"))
+        add(hub.dir.path, [skill], Signing(now=hub.when))
+    add(hub.dir.path, [skill], Signing(now=hub.when, keys=str(tmp_path / "disk")))
     assert check(hub.dir.path, now()) == ()
 
 

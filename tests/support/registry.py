@@ -12,6 +12,7 @@ from hashlib import sha256
 
 from skillhub.errors import NotFound, WrongBytes
 from skillhub.flows.registry import Setup, add, init
+from skillhub.flows.registry_opened import Signing
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet
 from skillhub.trust.roles import key_names, namespace_path
@@ -74,7 +75,7 @@ class Simulator:
         self.before: Callable[[str], None] = lambda path: None
 
     def publish(self, name: str = "hello", version: str = "1.0.0", **files: str) -> None:
-        add(self.dir.path, [write_skill(self._sources, name, version, **files)], now=self.when)
+        add(self.dir.path, [write_skill(self._sources, name, version, **files)], Signing(now=self.when))
         self.pull()
 
     def pull(self) -> None:
