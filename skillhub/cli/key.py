@@ -39,11 +39,7 @@ def new(
         else:
             common.terminal.out(f"would make the key {name}: {kind}")
         return 0
-    key = keys.new(name, kind, new_passphrase(f"key {name}", common))
-    if common.json:
-        common.terminal.json(_json(key))
-    else:
-        _draw(key, common)
+    _show(keys.new(name, kind, new_passphrase(f"key {name}", common)), common)
     return 0
 
 
@@ -108,12 +104,15 @@ def import_(
     if common.dry_run:
         common.terminal.json(None) if common.json else common.terminal.out(f"would make the key {name}")
         return 0
-    key = keys.add(name, private, new_passphrase(f"key {name}", common))
+    _show(keys.add(name, private, new_passphrase(f"key {name}", common)), common)
+    return 0
+
+
+def _show(key: Key, common: Common) -> None:
     if common.json:
         common.terminal.json(_json(key))
     else:
         _draw(key, common)
-    return 0
 
 
 def _draw(key: Key, common: Common) -> None:

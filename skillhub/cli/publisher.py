@@ -73,23 +73,21 @@ def trust(
         raise UsageError(
             "expected one of --key FILE, --certificate FILE, and --identity NAME with --issuer URL"
         )
+    if trusted_root is not None and identity is None:
+        raise UsageError("--trusted-root FILE goes with --identity")
     keys = (read_as(key, PublicKey.load).pem.decode(),) if key else ()
     roots = tuple(each.pem.decode() for each in read_as(certificate, x509.load)) if certificate else ()
-    identities: tuple[str, ...] = ()
-    if identity is not None and issuer is not None:
-        identities = (_identity(identity, issuer, trusted_root),)
-    elif trusted_root is not None:
-        raise UsageError("--trusted-root FILE goes with --identity")
+    identities = (_identity(identity, issuer or "", trusted_root),) if identity is not None else ()
     for alias in source or ():
         common.sources.get(alias)
     added = Trusted(name, keys, roots, tuple(source or ()), identities)
     trusted = added if common.dry_run else common.publishers.trust(added)
     if common.json:
         common.terminal.json(_json(trusted))
-    else:
-        for each in _json(trusted)["signers"]:
-            may = "might" if common.dry_run else "may"
-            common.terminal.out(f"{name} {may} sign with the {each['kind']} {each['fingerprint']}", "green")
+        return 0
+    may = "might" if common.dry_run else "may"
+    for each in _json(trusted)["signers"]:
+        common.terminal.out(f"{name} {may} sign with the {each['kind']} {each['fingerprint']}", "green")
     return 0
 
 

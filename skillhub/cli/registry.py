@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from skillhub.cli.registry_operate import Dir, KeysDir, delegate, refresh, rotat
 from skillhub.cli.registry_push import push
 from skillhub.errors import UsageError
 from skillhub.model.dataclass import asdict
+
+if TYPE_CHECKING:
+    from skillhub.model.release import Release
 
 
 def init(
@@ -153,7 +156,7 @@ def _site(folder: str) -> str:
     return RegistryDir(folder).site
 
 
-def _row(release: Any) -> dict[str, Any]:  # noqa: ANN401 - a Release, whose module is not loaded for --help
+def _row(release: Release) -> dict[str, str | None]:
     return {"name": release.name, "version": release.version, "digest": release.digest, "tree": release.tree}
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
+    from skillhub.flows.registry_delegate import Delegated
     from skillhub.flows.registry_opened import Signing
     from skillhub.flows.registry_refresh import Expiry
     from skillhub.model.release import Release
@@ -151,30 +152,35 @@ def delegate(
         revoke=tuple(each if each.startswith("sha256:") else _pem_text(each) for each in revoke or ()),
         since=_time(since) if since else flow.ALWAYS,
     )
-    done = signed(common, keys, lambda signing: flow.delegate(folder, mandate, signing))
-    admission = done.admission
+    _show_delegated(signed(common, keys, lambda signing: flow.delegate(folder, mandate, signing)), common)
+    return 0
+
+
+def _show_delegated(done: Delegated, common: Common) -> None:
+    from skillhub.flows.registry_delegate import ALWAYS, fingerprints
+
+    admission, out = done.admission, common.terminal.out
     if common.json:
+        revoked = [{"fingerprint": each.fingerprint, "since": each.since} for each in admission.revoked]
         common.terminal.json(
             {
-                "publisher": publisher,
-                "keys": list(flow.fingerprints(admission)),
+                "publisher": admission.publisher,
+                "keys": list(fingerprints(admission)),
                 "names": sorted(admission.names),
-                "revoked": [{"fingerprint": r.fingerprint, "since": r.since} for r in admission.revoked],
+                "revoked": revoked,
                 "withdrawn": [_row(release) for release in done.withdrawn],
             }
         )
-        return 0
-    common.terminal.out(f"{publisher}{' (dry run)' if common.dry_run else ''}", "bold")
-    for fingerprint in flow.fingerprints(admission):
-        common.terminal.out(f"  signs with {fingerprint}")
+        return
+    out(f"{admission.publisher}{' (dry run)' if common.dry_run else ''}", "bold")
+    for fingerprint in fingerprints(admission):
+        out(f"  signs with {fingerprint}")
     for gone in admission.revoked:
-        when = "ever" if gone.since == flow.ALWAYS else gone.since
-        common.terminal.out(f"  revoked    {gone.fingerprint} since {when}")
-    for each in sorted(admission.names):
-        common.terminal.out(f"  publishes  {each}")
+        out(f"  revoked    {gone.fingerprint} since {'ever' if gone.since == ALWAYS else gone.since}")
+    for name in sorted(admission.names):
+        out(f"  publishes  {name}")
     for release in done.withdrawn:
-        common.terminal.out(f"withdrawn: {release.name} {release.version}: {release.withdrawn}", "yellow")
-    return 0
+        out(f"withdrawn: {release.name} {release.version}: {release.withdrawn}", "yellow")
 
 
 def rotate(
