@@ -257,4 +257,5 @@ def test_the_recorded_demo_is_what_the_demo_shows(tmp_path):
     for name in ("demo.txt", "demo.svg"):
         kept = (REPO / "docs" / name).read_text(encoding="utf-8")
         assert (tmp_path / name).read_text(encoding="utf-8") == kept, "run: make docs"
+    assert max(map(len, (tmp_path / "demo.txt").read_text(encoding="utf-8").split("\n"))) <= 80
     assert str(tmp_path.anchor + "tmp") not in kept

@@ -79,6 +79,7 @@ def verify_skills(common: Common, names: Sequence[str]) -> int:
             if codes - BEYOND_SYNC:
                 common.terminal.say("skillhub sync puts back what is locked")
             if codes & _EDITED:
+                common.terminal.say("skillhub diff NAME shows what was edited")
                 common.terminal.say("skillhub patch NAME makes edits a patch that the project agrees to")
     return 0 if is_ok else 1
 
