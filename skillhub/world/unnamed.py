@@ -34,6 +34,11 @@ def unnamed(web: Web, place: str) -> Web:
     return _Unnamed(web, place)
 
 
+def is_nobody(named_by: str) -> bool:
+    """Say whether this stands for somebody whom no person named."""
+    return named_by in (_STRANGER, _NEIGHBOUR)
+
+
 class _Unnamed:
     def __init__(self, web: Web, place: str) -> None:
         self._web = web

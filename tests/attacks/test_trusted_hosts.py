@@ -7,11 +7,15 @@ from base64 import b64encode
 
 import pytest
 
+from skillhub.errors import UnsafeTransfer
 from skillhub.world.folders import remove_tree
+from skillhub.world.http import Http
+from skillhub.world.settings import Settings
+from skillhub.world.trusted import Trusting
 from tests.support.gitbackend import backend
 from tests.support.gitrepos import Repo
 from tests.support.here import Here, let_go
-from tests.support.site import skill_md
+from tests.support.site import JSON, WELL_KNOWN, current, entry, skill_md
 from tests.support.web import Web, answer, redirect
 
 __all__ = ["let_go"]
@@ -170,3 +174,42 @@ def test_ssh_is_started_for_a_trusted_host_alone(tmp_path):
     asked = (tmp_path / "asked").read_text()
     assert "git.corp.example" in asked
     assert "evil" not in asked
+
+
+@pytest.mark.parametrize("is_trusted", [False, True])
+def test_a_site_has_its_artifacts_on_another_host_of_ours(is_trusted, tmp_path):
+    """No person named this site, so that nothing but the configuration speaks for where it leads."""
+    with Web() as site, Web() as files, Web() as other:
+        shell = Here(tmp_path)
+        for name, host in (("x", files), ("y", other)):
+            data = skill_md(name)
+            host.at(f"/{name}/SKILL.md", answer(data, "Content-Type: text/markdown"))
+            url = host.url(f"/{name}/SKILL.md")
+            site.at(WELL_KNOWN, answer(current(entry(name, data, url)), JSON))
+            shell.write("project/skillhub.toml", f'[skills]\n{name} = {{ from = "{site.url("/")}" }}\n')
+            if is_trusted:
+                trust(shell, f"127.0.0.1:{files.port}")
+            done = shell.run("install", *YES)
+            assert done.status == (0 if is_trusted and name == "x" else 5), done.err
+        assert bool(files.connections) is is_trusted
+        assert not other.connections
+
+
+def test_attack_a_public_index_names_a_private_host_that_is_not_trusted(tmp_path):
+    settings = Settings.parse(b'trusted-hosts = ["files.intranet"]', "config.toml")
+    with Web() as web, Http() as http:
+        asking = Trusting(http, settings)
+        for url in (web.url("/x"), f"https://127.0.0.1:{web.port}/x", "https://127.0.0.1/x"):
+            with pytest.raises(UnsafeTransfer) as caught:
+                asking.get(url, cap=9, named_by="https://public.example/")
+            assert ("trusted-hosts" in (caught.value.hint or "")) == url.startswith("https")
+        assert not web.connections
+
+
+def test_attack_a_trusted_artifact_host_redirects_to_one_that_is_not():
+    with Web() as web, Web() as inner, Http() as http:
+        asking = Trusting(http, Settings.parse(f'trusted-hosts = ["127.0.0.1:{web.port}"]'.encode(), ""))
+        web.at("/x", redirect(f"https://127.0.0.1:{inner.port}/x"))
+        with pytest.raises(UnsafeTransfer):
+            asking.get(web.url("/x"), cap=9, named_by="https://public.example/")
+        assert not inner.connections
