@@ -6,7 +6,8 @@ path to the fault: ``.skills[1].url``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
 from skillhub.errors import FormatError
@@ -31,6 +32,23 @@ def text_that(holds: Callable[[str], object], expected: str) -> Callable[[object
 
     def read(value: object) -> str:
         return value if isinstance(value, str) and holds(value) else wrong(expected, value)
+
+    return read
+
+
+def one_of(*known: str) -> Callable[[object], str]:
+    """Return a reader of these words."""
+    return text_that(known.__contains__, " or ".join(known))
+
+
+def integer(expected: str, most: int | None = None) -> Callable[[object], int]:
+    """Return a reader of whole numbers from 0 to ``most``; ``expected`` says in words what those are."""
+
+    def read(value: object) -> int:
+        # Not isinstance: true is an int to Python.
+        if type(value) is int and value >= 0 and (most is None or value <= most):
+            return value
+        wrong(expected, value)
 
     return read
 
@@ -97,6 +115,16 @@ def mapping(read_key: Callable[[Any], str], read: Callable[[Any], _T]) -> Callab
         return found
 
     return read_all
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Put the name of the document in front of the path to a fault in it."""
+    try:
+        yield
+    except FormatError as error:
+        error.where = where if error.where in (None, where) else f"{where}: {error.where}"
+        raise
 
 
 def _object(value: object) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass
-from skillhub.model.decode import Read, array, mapping, nullable, record, text, text_that, wrong
+from skillhub.model.decode import Read, array, integer, mapping, nullable, record, text, text_that
 from skillhub.model.digest import Digest, is_hex
 from skillhub.model.json import strict_json
 from skillhub.model.release import Admission, Index, Release, Revocation, newest_first
@@ -52,14 +52,6 @@ def _shown(value: object) -> str:
     return clean(_prose(value))
 
 
-def _up_to(limit: int) -> Callable[[object], int]:
-    def read(value: object) -> int:
-        # Not isinstance: true is an int to Python.
-        return value if type(value) is int and 0 <= value <= limit else wrong(f"0 to {limit}", value)
-
-    return read
-
-
 def _any_version(value: object) -> str | None:
     # Sites of others have versions of their own making; only a registry's signed documents owe us SemVer.
     version = text(value)
@@ -77,7 +69,7 @@ def _complete(value: object) -> dict[str, Any]:
 FACTS: Mapping[str, Read] = {
     "version": _version,
     "published": _time,
-    "size": _up_to(_MAX_SIZE),
+    "size": integer(f"0 to {_MAX_SIZE}", _MAX_SIZE),
     "tree": Digest.parse,
 }
 _MORE: Mapping[str, Read] = {
@@ -123,7 +115,7 @@ _PUBLISHER = record(
         "names": array(_name),
     },
 )
-_PINNED = record({"sha256": _hex, "size": _up_to(DOCUMENT_CAP)})
+_PINNED = record({"sha256": _hex, "size": integer(f"0 to {DOCUMENT_CAP}", DOCUMENT_CAP)})
 _NAMESPACES = record({"publishers": mapping(_name, _PINNED)})
 
 

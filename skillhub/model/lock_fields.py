@@ -6,7 +6,7 @@ import re
 
 from skillhub.errors import FormatError, UsageError
 from skillhub.model.dataclass import dataclass
-from skillhub.model.decode import Read, array, record, wrong
+from skillhub.model.decode import Read, array, integer, one_of, record, wrong
 from skillhub.model.digest import NO_FILES, Digest
 from skillhub.model.signer import Signer
 from skillhub.model.text import clean, is_object_id
@@ -54,11 +54,6 @@ def _signers(value: object) -> tuple[str, ...]:
     return _read_signers(value) or wrong("a signer", value)
 
 
-def _size(value: object) -> int:
-    # Not isinstance: true is an int to Python.
-    return value if type(value) is int and value >= 0 else wrong("a number of bytes", value)
-
-
 def _url(value: object) -> str:
     text = _text(value)
     # The lock is committed: no secret may get into it.
@@ -98,10 +93,6 @@ def _patch(value: object) -> Patch:
 _PATCH = {"base", "digest", "path"}
 
 
-def _kind(value: object) -> str:
-    return str(value) if value in ("registry", "well-known") else wrong("registry or well-known", value)
-
-
 def _repository(value: object) -> str:
     from skillhub.model.ref import parse_remote  # noqa: PLC0415 - 4 ms, which most locks have no use for
 
@@ -123,12 +114,12 @@ FIELDS: dict[str, Read] = {
     **dict.fromkeys(("capabilities", "requires"), _texts),
     **dict.fromkeys(("digest", "root"), Digest.parse),
     "git": _repository,
-    "kind": _kind,
+    "kind": one_of("registry", "well-known"),
     "patch": _patch,
     "path": _path,
     "rev": _commit,
     "signed_by": _signers,
-    "size": _size,
+    "size": integer("a number of bytes"),
     "tree": _tree,
     "url": _url,
 }

@@ -12,7 +12,7 @@ from typing import Any
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass
-from skillhub.model.decode import array, record, text, text_that, wrong
+from skillhub.model.decode import array, located, record, text, text_that, wrong
 from skillhub.model.json import strict_json
 from skillhub.model.ref import is_inner_path, is_rev
 from skillhub.model.text import clean, is_object_id, quote
@@ -84,11 +84,8 @@ def read_marketplace(data: bytes, where: str) -> tuple[Plugin, ...]:
     Raises:
         FormatError: it is no marketplace; of a single entry that is malformed the plugin says so itself.
     """
-    try:
+    with located(where):
         found = _MARKETPLACE(strict_json(data, where, CAP))
-    except FormatError as error:
-        error.where = where if error.where in (None, where) else f"{where}: {error.where}"
-        raise
     entries = found["plugins"]
     if len(entries) > _PLUGINS_MAX:
         raise FormatError(f"expected at most {_PLUGINS_MAX} plugins, found {len(entries)}", where=where)
@@ -106,11 +103,8 @@ def read_plugin(data: bytes, where: str) -> PluginManifest:
     Raises:
         FormatError: it is none.
     """
-    try:
+    with located(where):
         found = _MANIFEST(strict_json(data, where, CAP))
-    except FormatError as error:
-        error.where = where if error.where in (None, where) else f"{where}: {error.where}"
-        raise
     return PluginManifest(found.get("name"), found.get("skills", ()))
 
 

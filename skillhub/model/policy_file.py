@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillhub.errors import FormatError, UsageError
-from skillhub.model.decode import Read, array, record, text_that, wrong
+from skillhub.model.decode import Read, array, integer, one_of, record, text_that, wrong
 from skillhub.model.digest import Digest
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.hosts import host
@@ -110,26 +110,17 @@ def _agent(value: object) -> str:
         raise FormatError(error.message, hint=error.hint) from error
 
 
-def _days(value: object) -> int:
-    # Not isinstance: true is an int to Python.
-    return value if type(value) is int and 0 <= value <= _AGE_MAX else wrong(f"0 to {_AGE_MAX} days", value)
-
-
-def _one_of(*known: str) -> Read:
-    return text_that(known.__contains__, " or ".join(known))
-
-
 _text = text_that(lambda text: text and clean(text) == text, "text without hidden characters")
 _READERS: dict[str, Read] = {
     "sources": array(_source),
     "publishers": array(_publisher),
-    "signed": _one_of("ask", "required"),
-    "fail-on": _one_of(*SEVERITIES),
-    "min-age-days": _days,
+    "signed": one_of("ask", "required"),
+    "fail-on": one_of(*SEVERITIES),
+    "min-age-days": integer(f"0 to {_AGE_MAX} days", _AGE_MAX),
     "capabilities": array(_text),
     "deny-capabilities": array(_text),
     "agents": array(_agent),
     "allow-findings": array(text_that(_RULE.fullmatch, "the id of a rule, such as SH001")),
-    "agree": array(_one_of(*AGREEABLE)),
+    "agree": array(one_of(*AGREEABLE)),
 }
 _READ: Any = record({}, _READERS)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from skillhub.archive import Kind, kind_of
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass
-from skillhub.model.decode import array, mapping, record, text, wrong
+from skillhub.model.decode import array, integer, located, mapping, record, text, wrong
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.text import is_name, quote
@@ -29,7 +29,7 @@ ACCEPTED: Final = (
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
 _NAMES = ("dev.toolhive.skills.name",)
-_LIMIT = 1 << 40
+_SIZE_MAX = (1 << 40) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +88,12 @@ def read_image(data: bytes, where: str) -> Image | Blob:
     Raises:
         FormatError: it is no manifest.
     """
-    try:
+    with located(where):
         document = strict_json(data, where, MANIFEST_CAP)
         if isinstance(document, dict) and "manifests" in document:
             several: tuple[Blob, ...] = _several(document)["manifests"]
             return several[0] if several else wrong("a manifest for some platform", [])
         return _image(document)
-    except FormatError as error:
-        error.where = where if error.where in (None, where) else f"{where}: {error.where}"
-        raise
-
-
-def _size(value: object) -> int:
-    # Not isinstance: true is an int to Python.
-    return value if type(value) is int and 0 <= value < _LIMIT else wrong("a number of bytes", value)
 
 
 def _blob(value: object) -> Blob:
@@ -110,7 +102,10 @@ def _blob(value: object) -> Blob:
 
 
 _annotations = mapping(text, text)
-_BLOB = record({"digest": Digest.parse, "size": _size}, {"mediaType": text, "annotations": _annotations})
+_BLOB = record(
+    {"digest": Digest.parse, "size": integer("a number of bytes", _SIZE_MAX)},
+    {"mediaType": text, "annotations": _annotations},
+)
 _several = record({"manifests": array(_blob)})
 _IMAGE = record(
     {"config": _blob, "layers": array(_blob)}, {"artifactType": text, "annotations": _annotations}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass, replace
-from skillhub.model.decode import array, record, text, text_that, wrong
+from skillhub.model.decode import array, one_of, record, text, text_that, wrong
 from skillhub.model.json import strict_json
 from skillhub.model.skill import Scope
 from skillhub.model.text import is_name
@@ -132,12 +132,6 @@ def _parse(data: bytes, where: str) -> tuple[Secret, ...]:
     return found
 
 
-def _scope(value: object) -> str:
-    return (
-        value if isinstance(value, str) and value in ("project", "user") else wrong("project or user", value)
-    )
-
-
 def _version(value: object) -> int:
     return _VERSION if value == _VERSION and type(value) is int else wrong(f"version {_VERSION}", value)
 
@@ -145,7 +139,7 @@ def _version(value: object) -> int:
 _block = record(
     {
         "key": text,
-        "scope": _scope,
+        "scope": one_of("project", "user"),
         "project": text,
         "name": text,
         "skills": array(text_that(is_name, "a skill")),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from skillhub.errors import FormatError, StateError, TrustDowngrade
 from skillhub.model.dataclass import asdict, dataclass, field, replace
-from skillhub.model.decode import array, mapping, record, text, wrong
+from skillhub.model.decode import array, integer, mapping, record, text
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.world import files
@@ -118,11 +118,15 @@ def _parse(data: bytes, path: str) -> _Known:
         ) from error
 
 
-def _seconds(value: object) -> int:
-    return value if type(value) is int and value >= 0 else wrong("a number of seconds", value)
-
-
-_COPY = record({"url": text, "digest": Digest.parse, "etag": text, "modified": text, "fresh_until": _seconds})
+_COPY = record(
+    {
+        "url": text,
+        "digest": Digest.parse,
+        "etag": text,
+        "modified": text,
+        "fresh_until": integer("a number of seconds"),
+    }
+)
 _READ = record(
     {"origins": array(text), "copies": mapping(text, lambda value: Copy(**_COPY(value)))},
 )

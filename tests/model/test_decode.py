@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError
-from skillhub.model.decode import array, mapping, nullable, record, text, text_that
+from skillhub.model.decode import array, integer, located, mapping, nullable, one_of, record, text, text_that
 from skillhub.model.digest import Digest
 
 lower = text_that(str.islower, "lower case")
@@ -63,3 +63,24 @@ def test_what_is_refused_and_where(value, where, message):
 def test_any_value_at_all(value):
     with contextlib.suppress(FormatError):
         read(value)
+
+
+@pytest.mark.parametrize("value", [-1, 4, True, 1.0, "1", None])
+def test_a_number_is_whole_and_within_its_bounds(value):
+    assert [integer("0 to 3", 3)(each) for each in (0, 3)] == [0, 3]
+    with pytest.raises(FormatError, match="expected 0 to 3"):
+        integer("0 to 3", 3)(value)
+
+
+def test_one_of_these_words_alone():
+    assert one_of("a", "b")("b") == "b"
+    for value in ("c", "", 1, ["a"]):
+        with pytest.raises(FormatError, match="expected a or b"):
+            one_of("a", "b")(value)
+
+
+@pytest.mark.parametrize(("inner", "where"), [(None, "file"), ("file", "file"), (".a[1]", "file: .a[1]")])
+def test_a_fault_is_told_with_the_document_that_it_is_in(inner, where):
+    with pytest.raises(FormatError) as caught, located("file"):
+        raise FormatError("no", where=inner)
+    assert caught.value.where == where
