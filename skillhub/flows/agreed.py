@@ -60,7 +60,7 @@ def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Port
         if known & kin and _fingerprints(now) <= known | kin:
             return  # another key of the same publisher, says whoever vouches for both
     remove = shlex.join(["skillhub", "remove", candidate.name])
-    again = shlex.join(["skillhub", "install", *_asking(candidate, ports)])
+    again = shlex.join(["skillhub", "install", *asking(candidate.name, entry, ports)])
     raise SignerChanged(
         f"expected {candidate.name} to be signed by {', '.join(sorted(was))}, as when it was agreed to here; "
         f"it is signed by {', '.join(entry.signed_by) or 'nobody'} now",
@@ -94,9 +94,8 @@ def _kin(candidate: Candidate, source: str, ports: Ports) -> frozenset[Digest]:
     return candidate.kin | signers.kin(candidate.signer, [publisher_of(admitted, release.published)])
 
 
-def _asking(candidate: Candidate, ports: Ports) -> list[str]:
+def asking(name: str, entry: Locked, ports: Ports) -> list[str]:
     """Return the words that ask for what the lock names, once the lock no longer does."""
-    name, entry = candidate.name, candidate.entry
     if entry.named:
         version = f"@{entry.version}" if root_of(entry, ports) else ""
         return [f"{entry.source}:{name}{version}"]

@@ -117,7 +117,7 @@ _STATE = (
         "capability-unsaid",
         "medium",
         "it can do what the lock does not say",
-        "look at it, remove it and install it anew, so that the lock says so",
+        "look at it (skillhub show NAME), remove it and install it anew: the lock says so then",
     ),
     Rule("unmanaged", "low", "a skill that no lock knows", "install it with skillhub, or remove it"),
 )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError
 from skillhub.flows import recalled, signers
 from skillhub.flows.admission import since
+from skillhub.flows.agreed import asking
 from skillhub.flows.audit_places import Places
 from skillhub.flows.audit_rules import note, seen
 from skillhub.flows.policy import of_entry
 from skillhub.flows.ports import Ports
+from skillhub.flows.relock import unsaid
 from skillhub.flows.resolve import TakenBack, choose_release
 from skillhub.model.capability import capabilities
 from skillhub.model.dataclass import dataclass, replace
@@ -137,9 +140,11 @@ def content(case: Case) -> Iterator[Noted]:
     except SkillhubError as error:
         yield note("malformed", error.message, case.name, (f"{case.folder}/SKILL.md", 0))
         return
-    if unsaid := sorted(set(can) - set(case.entry.capabilities)):
-        message = f"the lock does not say that it can: {', '.join(unsaid)}"
-        yield note("capability-unsaid", message, case.name, case.places.skill(case.name))
+    if message := unsaid(can, case.entry):
+        found = note("capability-unsaid", message, case.name, case.places.skill(case.name))
+        again = shlex.join(["skillhub", "install", *asking(case.name, case.entry, case.ports)])
+        hint = f"if it may: skillhub remove {case.name}, then {again}; the lock says so then"
+        yield found if case.entry.patch else replace(found, hint=hint)
 
 
 def policy(case: Case) -> Iterator[Noted]:

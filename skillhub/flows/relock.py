@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from skillhub.errors import NotFound, SignerChanged, SourceMismatch, WrongBytes
@@ -57,9 +58,22 @@ def _whole(found: Candidate, entry: Locked, ports: Ports, *, agreed: bool) -> Ca
     """Return what the source has with the project's patch, if there is one; where the lock is silent, a warning."""
     if entry.patch is not None:
         found = patched(found, entry, ports, agreed=agreed)
-    unsaid = sorted(set(found.can) - set(entry.capabilities))
-    notes = (f"the lock does not say that it can: {', '.join(unsaid)}",) if unsaid else ()
-    return replace(found, warnings=(*found.warnings, *notes))
+    note = unsaid(found.can, entry)
+    return replace(found, warnings=(*found.warnings, note)) if note else found
+
+
+def unsaid(can: Iterable[str], entry: Locked) -> str | None:
+    """Return what the lock leaves out of what a skill can do, in words; None if nothing."""
+    found = sorted(set(can) - set(entry.capabilities))
+    if not found:
+        return None
+    if all(each.startswith("env:") for each in found):
+        names = ", ".join(each.removeprefix("env:") for each in found)
+        return (
+            f"the lock does not say that it reads {'any variable' if names == '*' else names} from the environment: "
+            "skillhub has learnt to look for that since, or somebody took it out of the lock"
+        )
+    return f"the lock does not say that it can: {', '.join(found)}"
 
 
 def _original(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Candidate:

@@ -94,10 +94,28 @@ def test_an_older_lock_and_record_are_no_tampering_and_ask_nothing(world: World)
     assert (world.base / "skillhub.lock").read_bytes() == before
     other = world.on_another_machine().install(frozen=True)
     assert other.skills[0].capabilities == CAN
-    assert any("env:AWS_SECRET_ACCESS_KEY" in warning for warning in other.warnings)
+    assert any("it reads AWS_SECRET_ACCESS_KEY" in warning for warning in other.warnings)
     found = audit(Request(refresh=False), world.ports())
-    assert {each.rule for each in found.findings} == {"capability-unsaid"}
+    (only,) = found.findings
+    assert only.rule == "capability-unsaid"
+    assert "that it reads AWS_SECRET_ACCESS_KEY from the environment: skillhub has learnt" in only.message
     assert found.ok
+
+
+def test_what_an_older_lock_leaves_out_is_in_it_once_that_is_typed_which_the_audit_says(world: World) -> None:
+    world.install("acme:hello")
+    as_older_ones_wrote(world)
+    (only,) = audit(Request(refresh=False), world.ports()).findings
+    assert only.hint == (
+        "if it may: skillhub remove hello, then skillhub install acme:hello@1.0.0; the lock says so then"
+    )
+    world.remove("hello")
+    answers = Answers("yes")
+    world.install("acme:hello@1.0.0", answers=answers)
+    (question,) = (each for each in answers.seen if each.kind == "install")
+    assert any("AWS_SECRET_ACCESS_KEY" in line for line in question.details)
+    assert world.lock().skills["hello"].capabilities == CAN
+    assert audit(Request(refresh=False), world.ports()).findings == ()
 
 
 def test_an_update_of_what_an_older_one_installed_asks_for_what_is_read_now(
