@@ -181,7 +181,7 @@ def _survey(need: Requirement, agents: Sequence[Host], ports: Ports) -> Survey:
         if need.server is not None:
             states[agent.id] = mcp.state(file, need.name, need.server)
         else:
-            states[agent.id] = "absent" if mcp.present(file, need.name) is None else "equal"
+            states[agent.id] = "absent" if mcp.servers(file).get(need.name) is None else "equal"
     return Survey(need, files, states)
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from skillhub.errors import NotFound, SourceError, WrongBytes
+from skillhub.errors import SourceError, WrongBytes
 from skillhub.model.dataclass import replace
-from skillhub.model.text import is_object_id, quote
+from skillhub.model.text import is_object_id
 from skillhub.world.git_cache import GitCache
 from skillhub.world.git_catfile import AT_ONCE, GoneError
-from skillhub.world.git_objects import Leaf, checked, date_of, of_skills, root_of, walk
+from skillhub.world.git_objects import Leaf, checked, date_of, file_id, of_skills, root_of, walk
 from skillhub.world.git_program import Bounds
 from skillhub.world.git_remote import remote
 from skillhub.world.git_revision import choose, spellings
@@ -98,7 +98,7 @@ class GitSnapshot:
             UnsafeArchive: ``too-large``.
             WrongBytes: they are not those of the commit.
         """
-        ids = [self._file(path) for path in paths]
+        ids = [file_id(self._leaves, path, self._store.url) for path in paths]
         self._soundly(lambda: self._bring(ids))
         while ids:
             portion = ids[: self._portion(ids)]
@@ -108,12 +108,6 @@ class GitSnapshot:
     def _node(self, leaf: Leaf) -> Node:
         size = self._sizes.get(leaf.id, 0)
         return replace(leaf.node, size=size) if size and leaf.node.kind == "file" else leaf.node
-
-    def _file(self, path: str) -> str:
-        leaf = self._leaves.get(path)
-        if leaf is None or leaf.node.kind != "file":
-            raise NotFound(f"the commit has no file {quote(path)}", where=self._store.url)
-        return leaf.id
 
     def _soundly(self, act: Callable[[], _T]) -> _T:
         """Do it; where the cache turns out to be damaged, fill a new one and do it again."""
@@ -166,14 +160,11 @@ class GitSnapshot:
             # Heads, then one skill; who comes a third time installs many, and each would be a fetch of its own.
             self._fetches += 1
             if self._fetches > _SINGLY:
-                wanted |= {self._leaves[path].id for path in of_skills(self._regular())} - self._sizes.keys()
+                wanted |= of_skills(self._leaves) - self._sizes.keys()
             self._store.fetch_files(sorted(wanted))
             self._sizes |= self._store.sizes(wanted)
             if not wanted <= self._sizes.keys():
                 raise GoneError
-
-    def _regular(self) -> Iterator[str]:
-        return (path for path, leaf in self._leaves.items() if leaf.node.kind == "file")
 
 
 def _resolve(store: GitCache, rev: str | None) -> str:

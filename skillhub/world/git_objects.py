@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from hashlib import sha1
 
 from skillhub.archive.entry import unsafe
-from skillhub.errors import FormatError, WrongBytes
+from skillhub.errors import FormatError, NotFound, WrongBytes
 from skillhub.model import time as times
 from skillhub.model.dataclass import dataclass
 from skillhub.model.text import quote
@@ -160,13 +160,26 @@ def tree_of(rows: Iterable[tuple[str, str, str]]) -> bytes:
     return b"".join(b"%s %s\0%s" % row for row in encoded)
 
 
-def of_skills(paths: Iterable[str]) -> set[str]:
-    """Return those paths that lie in a folder with a ``SKILL.md``, however deep."""
-    paths = tuple(paths)
-    homes = {path[: -len(SKILL_MD)] for path in paths if path == SKILL_MD or path.endswith("/" + SKILL_MD)}
+def file_id(leaves: Mapping[str, Leaf], path: str, url: str) -> str:
+    """Return the id of the file at a path.
+
+    Raises:
+        NotFound: the commit, of the repository at ``url``, has no such file.
+    """
+    leaf = leaves.get(path)
+    if leaf is None or leaf.node.kind != "file":
+        raise NotFound(f"the commit has no file {quote(path)}", where=url)
+    return leaf.id
+
+
+def of_skills(leaves: Mapping[str, Leaf]) -> set[str]:
+    """Return the ids of the files that lie in a folder with a ``SKILL.md``, however deep."""
+    ids = {path: leaf.id for path, leaf in leaves.items() if leaf.node.kind == "file"}
+    homes = {path[: -len(SKILL_MD)] for path in ids if path == SKILL_MD or path.endswith("/" + SKILL_MD)}
     if "" in homes:
-        return set(paths)
-    return {path for path in paths if any(path[: at + 1] in homes for at, c in enumerate(path) if c == "/")}
+        return set(ids.values())
+    slashes = ((path, at) for path in ids for at, char in enumerate(path) if char == "/")
+    return {ids[path] for path, at in slashes if path[: at + 1] in homes}
 
 
 def _node(mode: int) -> Node | None:

@@ -25,7 +25,7 @@ from skillhub.model.dataclass import replace
 from skillhub.model.json import strict_json
 from skillhub.model.text import is_object_id, quote
 from skillhub.world.fetch import Answer, Web, whole
-from skillhub.world.git_objects import Leaf, checked, object_id, of_skills, tree_of, walk
+from skillhub.world.git_objects import Leaf, checked, file_id, object_id, of_skills, tree_of, walk
 from skillhub.world.git_revision import choose, spellings
 from skillhub.world.github_host import Host
 from skillhub.world.snapshot import Node
@@ -99,7 +99,7 @@ class GitHubSnapshot:
             UnsafeArchive: ``too-large``: one is larger than all of a skill may be.
             WrongBytes: they are not those of the commit.
         """
-        ids = [self._file(path) for path in paths]
+        ids = [file_id(self._leaves, path, self._api.url) for path in paths]
         with self._turn:
             wanted = {id_ for id_ in ids if id_ not in self._kept}
             if len(wanted) > _SINGLY and not self._unpacked:
@@ -110,12 +110,6 @@ class GitHubSnapshot:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for at in range(0, len(ids), _AT_ONCE):
                 yield from pool.map(self._blob, ids[at : at + _AT_ONCE])
-
-    def _file(self, path: str) -> str:
-        leaf = self._leaves.get(path)
-        if leaf is None or leaf.node.kind != "file":
-            raise NotFound(f"the commit has no file {quote(path)}", where=self._api.url)
-        return leaf.id
 
     def _node(self, leaf: Leaf) -> Node:
         size = self._sizes.get(leaf.id, 0) if leaf.node.kind == "file" else 0
@@ -154,14 +148,13 @@ class GitHubSnapshot:
     def _unpack(self, wanted: set[str]) -> None:
         """Keep what the archive has of the wanted files and of all that belong to skills."""
         self._unpacked = True
-        regular = [path for path, leaf in self._leaves.items() if leaf.node.kind == "file"]
-        skills = {self._leaves[path].id for path in of_skills(regular)}
+        wanted = wanted | of_skills(self._leaves)
         with suppress(NotFound, WrongBytes):  # Too large, or there is none: then file by file.
             archive = self._api.ask(f"tarball/{self.rev}", _JSON, _ARCHIVE).data
             left = _KEPT
             for path, data in _members(archive):
                 leaf = self._leaves.get(path)
-                if leaf is None or leaf.id not in wanted | skills or len(data) > left:
+                if leaf is None or leaf.id not in wanted or len(data) > left:
                     continue
                 if object_id("blob", data) == leaf.id:
                     self._kept[leaf.id] = data

@@ -21,7 +21,7 @@ from skillhub.model.skill import Scope
 from skillhub.model.text import quote
 from skillhub.model.toml import others_toml
 from skillhub.world import files, mcp_toml
-from skillhub.world.mcp_dialects import DIALECTS, Entry, spell
+from skillhub.world.mcp_dialects import DIALECTS, Entry
 
 State = Literal["absent", "equal", "different"]
 AGENTS_WITH_MCP: tuple[str, ...] = tuple(DIALECTS)
@@ -54,7 +54,7 @@ def entry(agent: str, server: McpServer) -> Entry:
             f"{name} keeps no MCP servers in a file that skillhub knows",
             hint=f"agents with such a file: {', '.join(AGENTS_WITH_MCP)}",
         )
-    return spell(DIALECTS[name], server)
+    return DIALECTS[name].spell(server)
 
 
 def config_file(
@@ -96,11 +96,6 @@ def servers(file: ConfigFile) -> Mapping[str, object]:
         StateError: the file cannot be read.
     """
     return _servers(_text(files.read(file.path, _LIMITS[file.scope]), file), file)
-
-
-def present(file: ConfigFile, name: str) -> object | None:
-    """Return the server ``name`` as ``file`` spells it; None if it is not there. Raises as ``servers``."""
-    return servers(file).get(name)
 
 
 def state(file: ConfigFile, name: str, server: McpServer) -> State:

@@ -33,10 +33,9 @@ class Dialect:
     moved: tuple[str, str] = ("", "")
     reference: tuple[str, str] = ("", "")
 
-
-def spell(dialect: Dialect, server: McpServer) -> Entry:
-    """Return the entry for ``server``: text, lists and references to variables."""
-    return dialect.write(server, dialect.reference)
+    def spell(self, server: McpServer) -> Entry:
+        """Return the entry for ``server``: text, lists and references to variables."""
+        return self.write(server, self.reference)
 
 
 def _named_type(server: McpServer, reference: tuple[str, str]) -> Entry:

@@ -130,7 +130,7 @@ class Site:
         answer = self._downloads.document(url, cap=LISTING_CAP)
         found = parse_discovery(answer.data, answer.url)
         if found.version == CURRENT:
-            self._seen.promised([Hop.parse(url).origin])
+            self._seen.promised(Hop.parse(url).origin)
         elif not urlsplit(url).path.endswith(LEGACY_PLACE):
             # Read by the rules of 0.1.0 it would shed its digests by leaving out one line.
             raise FormatError(

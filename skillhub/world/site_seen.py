@@ -61,15 +61,14 @@ class Seen:
         if self.copy(url) != copy:
             self._change(lambda known: replace(known, copies=_put(known.copies, url, copy)))
 
-    def promised(self, origins: Iterable[str]) -> None:
-        """Note that these origins offer digests.
+    def promised(self, origin: str) -> None:
+        """Note that this origin offers digests.
 
         Raises:
             StateError: the disk refuses.
         """
-        new = tuple(origin for origin in dict.fromkeys(origins) if origin not in self._read().origins)
-        if new:
-            self._change(lambda known: replace(known, origins=tuple(dict.fromkeys(known.origins + new))))
+        if origin not in self._read().origins:
+            self._change(lambda known: replace(known, origins=tuple(dict.fromkeys((*known.origins, origin)))))
 
     def refuse_weaker(self, origins: Iterable[str], where: str) -> None:
         """Refuse what has no digests, if one of these origins was seen to offer them.

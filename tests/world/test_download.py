@@ -233,14 +233,14 @@ def test_state_that_cannot_be_read_is_not_taken_for_empty(machine, tmp_path):
     ):
         path.write_text(text)
         with pytest.raises(StateError) as caught:
-            Seen(machine.state).promised(["https://a.example:443"])
+            Seen(machine.state).promised("https://a.example:443")
         assert caught.value.where == str(path)
         assert path.read_text() == text
 
 
 def test_what_was_seen_is_bounded_and_what_was_promised_is_not_lost(machine):
     seen = Seen(machine.state)
-    seen.promised(["https://a.example:443"])
+    seen.promised("https://a.example:443")
     rows = {f"https://a.example/{number}": {"url": "https://a.example/", "digest": Digest.of(b""), "etag": "",
             "modified": "", "fresh_until": 0} for number in range(1100)}  # fmt: skip
     Path(machine.state, "sites.json").write_text(

@@ -146,10 +146,10 @@ def test_absent_written_equal_removed(place, agent, server, scope):
     if file is None:
         return
     assert mcp.servers(file) == {}
-    assert mcp.present(file, "ours") is None
+    assert "ours" not in mcp.servers(file)
     assert mcp.state(file, "ours", server) == "absent"
     written = mcp.write(file, "ours", server, place.lock)
-    assert mcp.present(file, "ours") == written == mcp.entry(agent, server)
+    assert mcp.servers(file)["ours"] == written == mcp.entry(agent, server)
     assert mcp.state(file, "ours", server) == "equal"
     assert mcp.state(file, "ours", McpServer("stdio", command=("other",))) == "different"
     before = Path(file.path).read_bytes(), os.stat(file.path).st_mtime_ns
@@ -215,7 +215,7 @@ def test_a_server_of_that_name_that_is_not_ours_is_left_alone(place, agent):
     assert caught.value.where == file.path
     assert not mcp.remove(file, "ours", mcp.entry(agent, STDIO), place.lock)
     assert Path(file.path).read_bytes() == before
-    assert mcp.present(file, "ours") == theirs
+    assert mcp.servers(file)["ours"] == theirs
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(True, 1), (1, True), (None, {}), ({}, None)])
