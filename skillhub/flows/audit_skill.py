@@ -141,10 +141,10 @@ def content(case: Case) -> Iterator[Noted]:
         yield note("malformed", error.message, case.name, (f"{case.folder}/SKILL.md", 0))
         return
     if message := unsaid(can, case.entry):
-        found = note("capability-unsaid", message, case.name, case.places.skill(case.name))
+        noted = note("capability-unsaid", message, case.name, case.places.skill(case.name))
         again = shlex.join(["skillhub", "install", *asking(case.name, case.entry, case.ports)])
         hint = f"if it may: skillhub remove {case.name}, then {again}; the lock says so then"
-        yield found if case.entry.patch else replace(found, hint=hint)
+        yield noted if case.entry.patch else replace(noted, hint=hint)
 
 
 def policy(case: Case) -> Iterator[Noted]:
