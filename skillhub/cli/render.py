@@ -52,12 +52,27 @@ def show_outcome(outcome: Outcome, done: str, terminal: Terminal, *, as_json: bo
         return
     is_plan = done.startswith("would ")
     _show_beside(outcome, "would leave out" if is_plan else "left out", terminal)
-    untouched = {left.name for left in outcome.left}
+    left = {left.name for left in outcome.left}
+    # Where something was done, what was left as it is says so; where nothing was, one line says that of all.
+    is_busy = any(skill.name not in left | outcome.as_before for skill in outcome.skills)
     for skill in outcome.skills:
-        is_done = (outcome.changed or is_plan) and skill.name not in untouched
-        terminal.out(_done(skill, done if is_done else ""), "green" if skill.links else "yellow")
+        did = done if (outcome.changed or is_plan) and skill.name not in left else ""
+        if skill.name in outcome.as_before:
+            did = "unchanged" if is_busy else ""
+        terminal.out(_done(skill, did), "green" if skill.links else "yellow")
         for link in skill.links:
             terminal.verbatim(f"  {link}")  # a path may have blanks
+    _show_edits(outcome, terminal)
+    if is_plan:
+        _show_open(outcome, terminal)
+        if outcome.skills and not (is_busy or outcome.left or waiting(outcome)):
+            terminal.say("nothing would have to be done", "dim")
+    elif not (outcome.changed or outcome.left or waiting(outcome)):
+        terminal.say("nothing had to be done", "dim")
+
+
+def _show_edits(outcome: Outcome, terminal: Terminal) -> None:
+    """Show what became of edits made by hand."""
     if any(way_of(question, answer) == "save" for question, answer in outcome.asked):
         terminal.say("what was edited by hand is kept in skillhub-edits/")
     for question, answer in outcome.asked:
@@ -65,10 +80,6 @@ def show_outcome(outcome: Outcome, done: str, terminal: Terminal, *, as_json: bo
             terminal.say(
                 f"the edits of {question.skill} are in what is new; to agree to them: skillhub patch {question.skill}"
             )
-    if is_plan:
-        _show_open(outcome, terminal)
-    elif not (outcome.changed or outcome.left or waiting(outcome)):
-        terminal.say("nothing had to be done", "dim")
 
 
 def _show_beside(outcome: Outcome, left_out: str, terminal: Terminal) -> None:

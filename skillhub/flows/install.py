@@ -230,7 +230,20 @@ def carry_out(
     given_now = frozenset((each.name, need) for each in changes for need in each.given)
     differing = {each.candidate.name: each.changes for each in plans if each.changes}
     left = tuple(map(left_alone, kept))
-    return Outcome(skills, changed, tuple(asked), tuple(warnings), given_now, left, differing)
+    as_before = frozenset(each.name for each in changes if _is_as_before(each, standing))
+    return Outcome(skills, changed, tuple(asked), tuple(warnings), given_now, left, differing, as_before)
+
+
+def _is_as_before(change: Change, standing: Standing) -> bool:
+    """Say whether nothing of a skill had to be done: intent, lock, record, places and configurations."""
+    candidate, linking, passage = change.candidate, change.linking, change.passage
+    return (
+        candidate.wanted in (None, standing.intent.skills.get(change.name))
+        and candidate.entry == standing.lock.skills.get(change.name)
+        and change.record == standing.records.skills.get(change.name)
+        and (linking is None or linking.done)
+        and not (passage and passage.writes)
+    )
 
 
 def _settled(

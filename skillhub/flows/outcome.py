@@ -23,6 +23,7 @@ class Outcome:
         warnings: What a person should know and nothing refuses.
         changes: What differs from the version before, of skills that had one.
         left: What ``--all`` left out.
+        as_before: Those of the skills of which nothing had to be done.
         given: Skill and need (``env:NAME``) that this command met, of skills that wait for another.
     """
 
@@ -33,6 +34,7 @@ class Outcome:
     given: frozenset[tuple[str, str]] = frozenset()
     left: tuple[Left, ...] = ()
     changes: Mapping[str, Changes] = field(default_factory=dict)
+    as_before: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,10 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
         view(name, entry, records.get(name), is_met, ports.project, ports.store)
         for name, entry in standing.lock.skills.items()
     )
-    return Outcome(skills, changed, tuple(asked), left=tuple(map(left_alone, sorted(kept))))
+    touched = {*trees, *(each.name for each in planned if not _is_whole(each, standing))}
+    as_before = standing.lock.skills.keys() - touched
+    left = tuple(map(left_alone, sorted(kept)))
+    return Outcome(skills, changed, tuple(asked), left=left, as_before=frozenset(as_before))
 
 
 def _refuse_recalled(standing: Standing, ports: Ports) -> None:
@@ -99,6 +102,12 @@ def _is_broken(linking: Linking, standing: Standing) -> bool:
     """Say whether links of an enabled skill are to be put back."""
     agreed = standing.agreed(linking.name)
     return agreed is not None and agreed.enabled and not linking.done
+
+
+def _is_whole(linking: Linking, standing: Standing) -> bool:
+    """Say whether the links of a skill are as they are to be, which of one that is not enabled is none."""
+    agreed = standing.agreed(linking.name)
+    return linking.done if agreed is not None and agreed.enabled else not linking.steps
 
 
 def _sweep(standing: Standing, ports: Ports) -> None:

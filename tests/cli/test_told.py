@@ -356,3 +356,27 @@ def test_one_file_is_no_files(shell):
         if each["kind"] == "install"
     ]
     assert any(line.startswith("1 file, ") for line in question["details"])
+
+
+def test_what_was_there_already_is_told_apart_from_what_is_new(shell):
+    for name in ("old", "new"):
+        shell.skill(f"project/src/{name}", head='metadata:\n  version: "1.0.0"\n')
+    assert shell.run("install", "./src/old", *YES).out.startswith("installed old 1.0.0: enabled\n")
+    again = shell.run("install", "./src/old", "--dry-run", *YES)
+    assert (again.out.startswith("old 1.0.0: enabled\n"), "nothing would have to be done" in again.err) == (
+        True,
+        True,
+    )
+    planned = shell.run("install", "./src/old", "./src/new", "--dry-run", *YES).out
+    assert "unchanged old 1.0.0: enabled\n" in planned
+    assert "would install new 1.0.0: enabled\n" in planned
+    both = shell.run("install", "./src/old", "./src/new", *YES).out
+    assert "unchanged old 1.0.0: enabled\n" in both
+    assert "installed new 1.0.0: enabled\n" in both
+    (shell.project / ".agents/skills/new/SKILL.md").unlink()
+    restored = shell.run("sync", "--yes").out
+    assert "unchanged old 1.0.0: enabled\n" in restored
+    assert "synced new 1.0.0: enabled\n" in restored
+    shell.write("project/skillhub.toml", '[skills]\nold = { path = "src/old" }\n')
+    noted = shell.run("install", "./src/new", *YES).out
+    assert "installed new 1.0.0: enabled\n" in noted
