@@ -53,10 +53,11 @@ def show_outcome(outcome: Outcome, done: str, terminal: Terminal, *, as_json: bo
     is_plan = done.startswith("would ")
     _show_beside(outcome, "would leave out" if is_plan else "left out", terminal)
     left = {left.name for left in outcome.left}
-    # Where something was done, what was left as it is says so; where nothing was, one line says that of all.
-    is_busy = any(skill.name not in left | outcome.as_before for skill in outcome.skills)
+    # Where something is done, what stays as it is says so; where nothing is, one line says that of all.
+    is_meant = is_plan and any(skill.name not in left | outcome.as_before for skill in outcome.skills)
+    is_busy = outcome.changed or is_meant
     for skill in outcome.skills:
-        did = done if (outcome.changed or is_plan) and skill.name not in left else ""
+        did = done if is_busy and skill.name not in left else ""
         if skill.name in outcome.as_before:
             did = "unchanged" if is_busy else ""
         terminal.out(_done(skill, did), "green" if skill.links else "yellow")
