@@ -55,7 +55,7 @@ def write_tree(folder: str, files: Iterable[tuple[str, File]], *, read_only: boo
                     os.mkdir(f"{folder}/{parent[:end]}", 0o755)
                     made.add(parent[:end])
         mode = (0o555 if file.executable else 0o444) if read_only else (0o755 if file.executable else 0o644)
-        _write_file(f"{folder}/{path}", file.data, mode)
+        write_file(f"{folder}/{path}", file.data, mode)
     if read_only:
         for parent in sorted(made, reverse=True):
             os.chmod(f"{folder}/{parent}" if parent else folder, 0o555)
@@ -96,12 +96,17 @@ def _clone_file(source: str, path: str, mode: int) -> None:
         os.close(read)
 
 
-def _write_file(path: str, data: bytes, mode: int) -> None:
+def write_file(path: str, data: bytes, mode: int) -> None:
+    """Write a file that must not exist yet.
+
+    Raises:
+        OSError: as the system says; what was written so far stays for the caller to remove.
+    """
     handle = os.open(path, _CREATE, mode)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(handle, view) :]
+        written = os.write(handle, data)
+        while written < len(data):
+            written += os.write(handle, memoryview(data)[written:])
         if _HAS_EXECUTE_BIT:
             os.fchmod(handle, mode)
     finally:

@@ -146,7 +146,8 @@ def make(path: str, tree: Tree, stored: str, kind: LinkKind, linkages: Sequence[
     parent = os.path.dirname(path)
     staged = os.path.join(os.path.dirname(parent), f"{_STAGED}{os.urandom(6).hex()}")
     try:
-        os.makedirs(parent, exist_ok=True)
+        if not os.path.isdir(parent):
+            os.makedirs(parent, exist_ok=True)
         is_linked = kind == "symlink" and _linked(stored, staged, linkages)
         # Sharing the store's blocks, where the file system can, must not share what is wrong with them.
         if not is_linked and (tree.size < _WORTH_SHARING or not clone_tree(stored, staged, tree)):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from skillhub.errors import FormatError, StateError
 from skillhub.model.digest import Digest, is_hex
 from skillhub.model.tree import File, Listing, Tree
 from skillhub.world import files
-from skillhub.world.folders import Problem, compare, remove_tree, walk, write_tree
+from skillhub.world.folders import Problem, compare, remove_tree, walk, write_file, write_tree
 
 # The listing goes first: who stores the same tree meanwhile then finds it not whole, and writes both anew.
 _PARTS = (".listing", "")
@@ -66,19 +66,18 @@ class Store:
         return path
 
     def _write(self, path: str, tree: Tree) -> None:
-        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        shelf = os.path.dirname(path)
+        if not os.path.isdir(shelf):
+            os.makedirs(shelf, mode=0o755, exist_ok=True)
         staged = f"{path}.{os.urandom(4).hex()}.tmp"
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.discard, staged)
             write_tree(staged, tree.items(), read_only=True)
-            with open(f"{staged}.listing", "wb") as out:
-                out.write(tree.listing.text)
+            write_file(f"{staged}.listing", tree.listing.text, 0o644)
             os.replace(f"{staged}.listing", f"{path}.listing")
             with suppress(OSError):  # another process stored the same tree first: its copy is as good
                 os.rename(staged, path)
-        finally:
-            remove_tree(staged)
-            with suppress(FileNotFoundError):
-                os.unlink(f"{staged}.listing")
+                undo.pop_all()
         if not os.path.isdir(path):
             raise OSError(0, "the folder could not be put in place", path)
 
