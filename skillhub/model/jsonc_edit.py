@@ -14,7 +14,7 @@ from typing import Any
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass
 from skillhub.model.jsonc import BOM, Member, Node, parse
-from skillhub.model.text import quote
+from skillhub.model.text import end_of_line, quote
 
 _BLANK = " \t\r\n"
 _COMMENT = re.compile(r"//[^\r\n]*|/\*(?:[^*]|\*(?!/))*+\*/")
@@ -30,7 +30,7 @@ def insert(text: str, path: tuple[str, ...], value: object, where: str) -> str:
     """
     root = parse(text, where)
     if root is None:
-        eol = _eol(text)
+        eol = end_of_line(text)
         text += ("" if text.endswith(("\n", "\r")) or text in ("", BOM) else eol) + "{}" + eol
         root = Node(len(text) - len(eol) - 2, len(text) - len(eol), {}, ())
     before = _object(root, "the top", where)
@@ -82,7 +82,7 @@ class _Style:
             first = root.members[0]
             step = (_indent(text, first.start) if spread else "") or step
             colon = ": " if text[first.node.start - 1] in _BLANK else ":"
-        return cls(_eol(text), step, spread, ", " if colon == ": " else ",", colon)
+        return cls(end_of_line(text), step, spread, ", " if colon == ": " else ",", colon)
 
     def member(self, key: str, value: object, indent: str | None) -> str:
         """Spell a member: over lines below ``indent``, or on one line if that is None."""
@@ -166,10 +166,6 @@ def _is_spread(text: str, node: Node) -> bool:
 def _indent(text: str, at: int) -> str:
     line = text[text.rfind("\n", 0, at) + 1 : at].removeprefix(BOM)
     return line[: len(line) - len(line.lstrip(" \t"))]
-
-
-def _eol(text: str) -> str:
-    return "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
 
 
 def _object(node: Node, name: str, where: str) -> dict[str, Any]:

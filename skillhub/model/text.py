@@ -55,6 +55,11 @@ def clean(text: str) -> str:
     return "".join(char for char in spaced if not is_hidden(char))
 
 
+def end_of_line(text: str) -> str:
+    """Return how the lines of a text end, as its first one does."""
+    return "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
+
+
 def quote(value: object, limit: int = 120) -> str:
     """Return ``value`` in quotes for an error message: hidden characters as escapes, cut at ``limit``."""
     text = value if isinstance(value, str) else _spell(value)

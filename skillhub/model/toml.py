@@ -1,7 +1,8 @@
-"""TOML from outside, parsed within bounds: documents of ours, and files of other programs."""
+"""TOML from outside, parsed within bounds, documents of ours and files of other programs; and how it is spelled."""
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from typing import Any
@@ -55,6 +56,12 @@ def others_toml(text: str, where: str) -> dict[str, Any]:
         ) from error
     _check_levels(found, where)
     return found
+
+
+def spell_toml(value: object) -> str:
+    """Return a text, or a list of texts, as TOML spells it."""
+    # As JSON does, but for the surrogate pairs that escaped non-ASCII would become, and one character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _check_levels(data: dict[str, Any], where: str) -> None:

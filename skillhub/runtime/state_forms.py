@@ -16,7 +16,7 @@ from skillhub.model import jsonc, jsonc_edit
 from skillhub.model.dataclass import dataclass, field
 from skillhub.model.json import strict_json
 from skillhub.model.skill import Reach, Skill
-from skillhub.model.toml import others_toml
+from skillhub.model.toml import others_toml, spell_toml
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.permission import ACTIONS, Action, Rule
 
@@ -120,7 +120,7 @@ def _codex_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
     if reach == "disabled":
         path = os.path.join(skill.path or "", SKILL_MD)
         gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
-        text += f"{gap}[[skills.config]]\npath = {json.dumps(path, ensure_ascii=False)}\nenabled = false\n"
+        text += f"{gap}[[skills.config]]\npath = {spell_toml(path)}\nenabled = false\n"
         kept = [*kept, {"path": path, "enabled": False}]
     if _codex_entries(text, where) != kept:
         raise FormatError("expected a file that can be edited by lines", where=where)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, MutableMapping
 
@@ -10,7 +9,7 @@ from skillhub.errors import FormatError
 from skillhub.model.dataclass import replace
 from skillhub.model.intent import Intent, Wanted
 from skillhub.model.text import clean
-from skillhub.model.toml import strict_toml
+from skillhub.model.toml import spell_toml, strict_toml
 
 _WHERE = "skillhub.toml"
 
@@ -75,10 +74,5 @@ def _line(item: tuple[str, Wanted]) -> str:
 
 
 def _value(wanted: Wanted) -> str:
-    pairs = [f"{key} = {_string(value)}" for key, value in wanted.spell().items()]
+    pairs = [f"{key} = {spell_toml(value)}" for key, value in wanted.spell().items()]
     return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
-
-
-def _string(value: str) -> str:
-    # JSON's strings are TOML's, but for one character that has to be escaped there.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

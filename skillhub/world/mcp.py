@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from skillhub.errors import FormatError, StateError, UsageError
-from skillhub.model import jsonc, jsonc_edit
+from skillhub.model import jsonc, jsonc_edit, toml_edit
 from skillhub.model.dataclass import dataclass
 from skillhub.model.hosts import absolute, expand, host
 from skillhub.model.requirement import McpServer
 from skillhub.model.skill import Scope
 from skillhub.model.text import quote
 from skillhub.model.toml import others_toml
-from skillhub.world import files, mcp_toml
+from skillhub.world import files
 from skillhub.world.mcp_dialects import DIALECTS, Entry
 
 State = Literal["absent", "equal", "different"]
@@ -197,14 +197,14 @@ def _servers(text: str, file: ConfigFile) -> Mapping[str, object]:
 def _insert(text: str, file: ConfigFile, name: str, ours: Entry) -> str:
     path = (DIALECTS[file.agent].key, name)
     if _is_toml(file):
-        return mcp_toml.insert(text, path, ours, file.path)
+        return toml_edit.insert(text, path, ours, file.path)
     return jsonc_edit.insert(text, path, ours, file.path)
 
 
 def _remove(text: str, file: ConfigFile, name: str) -> str:
     path = (DIALECTS[file.agent].key, name)
     if _is_toml(file):
-        return mcp_toml.remove(text, path, file.path)
+        return toml_edit.remove(text, path, file.path)
     return jsonc_edit.remove(text, path, file.path)
 
 

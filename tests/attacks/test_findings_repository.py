@@ -11,9 +11,10 @@ import pytest
 
 from skillhub.errors import FormatError, LinkLeavesProject, Refused, UnsafeTransfer
 from skillhub.flows.doctor import diagnose
+from skillhub.model import toml_edit
 from skillhub.model.question import NOT_BY_YES
 from skillhub.model.requirement import McpServer
-from skillhub.world import mcp, mcp_toml, tracked
+from skillhub.world import mcp, tracked
 from skillhub.world.folders import remove_tree
 from tests.support.world import Answers, World, skill
 
@@ -100,13 +101,13 @@ def test_folders_deeper_than_a_stack_in_an_enabled_copy(world):
 def test_keys_nested_without_end_in_a_config_of_the_repository(text):
     started = time.monotonic()
     with pytest.raises(FormatError):
-        mcp_toml.insert(text, ("mcp_servers", "x"), {"command": "x"}, "f")
+        toml_edit.insert(text, ("mcp_servers", "x"), {"command": "x"}, "f")
     assert time.monotonic() - started < 5
 
 
 def test_prose_with_many_dots_in_a_config_is_no_deep_key():
     text = f'a = "{"So it is. " * 500}"\n'
-    assert mcp_toml.insert(text, ("mcp_servers", "x"), {"command": "x"}, "f").startswith(text)
+    assert toml_edit.insert(text, ("mcp_servers", "x"), {"command": "x"}, "f").startswith(text)
 
 
 def test_a_config_of_the_repository_that_takes_a_minute_to_read(world):

@@ -148,6 +148,12 @@ def test_codexs_entries_by_name_and_by_path(desk, selector):
     assert place.read_text() == CONFIG + "# note\n\n"
 
 
+def test_codexs_config_takes_a_path_that_toml_wants_escaped():
+    skill = Skill(name="demo", path="/home/a\x7fb/demo", scope="user", state="enabled", managed=False)
+    text = FORMS["codex"].edit("", skill, "disabled", "config.toml")
+    assert FORMS["codex"].parse(text, "config.toml").reach(skill) == "disabled"
+
+
 @pytest.mark.parametrize("desk", ["codex"], indirect=True)
 def test_codexs_config_of_another_shape_is_left_alone(desk):
     place = desk.home / ".codex/config.toml"

@@ -7,7 +7,6 @@ that are out of order as they were.)
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -15,8 +14,8 @@ from typing import Any
 
 from skillhub.errors import FormatError
 from skillhub.model.jsonc import BOM
-from skillhub.model.text import quote
-from skillhub.model.toml import others_toml
+from skillhub.model.text import end_of_line, quote
+from skillhub.model.toml import others_toml, spell_toml
 
 # Whatever may hold a line end that ends no statement. Sure only of a text that tomllib has read.
 _TOKEN = re.compile(
@@ -34,8 +33,8 @@ def insert(text: str, path: tuple[str, ...], table: Mapping[str, object], where:
         FormatError: ``text`` is malformed, has that table, or one around it that is closed (``x = {…}``).
     """
     before = others_toml(text, where)
-    eol = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
-    lines = [f"[{'.'.join(map(_key, path))}]", *(f"{_key(key)} = {_value(table[key])}" for key in table)]
+    eol = end_of_line(text)
+    lines = [f"[{'.'.join(map(_key, path))}]", *(f"{_key(key)} = {spell_toml(table[key])}" for key in table)]
     block = eol.join(lines)
     if text in ("", BOM):
         after = text + block + eol
@@ -127,12 +126,7 @@ def _chomped(text: str) -> str:
 
 
 def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else _value(key)
-
-
-def _value(value: object) -> str:
-    # JSON's strings and lists are TOML's, but for the surrogate pairs that escaped non-ASCII would become.
-    return json.dumps(value, ensure_ascii=False)
+    return key if _BARE.fullmatch(key) else spell_toml(key)
 
 
 def _at(data: dict[str, Any], path: tuple[str, ...]) -> object:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.model.toml import others_toml
-from skillhub.world.mcp_toml import insert, remove
+from skillhub.model.toml_edit import insert, remove
 
 PATH = ("mcp_servers", "ours")
 OURS = {"command": "npx", "args": ["-y", "a b"], "env_vars": ["TOKEN"]}
@@ -191,3 +191,10 @@ def test_any_text_at_all_raises_only_ours(text):
     for action in (lambda: insert(text, PATH, OURS, "f"), lambda: remove(text, PATH, "f")):
         with contextlib.suppress(SkillhubError):
             action()
+
+
+def test_a_text_with_a_character_that_toml_wants_escaped_goes_in():
+    table = {"command": "a\x7fb", "args": ["\x7f", "\U0001f600"]}
+    text = insert("", ("mcp_servers", "x"), table, "f")
+    assert tomllib.loads(text) == {"mcp_servers": {"x": table}}
+    assert remove(text, ("mcp_servers", "x"), "f") == ""
