@@ -152,6 +152,12 @@ def test_what_is_said_to_be_missing_is_missing(page, begins, ends, group):
     assert not there, f"{page} says that there is no {there}"
 
 
+@pytest.mark.parametrize("page", TEXTS)
+def test_no_page_installs_into_the_environment_that_make_clears(page):
+    assert re.search(r"^VENV +:= (.*)$", (REPO / "Makefile").read_text(), re.MULTILINE)[1] == ".venv"
+    assert not re.findall(r"^.*(?<![\w/~])\.venv(?:/bin)?\b.*$", fenced(page, "sh"), re.MULTILINE)
+
+
 class Machine(Shell):
     """A user's machine, where what a page tells to type is typed."""
 
