@@ -77,26 +77,16 @@ def validate(path: str, publishers: Publishers, now: datetime) -> Validated:
     tree, signature = _signature(unpacked.tree, publishers, now)
     is_folder = os.path.isdir(os.path.expanduser(path))
     errors, noted = problems(tree, os.path.basename(os.path.abspath(path)) if is_folder else None)
-    name = None
-    if not is_folder:
-        errors, noted = _as_install(tree, path, (*errors, *noted))
+    name: str | None = None
+    refused: tuple[Issue, ...] = ()
     try:
         name = Manifest.read(tree).name
     except SkillhubError as error:
-        errors = errors or (_issue(error, path),)
+        refused = (_issue(error, path),)
+    if not is_folder:  # what install takes is no error, however it is formed
+        errors, noted = refused, () if refused else (*errors, *noted)
     warnings = (*warnings, *noted, *unfilled(tree), *_untrusted(signature, publishers))
-    return Validated(path, name, tree.digest, errors, warnings, signature)
-
-
-def _as_install(
-    tree: Tree, path: str, found: tuple[Issue, ...]
-) -> tuple[tuple[Issue, ...], tuple[Issue, ...]]:
-    """Return what install refuses as errors, and all else that was found as warnings."""
-    try:
-        Manifest.read(tree)
-    except SkillhubError as error:
-        return (_issue(error, path),), ()
-    return (), found
+    return Validated(path, name, tree.digest, errors or refused, warnings, signature)
 
 
 def _signature(tree: Tree, publishers: Publishers, now: datetime) -> tuple[Tree, Signature]:

@@ -109,11 +109,15 @@ def drive(base: bytes, ours: bytes, theirs: bytes) -> Driven:
     that of a lock which both sides added.
     """
     try:
-        done = merge(Lock.parse(ours, "ours"), Lock.parse(theirs, "theirs"), _base(base), lambda *_: True, {})
+        one, other = Lock.parse(ours, "ours"), Lock.parse(theirs, "theirs")
     except FormatError as error:
         return Driven(conflict(ours, theirs), error=error)
+
+    def merged(take: Mapping[str, Side]) -> Merged:
+        return merge(one, other, _base(base), lambda *_: True, take)
+
+    done = merged({})
     if not done.clashes:
         return Driven(done.lock.dump(), done.choices)
-    take: dict[str, Side] = {each.name: "theirs" for each in done.clashes}
-    other = merge(Lock.parse(ours), Lock.parse(theirs), _base(base), lambda *_: True, take)
-    return Driven(conflict(done.lock.dump(), other.lock.dump()), done.choices, _refusal(done.clashes))
+    with_theirs = merged({each.name: "theirs" for each in done.clashes})
+    return Driven(conflict(done.lock.dump(), with_theirs.lock.dump()), done.choices, _refusal(done.clashes))

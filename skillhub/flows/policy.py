@@ -14,7 +14,7 @@ from skillhub.flows.ports import May, Place, Ports, Registry
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.intent import Intent
-from skillhub.model.lock import Locked
+from skillhub.model.lock import Locked, LockedSource
 from skillhub.model.policy import ORIGIN, Objection, Policies, Subject
 from skillhub.model.question import YES, Answer, Approver, Question
 from skillhub.model.ref import GitHub, Local, Oci, Remote, parse_remote
@@ -86,7 +86,7 @@ def of_entry(name: str, entry: Locked, can: Sequence[str], ports: Ports) -> Subj
 def urls_of(entry: Locked, ports: Ports) -> tuple[str, ...]:
     """Return every place that a skill comes from: what was asked for, and the repository that this led to."""
     if entry.named:
-        source = ports.sources.all().get(entry.source) or ports.project.lock().sources.get(entry.source)
+        source = _source(entry, ports)
         return (source.url,) if source is not None else ()
     if entry.local:
         return (_url(Local(os.path.join(ports.project.base, entry.path or "")), ports.environ),)
@@ -101,10 +101,13 @@ def _artifact(entry: Locked, ports: Ports) -> tuple[str, ...]:
 
 
 def _root(entry: Locked, ports: Ports) -> Digest | None:
-    if not entry.named:
-        return None
-    source = ports.sources.all().get(entry.source) or ports.project.lock().sources.get(entry.source)
+    source = _source(entry, ports) if entry.named else None
     return source.root if source is not None else None
+
+
+def _source(entry: Locked, ports: Ports) -> Source | LockedSource | None:
+    """Return the source of a named entry as this user has it, else as the lock does."""
+    return ports.sources.all().get(entry.source) or ports.project.lock().sources.get(entry.source)
 
 
 def _url(ref: Remote | Local, environ: Mapping[str, str]) -> str:

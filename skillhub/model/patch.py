@@ -44,19 +44,23 @@ def text_of(path: str, file: File | None) -> str | None:
 
 def _hunks(path: str, before: str, after: str, old: File | None, new: File | None) -> list[str]:
     head = [f"diff --git a/{path} b/{path}\n"]
-    if old is None and new is not None:
-        head.append(f"new file mode {'100755' if new.executable else '100644'}\n")
+    if old is None:
+        head.append(f"new file mode {mode_of(new)}\n")
     elif new is None:
-        head.append(f"deleted file mode {'100755' if old and old.executable else '100644'}\n")
-    elif old is not None and old.executable != new.executable:
-        head.append(f"old mode {'100755' if old.executable else '100644'}\n")
-        head.append(f"new mode {'100755' if new.executable else '100644'}\n")
+        head.append(f"deleted file mode {mode_of(old)}\n")
+    elif old.executable != new.executable:
+        head += [f"old mode {mode_of(old)}\n", f"new mode {mode_of(new)}\n"]
     tab = "\t" if " " in path else ""  # else `patch` takes the name to end at the blank
     names = (f"a/{path}{tab}" if old else "/dev/null", f"b/{path}{tab}" if new else "/dev/null")
     lines = unified_diff(lines_of(before), lines_of(after), *names)
     return head + [
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     ]
+
+
+def mode_of(file: File | None) -> str:
+    """Return the mode of a file as git spells it."""
+    return "100755" if file is not None and file.executable else "100644"
 
 
 def lines_of(text: str) -> list[str]:

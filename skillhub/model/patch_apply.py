@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass, field
-from skillhub.model.patch import lines_of
+from skillhub.model.patch import lines_of, mode_of
 from skillhub.model.text import quote
 from skillhub.model.tree import File, Tree
 
@@ -126,7 +126,7 @@ def _applied(reader: _Reader, path: str, old: File | None) -> File | None:
         reader.fail(f"expected {quote(path)} to be {'absent' if is_new else 'there'}")
     was, becomes = reader.modes.get("old"), reader.modes.get("new")
     was = reader.modes.get("deleted file", was)
-    if was is not None and was != _mode(old):
+    if was is not None and was != mode_of(old):
         reader.fail(f"expected {quote(path)} to have mode {was}")
     try:
         before = lines_of(old.data.decode("utf-8") if old else "")
@@ -139,12 +139,8 @@ def _applied(reader: _Reader, path: str, old: File | None) -> File | None:
         if after:
             reader.fail(f"expected {quote(path)} to be gone whole")
         return None
-    mode = reader.modes.get("new file") or becomes or _mode(old)
+    mode = reader.modes.get("new file") or becomes or mode_of(old)
     return File("".join(after).encode("utf-8"), mode == "100755")
-
-
-def _mode(file: File | None) -> str:
-    return "100755" if file is not None and file.executable else "100644"
 
 
 def _hunks(reader: _Reader, before: list[str]) -> list[str]:
