@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from skillhub.errors import SignerChanged
 from skillhub.flows import signers
@@ -12,6 +12,7 @@ from skillhub.flows.candidate import Candidate
 from skillhub.flows.ports import Ports
 from skillhub.flows.recalled import admission, locked_release
 from skillhub.flows.relock import root_of
+from skillhub.flows.standing import Standing
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
@@ -67,6 +68,30 @@ def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Port
         where=entry.origin,
         hint=f"if that is meant: {remove}, then {again}",
     )
+
+
+def but_other_signers(
+    candidates: Mapping[str, Candidate], standing: Standing, ports: Ports
+) -> tuple[dict[str, Candidate], list[str]]:
+    """Return the candidates that nobody asked for by name, and what is told of those that are left out.
+
+    What a person does without holds up nothing that they use: its record stays as it is, so that ``enable`` refuses
+    another signer as ever. Were it to stop the command, the way on would be to agree to what was disabled.
+
+    Raises:
+        SourceError, FormatError: as ``refuse_other_signer``.
+    """
+    found, notes = dict(candidates), []
+    for name, candidate in candidates.items():
+        record = standing.records.skills.get(name)
+        if record is None or record.held != "user":
+            continue
+        try:
+            refuse_other_signer(candidate, record, ports)
+        except SignerChanged as error:
+            del found[name]
+            notes.append(f"{name} stays disabled, in the version agreed to: {error.message}; {error.hint}")
+    return found, notes
 
 
 def _fingerprints(spelled: Iterable[str]) -> set[str]:

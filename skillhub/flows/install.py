@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from skillhub.errors import Refused, UsageError
 from skillhub.flows import proposals
 from skillhub.flows.admission import admit
-from skillhub.flows.agreed import as_agreed, refuse_other_signer
+from skillhub.flows.agreed import as_agreed, but_other_signers, refuse_other_signer
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.commit import Change, commit
 from skillhub.flows.gate import Gate, approach, passage, widen
@@ -101,12 +101,14 @@ def install(refs: Sequence[Ref], wishes: Wishes, ports: Ports) -> Outcome:
     gathered = gather(refs, wishes, standing, ports)
     asked_for = {} if wishes.frozen else gathered.found
     found, notes = with_needed(asked_for, standing, ports, gathered.excepted)
-    outcome = take({**gathered.found, **found}, wishes, standing, ports)
+    found = {**gathered.found, **found}
+    found, told = but_other_signers(found, standing, ports) if not (refs or wishes.frozen) else (found, [])
+    outcome = take(found, wishes, standing, ports)
     return replace(
         outcome,
         asked=(*asked, *outcome.asked),
         left=(*gathered.left, *outcome.left),
-        warnings=(*gathered.warnings, *notes, *outcome.warnings),
+        warnings=(*gathered.warnings, *notes, *told, *outcome.warnings),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from skillhub.errors import NotFound
+from skillhub.flows.agreed import but_other_signers
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.gather import Held
 from skillhub.flows.install import changes_of, take
@@ -42,6 +43,9 @@ def update(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
     )
     found, notes = with_needed(candidates, standing, ports)
     newer.warnings.extend(notes)
+    if not names:
+        found, notes = but_other_signers(found, standing, ports)
+        newer.warnings.extend(notes)
     outcome = take(found, wishes, standing, ports)
     warnings = (*newer.warnings, *_edited(names, found, standing, ports), *outcome.warnings)
     return replace(outcome, left=(*newer.left, *outcome.left), warnings=warnings)

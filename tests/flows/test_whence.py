@@ -123,6 +123,32 @@ def test_attack_a_lock_takes_the_signer_away_so_that_the_next_version_need_have_
     assert not answers.seen
 
 
+def test_attack_what_is_disabled_and_lost_its_signer_holds_up_nothing_and_is_not_enabled(tmp_path):
+    world = World(tmp_path)
+    world.install("github:code-review")
+    world.install(str(skill(world.base / "src")))
+    world.disable("code-review")
+    edit_lock(world, "code-review", signed_by=None)
+    was = world.record("code-review")
+    remove_tree(str(world.copy("plain")))
+    for act, text in ((world.install, ""), (world.update, "Newer.\n")):
+        skill(world.base / "src", **({"body": text} if text else {}))
+        outcome = act()
+        assert (world.copy("plain") / "SKILL.md").read_text().endswith(text)
+        (note,) = (each for each in outcome.warnings if each.startswith("code-review stays disabled"))
+        assert "skillhub remove code-review" in note
+        assert world.record("code-review") == was
+    assert "origin-changed" in world.problems("code-review")
+    for act in (
+        lambda: world.enable("code-review"),
+        lambda: world.install("code-review"),
+        lambda: world.update("code-review"),
+        lambda: world.install(frozen=True),  # as the lock says, or not at all
+    ):
+        refused(world, SignerChanged, act)
+    assert not world.copy("code-review").exists()
+
+
 def test_attack_a_lock_names_a_second_signer_so_that_the_next_version_may_be_theirs(tmp_path):
     world = World(tmp_path)
     world.install("github:code-review")
