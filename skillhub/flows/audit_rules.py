@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
-from types import MappingProxyType
 
 from skillhub import scan
 from skillhub.model.finding import Finding
@@ -127,10 +126,10 @@ _CONTENT = (
     Rule("form", "low", "its form is not as the specification has it", "tell its author"),
 )
 
-RULES: Mapping[str, Rule] = MappingProxyType(
-    {rule.id: rule for rule in chain(_RELEASE, _SOURCE, _STATE, _CONTENT)}
-    | {rule.id: Rule(rule.id, rule.severity, rule.message, rule.hint) for rule in scan.RULES.values()}
-)
+RULES: Mapping[str, Rule] = {
+    **{rule.id: rule for rule in chain(_RELEASE, _SOURCE, _STATE, _CONTENT)},
+    **{rule.id: Rule(rule.id, rule.severity, rule.message, rule.hint) for rule in scan.RULES.values()},
+}
 
 
 def note(rule: str, message: str, skill: str | None, place: Place) -> Noted:

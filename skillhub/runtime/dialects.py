@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import PurePath
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from skillhub.model.text import clean
@@ -191,16 +190,14 @@ def _xml(text: str) -> str:
     return escape(text, quote=False)
 
 
-DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
-    {
-        "agents": Dialect(_agents),
-        "claude-code": Dialect(_claude_code),
-        "codex": Dialect(_markdown(_CODEX_USE)),
-        "openoxide": Dialect(_markdown(_CODEX_USE)),
-        "codewhale": Dialect(_markdown(_CODEWHALE_USE)),
-        "opencode": Dialect(_opencode),
-        "codelia": Dialect(_codelia),
-        "pegasus": Dialect(_pegasus),
-        "gencode": Dialect(_gencode, counts_files=True),
-    }
-)
+DIALECTS: Final[Mapping[str, Dialect]] = {
+    "agents": Dialect(_agents),
+    "claude-code": Dialect(_claude_code),
+    "codex": Dialect(_markdown(_CODEX_USE)),
+    "openoxide": Dialect(_markdown(_CODEX_USE)),
+    "codewhale": Dialect(_markdown(_CODEWHALE_USE)),
+    "opencode": Dialect(_opencode),
+    "codelia": Dialect(_codelia),
+    "pegasus": Dialect(_pegasus),
+    "gencode": Dialect(_gencode, counts_files=True),
+}

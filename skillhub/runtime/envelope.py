@@ -6,10 +6,8 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
-from types import MappingProxyType
 from typing import Any, Final
 
-from skillhub.model.dataclass import dataclass
 from skillhub.model.profile import Profile, profile
 from skillhub.model.text import clean
 from skillhub.runtime.loading import Loaded
@@ -27,14 +25,6 @@ _LISTED_MAX: Final = 50
 _LISTED_BYTES: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """The files that are named to the model; ``left_out`` are more than is wise to name."""
-
-    files: tuple[str, ...]
-    left_out: int
-
-
 def inject(loaded: Loaded, host: Profile | str = "agents") -> str:
     """Return the text that ``host`` puts before its model for this skill.
 
@@ -45,8 +35,7 @@ def inject(loaded: Loaded, host: Profile | str = "agents") -> str:
         UsageError: there is no host of that name.
     """
     row = profile(host) if isinstance(host, str) else host
-    spell = _HOSTS.get(row.id) or _ENVELOPES.get(row.envelope, _skill_content)
-    return spell(loaded)
+    return _ENVELOPES.get(row.envelope, _skill_content)(loaded)
 
 
 def to_json(loaded: Loaded, host: Profile | str = "agents") -> dict[str, Any]:
@@ -62,15 +51,15 @@ def to_json(loaded: Loaded, host: Profile | str = "agents") -> dict[str, Any]:
     }
 
 
-def listed(loaded: Loaded, most: int = _LISTED_MAX) -> Listed:
-    """Return the files to name: ``most`` of them, and no more than 4 KiB of names."""
+def listed(loaded: Loaded, most: int = _LISTED_MAX) -> tuple[str, ...]:
+    """Return the files to name to the model: ``most`` of them, and no more than 4 KiB of names."""
     room, named = _LISTED_BYTES, 0
     for name in loaded.files[:most]:
         room -= len(os.fsencode(name))
         if room < 0:
             break
         named += 1
-    return Listed(loaded.files[:named], len(loaded.files) - named)
+    return loaded.files[:named]
 
 
 def safe(text: str) -> str:
@@ -105,9 +94,10 @@ def _skill_md(loaded: Loaded) -> str:
 
 def _file_lines(loaded: Loaded, most: int, indent: str, absolute: bool) -> list[str]:
     some = listed(loaded, most)
+    left_out = len(loaded.files) - len(some)
     base = os.path.join(loaded.folder.path, "") if absolute else ""
-    lines = [f"{indent}<file>{_attribute(base + name)}</file>" for name in some.files]
-    return [*lines, f"{indent}({some.left_out} more)"] if some.left_out else lines
+    lines = [f"{indent}<file>{_attribute(base + name)}</file>" for name in some]
+    return [*lines, f"{indent}({left_out} more)"] if left_out else lines
 
 
 def _skill(loaded: Loaded) -> str:
@@ -186,7 +176,7 @@ def _skill_invocation(loaded: Loaded) -> str:
         ("scripts/", "Available scripts (use Bash to execute):"),
         ("references/", "Reference files (use Read when needed):"),
     ):
-        inside = [name for name in listed(loaded).files if name.startswith(folder)]
+        inside = [name for name in listed(loaded) if name.startswith(folder)]
         if inside and not loaded.is_repeat:
             paths = (_attribute(os.path.join(loaded.folder.path, name)) for name in inside)
             lines += [title, *(f"  - {path}" for path in paths), ""]
@@ -201,15 +191,11 @@ def _uri(loaded: Loaded) -> str:
     return PurePath(loaded.folder.path).as_uri()
 
 
-_ENVELOPES: Final[Mapping[str, Callable[[Loaded], str]]] = MappingProxyType(
-    {
-        "skill": _skill,
-        "skill_content": _skill_content,
-        "skill_context": _skill_context,
-        "skill-invocation": _skill_invocation,
-    }
-)
-# Where a description has its own words for one of these.
-_HOSTS: Final[Mapping[str, Callable[[Loaded], str]]] = MappingProxyType(
-    {"opencode": _opencode, "pegasus": _pegasus}
-)
+_ENVELOPES: Final[Mapping[str, Callable[[Loaded], str]]] = {
+    "skill": _skill,
+    "skill_content": _skill_content,
+    "skill_context": _skill_context,
+    "skill-invocation": _skill_invocation,
+    "opencode": _opencode,
+    "pegasus": _pegasus,
+}

@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
-from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
 from skillhub.errors import FormatError, StateError
@@ -26,9 +25,13 @@ LIMIT: Final = 8
 LIMIT_MAX: Final = 50
 Reason = Literal["exact_path", "exact_name", "prefix", "token_overlap", "full_text", "spelling"]
 # Each at the first rank outweighs all that follow it together.
-_WEIGHTS: Final[Mapping[Reason, float]] = MappingProxyType(
-    {"exact_path": 16, "exact_name": 8, "prefix": 4, "token_overlap": 2, "full_text": 1}
-)
+_WEIGHTS: Final[Mapping[Reason, float]] = {
+    "exact_path": 16,
+    "exact_name": 8,
+    "prefix": 4,
+    "token_overlap": 2,
+    "full_text": 1,
+}
 _RANK_BASE = 60
 _FUSED = 100  # of the full text's ranking
 _WORDS_MAX = 8
