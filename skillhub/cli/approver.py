@@ -106,8 +106,7 @@ class Person:
     def _word(self, prompt: str, words: Mapping[str, _T], default: _T) -> _T:
         """Return what the typed word means; what means nothing is asked for again, but not forever."""
         for _ in range(_TRIES):
-            self.terminal.prompt(f"  {prompt}:")
-            line = sys.stdin.readline()
+            line = self.terminal.prompt(f"  {prompt}:")
             said = line.strip().lower()
             if said in words:
                 return words[said]

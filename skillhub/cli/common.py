@@ -210,7 +210,12 @@ def command(run: Run) -> Run:
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=typer.Option(None if name == "project" else False, *_NAMES[name], help=_HELP[name]),
+            default=typer.Option(
+                None if name == "project" else False,
+                *_NAMES[name],
+                help=_HELP[name],
+                metavar="DIR" if name == "project" else None,
+            ),
             annotation=str | None if name == "project" else bool,
         )
         for name in _NAMES

@@ -67,7 +67,10 @@ def _usage_of_typer(error: Exception) -> SkillhubError | None:
     if type(error).__name__ == "NoArgsIsHelpError":
         return UsageError(f"expected a command after {program}", hint=f"{program} --help lists them")
     message = str(error.format_message()).strip().rstrip(".")  # type: ignore[attr-defined]
-    return UsageError(message[:1].lower() + message[1:], hint=f"{program} --help shows how it is used")
+    hint = f"{program} --help shows how it is used"
+    if program == "skillhub" and hasattr(error, "option_name"):
+        hint += "; what a command takes stands behind it: skillhub COMMAND --json"
+    return UsageError(message[:1].lower() + message[1:], hint=hint)
 
 
 def _bug(error: Exception, report: str) -> SkillhubError:

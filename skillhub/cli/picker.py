@@ -24,8 +24,7 @@ def pick(terminal: Terminal, releases: Sequence[Release]) -> tuple[Release, ...]
     listed = list(range(len(releases)))
     while True:
         _show(terminal, offered, listed)
-        terminal.prompt(f"  {_HELP}")
-        said = sys.stdin.readline()
+        said = terminal.prompt(f"  {_HELP}")
         words = said.replace(",", " ").split()
         if not words:
             return ()

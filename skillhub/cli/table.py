@@ -25,7 +25,7 @@ COMMANDS: dict[str, Command] = {
     "enable": Command("installed", "Enable installed skills, once their needs are met.", _USE),
     "disable": Command("installed", "Take skills out of the agents' folders.", _USE),
     "update": Command("update", "Bring skills to the newest version that is allowed.", _USE),
-    "diff": Command("diff", "Show what an update, or a change of the lock, changes.", _USE),
+    "diff": Command("diff", "Show your edits, and what an update would change.", _USE),
     "remove": Command("installed", "Remove skills from agents, lock and intent.", _USE),
     "sync": Command("installed", "Make store, links and lock agree.", _USE),
     "verify": Command("installed", "Check every byte of what is installed, offline.", _USE),

@@ -56,13 +56,17 @@ class Terminal:
         if not self.quiet:
             self._write(sys.stderr, text, tone, hang)
 
-    def prompt(self, text: str) -> None:
-        """Write what an answer is typed behind."""
+    def prompt(self, text: str) -> str:
+        """Write what an answer is typed behind, and return the line; where input has ended that is empty."""
         *above, last = _broken(clean(text), sys.stderr, None)
         for line in above:
             self._put(sys.stderr, f"{line}\n")
         self._put(sys.stderr, f"{last} ")
         sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            self._put(sys.stderr, "\n")  # nobody ended the row
+        return line
 
     def order(self, text: str, stream: TextIO) -> None:
         """Write a line that GitHub's runner is to obey; every other is written so that it does not."""
@@ -96,15 +100,16 @@ class Terminal:
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO | None = None) -> None:
         """Write rows in columns that fit the terminal; all but the first, which is typed, are cut if they must.
 
-        Off a terminal nothing is cut. A table is a result unless another ``stream`` says that it is talk.
+        On a narrow one the last columns give way, down to two. Off a terminal nothing is cut. A table is a result
+        unless another ``stream`` says that it is talk.
         """
         stream = stream or sys.stdout
         cells = [[clean(cell) for cell in row] for row in (head, *rows)]
         widths = [max(_width(row[column]) for row in cells) for column in range(len(head))]
         if stream.isatty():
-            _narrow(widths, _columns() - 2 * (len(widths) - 1))
+            widths = _narrow(widths, _columns())
         for number, row in enumerate(cells):
-            padded = [_fit(cell, width) for cell, width in zip(row, widths, strict=True)]
+            padded = [_fit(cell, width) for cell, width in zip(row, widths, strict=False)]
             self._put(stream, _line("  ".join(padded).rstrip(), "plain" if number else "bold", stream))
 
     @property
@@ -216,13 +221,18 @@ def _columns() -> int:
     return _size().columns
 
 
-def _narrow(widths: list[int], room: int) -> None:
-    """Take from the widest columns, never from the first, until all of them fit."""
-    while sum(widths) > room:
-        widest = max(range(1, len(widths)), key=lambda column: widths[column])
-        if widths[widest] <= _NARROW:
-            return
-        widths[widest] -= 1
+def _narrow(widths: Sequence[int], columns: int) -> list[int]:
+    """Return the widths of the columns that there is room for; the widest give way first, the first never does."""
+    kept = list(widths)
+    while len(kept) > 2 and kept[0] + sum(2 + min(width, _NARROW) for width in kept[1:]) > columns:
+        kept.pop()
+    room = columns - 2 * (len(kept) - 1)
+    while sum(kept) > room:
+        widest = max(range(1, len(kept)), key=lambda column: kept[column])
+        if kept[widest] <= _NARROW:
+            break
+        kept[widest] -= 1
+    return kept
 
 
 def _width(text: str) -> int:

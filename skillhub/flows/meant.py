@@ -63,7 +63,7 @@ def of_ref(
 def _opened(ref: Remote, ports: Ports, *, guarded: bool = False) -> Place:
     try:
         return ports.reach(ref, guarded=guarded)
-    except NotFound as error:
+    except SourceError as error:
         folder = str(ref).partition(":")[2]
         if isinstance(ref, GitHub) and os.path.isdir(folder):
             error.hint = f"if the folder is meant: ./{folder}"

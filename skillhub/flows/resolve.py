@@ -93,7 +93,8 @@ def choose_skills(
     offered = offered_by(index)
     if not offered:
         reasons = "; ".join(index.warnings[:3])
-        raise NotFound("there is no skill here" + (f": {reasons}" if reasons else ""), where=asked)
+        hint = "a skill is a folder with a SKILL.md"
+        raise NotFound("there is no skill here" + (f": {reasons}" if reasons else ""), where=asked, hint=hint)
     if words:
         return tuple(dict.fromkeys(_called(word, offered, asked) for word in words))
     if every or len(offered) == 1:

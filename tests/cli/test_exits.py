@@ -249,3 +249,20 @@ def test_a_name_in_two_sources_is_refused_with_the_candidates(offered, served, t
     assert (done.status, done.error["code"]) == (2, "usage")
     assert "one:greeting" in json.dumps(done.json)
     assert "two:greeting" in json.dumps(done.json)
+
+
+def test_what_is_typed_before_the_command_is_told_where_it_belongs(shell):
+    assert "skillhub COMMAND --json" in shell.run("--offline", "update").err
+    assert "COMMAND --json" not in shell.run("update", "--nope").err
+
+
+def test_the_folder_that_may_be_meant_is_named_though_the_server_is_out_of_reach(shell):
+    shell.skill("project/skills/greet")
+    done = shell.run("install", "skills/greet", "--json", "--offline")
+    assert done.status == 3
+    assert done.error["hint"] == "if the folder is meant: ./skills/greet"
+
+
+def test_what_a_skill_is_stands_where_none_is(shell):
+    (shell.project / "empty").mkdir()
+    assert "SKILL.md" in shell.run("install", "./empty", "--json").error["hint"]

@@ -87,3 +87,23 @@ def test_a_command_to_type_stays_whole(shell):
     assert f"  {command}" in lines(done)
     done = shell.at_terminal("install", "./mine", "--yes", columns=len(command) + 4)
     assert command in [line.strip() for line in lines(done)]
+
+
+@pytest.mark.parametrize("words", ["list", "search review", "source show github", "search fix"])
+@pytest.mark.parametrize("columns", [40, 52])
+def test_a_table_loses_its_last_columns_rather_than_its_shape(installed, words, columns):
+    rows = [
+        line
+        for line in lines(installed.at_terminal(*words.split(), columns=columns))
+        if "  " in line.strip() and not line.startswith(" ")
+    ]
+    assert len(rows) > 1
+    assert max(map(len, rows)) <= columns
+
+
+def test_the_end_of_input_ends_the_row_of_the_prompt(shell):
+    done = shell.at_terminal("install", "github:release-notes", say=[("[N]o: ", "\x04")])
+    assert done.status == 6
+    assert "[N]o: \r\n" in done.out
+    done = shell.at_terminal("pick", say=[("empty to stop: ", "\x04")])
+    assert "empty to stop: \r\n" in done.out
