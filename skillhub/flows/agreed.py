@@ -101,13 +101,13 @@ def _fingerprints(spelled: Iterable[str]) -> set[str]:
 def _kin(candidate: Candidate, source: str, ports: Ports) -> frozenset[Digest]:
     """Return the keys of the candidate's publisher: of what is in the store, its registry alone knows them all.
 
-    Of whoever signed what came from another source, a registry says nothing that counts.
+    Of whoever signed what came from another source, be it under the same alias, a registry says nothing that counts.
 
     Raises:
         SourceError, SecurityError, FormatError: that cannot be asked.
     """
     name, entry = candidate.name, candidate.entry
-    if entry.source != source:
+    if entry.source != source or ports.sources.had_another(source):
         return signers.kin(candidate.signer, signers.trusted(ports.publishers))
     if root_of(entry, ports) is None:
         return candidate.kin

@@ -78,10 +78,11 @@ def _is_url(url: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The file: the sources by alias, and the URL of each that was ever a registry."""
+    """The file: the sources by alias, the URL of each that was ever a registry, and what aliases meant before."""
 
     sources: Mapping[str, Source]
     registries: frozenset[str] = frozenset()
+    former: frozenset[tuple[str, str]] = frozenset()
 
 
 class Sources:
@@ -112,7 +113,8 @@ class Sources:
             document: Any = strict_json(data, self._path, _CAP)
             found = {alias: _source(alias, row) for alias, row in document["sources"].items()}
             registries = frozenset(document.get("registries", []))
-            return _Kept(found, registries | _registries(found.values()))
+            former = frozenset((alias, each) for alias, each in document.get("former", []))
+            return _Kept(found, registries | _registries(found.values()), former)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise StateError("expected the sources of a user", where=self._path) from error
 
@@ -130,6 +132,11 @@ class Sources:
             )
             raise NotFound(f"no source is named {quote(alias)}", hint=hint)
         return known[alias]
+
+    def had_another(self, alias: str) -> bool:
+        """Say whether the alias was another source's before, of whose skills this one has no say."""
+        kept = self._kept()
+        return any(name == alias and was != _meaning(kept.sources.get(alias)) for name, was in kept.former)
 
     def root(self, source: Source) -> bytes:
         """Return the trusted first root of the source.
@@ -203,17 +210,19 @@ class Sources:
             NotFound: there is none of that alias.
         """
         gone = self.get(alias)
-        self._write({name: source for name, source in self.all().items() if name != alias})
+        self._write({name: source for name, source in self.all().items() if name != alias}, gone)
         return gone
 
     def restore(self, source: Source) -> None:
         """Put back a source that was removed and whose trusted root is still here."""
         self._write({**self.all(), source.alias: source})
 
-    def _write(self, sources: Mapping[str, Source]) -> None:
+    def _write(self, sources: Mapping[str, Source], gone: Source | None = None) -> None:
         rows = {alias: _row(source) for alias, source in sources.items()}
-        were = self._kept().registries | _registries(sources.values())
-        document = {"registries": sorted(were), "sources": rows, "version": 1}
+        kept = self._kept()
+        were = kept.registries | _registries(sources.values())
+        former = kept.former | ({(gone.alias, _meaning(gone))} if gone else frozenset())
+        document = {"former": sorted(former), "registries": sorted(were), "sources": rows, "version": 1}
         text = json.dumps(document, indent=2, sort_keys=True) + "\n"
         files.write_atomic(self._path, text.encode(), mode=0o600)
 
@@ -231,6 +240,13 @@ def _source(alias: str, row: Mapping[str, str]) -> Source:
     if row["url"] == EMBEDDED_URL:  # its root changes with the package that carries it
         return Source(alias, EMBEDDED_URL, root_fingerprint())
     return Source(alias, row["url"], Digest.parse(row["root"]) if "root" in row else None)
+
+
+def _meaning(source: Source | None) -> str:
+    """Return who vouches for what is below an alias: the one in the package, a registry's root, or a site alone."""
+    if source is None:
+        return ""
+    return source.url if source.embedded or source.root is None else source.root
 
 
 def _row(source: Source) -> dict[str, str]:

@@ -178,6 +178,34 @@ def test_attack_another_registry_says_that_the_signer_is_of_its_publisher(tmp_pa
     world.install()  # the person says so themselves
 
 
+def test_attack_another_registry_takes_over_the_alias_and_says_that_the_signer_is_of_its_publisher(tmp_path):
+    world, other = World(tmp_path / "a"), World(tmp_path / "b")
+    acme, evil = (Simulator(tmp_path / label, label) for label in ("acme", "evil"))
+    world.add_source("acme", acme)
+    other.add_source("acme", evil)
+    acme.publish("deploy", "1.0.0")
+    world.install("acme:deploy")
+    root = world.sources.get("acme")
+    evil.publish("deploy", "1.0.0")
+    keys = [key for each in (evil, acme) for key in json.loads(each.files[each.publisher("acme")])["keys"]]
+    evil.admit("acme", keys=keys)
+    evil.publish("deploy", "1.1.0")
+    other.install("acme:deploy")
+    (world.base / "skillhub.toml").unlink()
+    (world.base / "skillhub.lock").write_bytes(other.lock().dump())
+    world.sources.remove("acme")
+    world.registries["acme"] = evil
+    answers = Answers("yes")
+    with pytest.raises(SignerChanged):  # though somebody agreed to the other registry
+        world.install(answers=answers)
+    assert answers.kinds_seen == ["source"]
+    world.remove("deploy")
+    world.sources.remove("acme")
+    world.sources.restore(root)
+    assert not world.sources.had_another("github")
+    assert world.sources.had_another("acme")
+
+
 def unsigned(world, tmp_path):
     """Replace a signed skill of a registry in the lock by one that nobody signed, of a repository."""
     tree = world.store.read(world.record("code-review").tree)
