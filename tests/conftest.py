@@ -1,11 +1,54 @@
-"""How hard the suite tries: a sample by default, everything where ``SKILLHUB_EVERY_FAULT`` is set."""
+"""How hard the suite tries, and what most of it shares: a web server, and registries that were made once.
+
+A sample is tried by default, everything where ``SKILLHUB_EVERY_FAULT`` is set.
+"""
 
 from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import settings
+
+from tests.attacks.scene import Scene
+from tests.support.registry import Simulator
+from tests.support.web import Web
 
 settings.register_profile("sample", max_examples=40)
 settings.register_profile("everything", max_examples=500)
 settings.load_profile("everything" if "SKILLHUB_EVERY_FAULT" in os.environ else "sample")
+
+
+@pytest.fixture
+def web():
+    with Web() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """A registry that offers ``hello``, to be copied; a module that wants another makes its own."""
+    simulator = Simulator(tmp_path_factory.mktemp("made"))
+    simulator.publish()
+    return simulator
+
+
+@pytest.fixture
+def hub(made, tmp_path):
+    """A copy of what was made, for one test."""
+    return made.copy(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def pair(tmp_path_factory):
+    """A registry that offers ``hello`` and ``other``, to be copied."""
+    simulator = Simulator(tmp_path_factory.mktemp("pair"))
+    simulator.publish("hello")
+    simulator.publish("other")
+    return simulator
+
+
+@pytest.fixture
+def scene(pair, tmp_path):
+    """A machine with a skill of a registry that offers two, and the road between."""
+    return Scene(tmp_path, pair.copy(tmp_path))

@@ -11,18 +11,12 @@ from tests.support import oci
 from tests.support.here import Here, let_go
 from tests.support.site import JSON, WELL_KNOWN, current, offer
 from tests.support.snapshot import skill
-from tests.support.web import Web, answer
+from tests.support.web import answer
 
 __all__ = ["let_go"]
 pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("let_go")]
 LOGIN = b64encode(b"me:s3cret").decode()
 YES = ("--yes", "--allow-unsigned", "--json")
-
-
-@pytest.fixture
-def web():
-    with Web() as server:
-        yield server
 
 
 @pytest.fixture

@@ -31,9 +31,9 @@ class Wired(Scene):
 
 
 @pytest.fixture
-def scene(made, tmp_path):
+def scene(pair, tmp_path):
     with Web() as web, Http() as fetcher:
-        yield Wired(tmp_path, made.copy(tmp_path), web, fetcher)
+        yield Wired(tmp_path, pair.copy(tmp_path), web, fetcher)
 
 
 def archive(scene):

@@ -22,26 +22,12 @@ from skillhub.model.finding import SEVERITIES
 from skillhub.model.lock import Lock
 from skillhub.trust.keys import PrivateKey
 from skillhub.world.sources import Sources
-from tests.attacks.scene import Scene
 from tests.flows.test_recalled import cut_off, restart
 from tests.support.registry import Simulator
 from tests.support.world import NOW, World, skill
 
 REPO = Path(__file__).parents[2]
 SECOND = PrivateKey.from_seed(bytes([8]) * 32)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    hub = Simulator(tmp_path_factory.mktemp("made"))
-    hub.publish("hello")
-    hub.publish("other")
-    return hub
-
-
-@pytest.fixture
-def scene(made, tmp_path):
-    return Scene(tmp_path, made.copy(tmp_path))
 
 
 @pytest.fixture

@@ -26,12 +26,6 @@ AFTER = {"SKILL.md": text("one\n\n2"), "new.txt": b"no line end", "logo.png": b"
 
 
 @pytest.fixture
-def web() -> Iterator[Web]:
-    with Web() as server:
-        yield server
-
-
-@pytest.fixture
 def upstream(tmp_path: Path, web: Web, monkeypatch: pytest.MonkeyPatch) -> Upstream:
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
     upstream = Upstream(tmp_path, web)

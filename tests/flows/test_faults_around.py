@@ -41,13 +41,6 @@ class Timed(Reaching):
         return replace(super().ports(answers), clock=lambda: self.now)
 
 
-@pytest.fixture
-def hub(tmp_path):
-    hub = Simulator(tmp_path)
-    hub.publish("hello")
-    return hub
-
-
 def behind(folder, hub):
     """Return a machine with ``hello`` 1.0.0, whose registry has 1.1.0 since."""
     machine = Timed(folder)

@@ -24,12 +24,6 @@ PROVED = tuple(kind for kind in SAMPLE if kind != "legacy")  # what a cache can 
 
 
 @pytest.fixture
-def web() -> Iterator[Web]:
-    with Web() as server:
-        yield server
-
-
-@pytest.fixture
 def upstream(tmp_path: Path, web: Web, monkeypatch: pytest.MonkeyPatch) -> Upstream:
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))  # git's own settings of whoever runs this
     return Upstream(tmp_path, web)

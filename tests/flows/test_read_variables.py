@@ -26,11 +26,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Simulator:
 
 
 @pytest.fixture
-def hub(made: Simulator, tmp_path: Path) -> Simulator:
-    return made.copy(tmp_path)
-
-
-@pytest.fixture
 def world(hub: Simulator, tmp_path: Path) -> World:
     world = World(tmp_path)
     world.add_source("acme", hub)

@@ -14,24 +14,9 @@ from skillhub.flows.registry_recall import withdraw, yank
 from skillhub.flows.update import update
 from skillhub.flows.wishes import Wishes
 from skillhub.world.sources import Sources
-from tests.attacks.scene import Scene
-from tests.support.registry import Simulator
 from tests.support.world import Answers
 
 DOORS = ("install", "frozen", "sync", "enable")
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    hub = Simulator(tmp_path_factory.mktemp("made"))
-    hub.publish("hello")
-    hub.publish("other")
-    return hub
-
-
-@pytest.fixture
-def scene(made, tmp_path):
-    return Scene(tmp_path, made.copy(tmp_path))
 
 
 def change(scene, act, *words, **change):

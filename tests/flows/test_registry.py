@@ -23,26 +23,13 @@ from skillhub.world.embedded import root_fingerprint
 from skillhub.world.local import read_local
 from skillhub.world.registry_dir import RegistryDir, Settings
 from tests.support.killing import kill_everywhere
+from tests.support.published import tree_of
 from tests.support.registry import Simulator, key_of, long_ago, now, write_skill
-
-
-def files_of(folder):
-    found = {}
-    for top, _, names in os.walk(folder):
-        for name in names:
-            with open(os.path.join(top, name), "rb") as file:
-                found[os.path.relpath(os.path.join(top, name), folder)] = file.read()
-    return found
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     return Simulator(tmp_path_factory.mktemp("made"))
-
-
-@pytest.fixture
-def hub(made, tmp_path):
-    return made.copy(tmp_path)
 
 
 def test_embedded_registry_is_what_the_sources_build(tmp_path):
@@ -64,7 +51,7 @@ def test_new_registry_is_sound_and_its_keys_are_for_its_owner(hub):
     for top, _, names in os.walk(keys):
         for name in names:
             assert stat.S_IMODE(os.stat(os.path.join(top, name)).st_mode) == 0o600
-    assert not any("PRIVATE" in data.decode("latin-1") for data in files_of(hub.dir.site).values())
+    assert not any("PRIVATE" in data.decode("latin-1") for data in tree_of(hub.dir.site).values())
 
 
 def test_same_setup_and_time_give_the_same_bytes(tmp_path):
@@ -79,18 +66,18 @@ def test_same_setup_and_time_give_the_same_bytes(tmp_path):
 
 
 def test_second_init_changes_nothing(hub):
-    before = files_of(hub.dir.path)
+    before = tree_of(hub.dir.path)
     with pytest.raises(UsageError):
         init(hub.dir.path, Setup(settings=Settings("acme")), now())
-    assert files_of(hub.dir.path) == before
+    assert tree_of(hub.dir.path) == before
 
 
 def test_offline_keys_of_another_registry_are_not_written_over(hub, tmp_path):
     disk = os.path.join(hub.dir.path, "keys", "offline")
-    before = files_of(hub.dir.path)
+    before = tree_of(hub.dir.path)
     with pytest.raises(UsageError, match="offline keys"):
         init(str(tmp_path / "other"), Setup(settings=Settings("acme"), keys=disk), now())
-    assert files_of(hub.dir.path) == before
+    assert tree_of(hub.dir.path) == before
 
 
 @pytest.mark.parametrize("publisher", ["../evil", "", "A"])
@@ -118,31 +105,31 @@ def test_added_versions_are_offered_to_readers_of_every_kind(hub, tmp_path):
 
 def test_same_again_is_nothing_to_do(hub, tmp_path):
     hub.publish()
-    before = files_of(hub.dir.path)
+    before = tree_of(hub.dir.path)
     added = add(hub.dir.path, [write_skill(tmp_path)], Signing(now=now()))
     assert added.releases == ()
     assert [each.version for each in added.unchanged] == ["1.0.0"]
-    assert files_of(hub.dir.path) == before
+    assert tree_of(hub.dir.path) == before
 
 
 def test_same_version_twice_in_one_call(hub, tmp_path):
     first = write_skill(tmp_path / "1")
     second = write_skill(tmp_path / "2", **{"extra.md": "more"})
-    before = files_of(hub.dir.path)
+    before = tree_of(hub.dir.path)
     with pytest.raises(Refused, match="other content"):
         add(hub.dir.path, [first, second], Signing(now=now()))
-    assert files_of(hub.dir.path) == before
+    assert tree_of(hub.dir.path) == before
     assert len(add(hub.dir.path, [first, first], Signing(now=now())).releases) == 1
     assert check(hub.dir.path, now()) == ()
 
 
 def test_same_version_with_other_bytes(hub, tmp_path):
     hub.publish()
-    before = files_of(hub.dir.path)
+    before = tree_of(hub.dir.path)
     folder = write_skill(tmp_path, **{"extra.md": "more"})
     with pytest.raises(Refused, match="other content"):
         add(hub.dir.path, [folder], Signing(now=now()))
-    assert files_of(hub.dir.path) == before
+    assert tree_of(hub.dir.path) == before
 
 
 @pytest.mark.parametrize(
@@ -157,12 +144,12 @@ def test_same_version_with_other_bytes(hub, tmp_path):
     ],
 )
 def test_one_bad_skill_among_several_and_nothing_is_published(hub, tmp_path, change, error):
-    before = files_of(hub.dir.path)
+    before = tree_of(hub.dir.path)
     bad = write_skill(tmp_path, "good")
     change(bad)
     with pytest.raises(error):
         add(hub.dir.path, [write_skill(tmp_path), bad], Signing(now=now()))
-    assert files_of(hub.dir.path) == before
+    assert tree_of(hub.dir.path) == before
 
 
 def edit(folder, old, new):
@@ -176,12 +163,12 @@ def edit(folder, old, new):
 
 def test_skill_signed_by_somebody_else(hub, tmp_path):
     folder = write_skill(tmp_path)
-    before = files_of(hub.dir.path)
+    before = tree_of(hub.dir.path)
     with open(os.path.join(folder, "skill.oms.sig"), "wb") as file:
         file.write(sign(read_local(folder)[0].tree, "hello", PrivateKey.generate()))
     with pytest.raises(Refused, match="signature by a publisher that is admitted here"):
         add(hub.dir.path, [folder], Signing(now=now()))
-    assert files_of(hub.dir.path) == before
+    assert tree_of(hub.dir.path) == before
 
 
 def test_unsigned_skill_without_the_publishers_key(hub, tmp_path):
@@ -195,19 +182,19 @@ def test_new_name_takes_the_offline_keys_and_a_new_version_does_not(hub, tmp_pat
     for number in (1, 2):
         os.remove(os.path.join(hub.dir.path, "keys", "offline", f"namespaces-{number}.pem"))
     hub.publish(version="1.1.0")
-    before = files_of(hub.dir.path)
+    before = tree_of(hub.dir.path)
     with pytest.raises(Refused, match="namespaces"):
         hub.publish("another")
-    assert files_of(hub.dir.path) == before
+    assert tree_of(hub.dir.path) == before
 
 
 def test_name_of_another_publisher(hub, tmp_path):
     """The other publisher was admitted in a ceremony of its own."""
     hub.admit("rival", names=["hello"])
-    before = files_of(hub.dir.path)
+    before = tree_of(hub.dir.path)
     with pytest.raises(NameNotOwned):
         hub.publish()
-    assert files_of(hub.dir.path) == before
+    assert tree_of(hub.dir.path) == before
 
 
 def test_passphrase_is_needed_and_must_be_the_right_one(tmp_path):

@@ -18,8 +18,8 @@ from skillhub.trust.keys import PrivateKey
 from skillhub.trust.oms import sign
 from skillhub.trust.registry import publisher_of
 from skillhub.world.local import read_local
-from tests.flows.test_registry import files_of
 from tests.support.killing import OldClients, kill_everywhere
+from tests.support.published import tree_of
 from tests.support.registry import Simulator, now, write_skill
 from tests.support.world import World
 
@@ -33,11 +33,6 @@ def made(tmp_path_factory):
     simulator.publish()
     give(simulator, "rival", keys=(RIVAL.public.pem,), names=("owned",))
     return simulator
-
-
-@pytest.fixture
-def hub(made, tmp_path):
-    return made.copy(tmp_path)
 
 
 def give(hub, publisher, days=0, dry_run=False, **change):
@@ -66,10 +61,10 @@ def stamp(hub, days=0):
 
 
 def unchanged(hub, error, act, **match):
-    before = files_of(hub.dir.path)
+    before = tree_of(hub.dir.path)
     with pytest.raises(error, **match):
         act()
-    assert files_of(hub.dir.path) == before
+    assert tree_of(hub.dir.path) == before
 
 
 def test_admitted_publisher_publishes_its_names_without_offline_keys(hub, tmp_path):
@@ -127,10 +122,10 @@ def test_mandate_that_makes_no_sense(hub, publisher, change, error):
 
 
 def test_dry_run_and_the_same_again_change_nothing(hub):
-    before = files_of(hub.dir.path)
+    before = tree_of(hub.dir.path)
     give(hub, "rival", keys=(RIVAL.public.pem,), names=("owned",))
     give(hub, "rival", keys=(SECOND.public.pem,), names=("more",), dry_run=True)
-    assert files_of(hub.dir.path) == before
+    assert tree_of(hub.dir.path) == before
 
 
 @pytest.mark.parametrize("number", [1, 2])

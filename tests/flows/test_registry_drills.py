@@ -37,11 +37,6 @@ def made(tmp_path_factory):
     return simulator
 
 
-@pytest.fixture
-def hub(made, tmp_path):
-    return made.copy(tmp_path)
-
-
 def stolen(*roles):
     """Return the keys of these roles, and of no other."""
     keys = role_keys("test")

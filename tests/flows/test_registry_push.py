@@ -19,18 +19,6 @@ TIMESTAMP = "metadata/timestamp.json"
 PUBLIC = ".well-known/agent-skills/index.json"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    hub = Simulator(tmp_path_factory.mktemp("made"))
-    hub.publish()
-    return hub
-
-
-@pytest.fixture
-def hub(made, tmp_path):
-    return made.copy(tmp_path)
-
-
 @pytest.fixture
 def place(tmp_path):
     return tmp_path / "public"

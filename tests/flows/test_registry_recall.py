@@ -9,8 +9,8 @@ from skillhub.flows.registry_check import check
 from skillhub.flows.registry_opened import Signing
 from skillhub.flows.registry_recall import withdraw, yank
 from skillhub.flows.resolve import TakenBack
-from tests.flows.test_registry import files_of
 from tests.support.killing import OldClients, kill_everywhere
+from tests.support.published import tree_of
 from tests.support.registry import Simulator, now
 from tests.support.world import World
 
@@ -23,11 +23,6 @@ def made(tmp_path_factory):
     simulator.publish(version="1.0.0")
     simulator.publish(version="1.1.0")
     return simulator
-
-
-@pytest.fixture
-def hub(made, tmp_path):
-    return made.copy(tmp_path)
 
 
 def signing(hub):
@@ -61,18 +56,18 @@ def test_only_online_keys_are_needed(hub, tmp_path):
     withdraw(hub.dir.path, "hello@1.0.0", "harmful", signing(hub))
     assert offered(hub, tmp_path / "m") == {"1.1.0": ("broken", None), "1.0.0": (None, "harmful")}
     (tmp_path / "registry/keys/online/releases.pem").unlink()
-    before = files_of(hub.dir.path)
+    before = tree_of(hub.dir.path)
     with pytest.raises(Refused):
         yank(hub.dir.path, "hello@1.1.0", None, signing(hub))
-    assert files_of(hub.dir.path) == before
+    assert tree_of(hub.dir.path) == before
 
 
 def test_same_again_and_a_dry_run_change_nothing(hub):
     yank(hub.dir.path, "hello@1.1.0", "broken", signing(hub))
-    before = files_of(hub.dir.path)
+    before = tree_of(hub.dir.path)
     yank(hub.dir.path, "hello@1.1.0", "broken", signing(hub))
     withdraw(hub.dir.path, "hello@1.1.0", "harmful", Signing(now=hub.when, dry_run=True))
-    assert files_of(hub.dir.path) == before
+    assert tree_of(hub.dir.path) == before
 
 
 def test_withdrawn_release_stays_so(hub, tmp_path):
@@ -108,11 +103,11 @@ def test_archive_of_a_withdrawn_release_may_be_deleted(hub, tmp_path):
     ],
 )
 def test_what_cannot_be_taken_back(hub, wanted, reason, error):
-    before = files_of(hub.dir.path)
+    before = tree_of(hub.dir.path)
     for change in (yank, withdraw):
         with pytest.raises(error):
             change(hub.dir.path, wanted, reason, signing(hub))
-    assert files_of(hub.dir.path) == before
+    assert tree_of(hub.dir.path) == before
 
 
 def test_installs_and_locks_of_what_was_taken_back(hub, tmp_path):

@@ -11,25 +11,13 @@ from skillhub.flows.registry_opened import Signing
 from skillhub.flows.registry_refresh import refresh
 from skillhub.trust.metadata import Dates
 from skillhub.world.registry_dir import Settings
-from tests.flows.test_registry import files_of
 from tests.support.killing import OldClients, kill_everywhere
+from tests.support.published import tree_of
 from tests.support.registry import Simulator, key_of, now
 
 BINS = {f"releases-{number:x}" for number in range(16)}
 ONLINE = BINS | {"releases", "listing", "snapshot", "timestamp"}
 OFFLINE = {"root", "targets", "namespaces"}
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    simulator = Simulator(tmp_path_factory.mktemp("made"))
-    simulator.publish()
-    return simulator
-
-
-@pytest.fixture
-def hub(made, tmp_path):
-    return made.copy(tmp_path)
 
 
 def later(hub, days):
@@ -41,10 +29,10 @@ def roles(expiries):
 
 
 def test_nothing_is_due_and_nothing_is_done(hub):
-    before = files_of(hub.dir.path)
+    before = tree_of(hub.dir.path)
     done = refresh(hub.dir.path, later(hub, 0.5))
     assert done.renewed == done.waiting == ()
-    assert files_of(hub.dir.path) == before
+    assert tree_of(hub.dir.path) == before
 
 
 @pytest.mark.parametrize(
@@ -99,19 +87,19 @@ def test_offline_role_is_signed_when_it_is_named(hub, tmp_path):
 def test_one_of_two_offline_keys_is_not_enough(hub, tmp_path):
     for number in (1, 2):
         (tmp_path / f"registry/keys/offline/root-{number}.pem").unlink()
-    before = files_of(hub.dir.path)
+    before = tree_of(hub.dir.path)
     with pytest.raises(Refused, match="root"):
         refresh(hub.dir.path, later(hub, 0), roles=["root"])
     with pytest.raises(UsageError):
         refresh(hub.dir.path, later(hub, 0), roles=["nobody"])
-    assert files_of(hub.dir.path) == before
+    assert tree_of(hub.dir.path) == before
 
 
 def test_dry_run_tells_and_writes_nothing(hub):
-    before = files_of(hub.dir.path)
+    before = tree_of(hub.dir.path)
     signing = Signing(now=hub.when + timedelta(days=2), dry_run=True)
     assert roles(refresh(hub.dir.path, signing).renewed) == {"timestamp"}
-    assert files_of(hub.dir.path) == before
+    assert tree_of(hub.dir.path) == before
 
 
 def test_passphrase_is_asked_for_only_when_something_is_due(tmp_path):

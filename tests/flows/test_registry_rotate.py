@@ -13,8 +13,8 @@ from skillhub.flows.registry_rotate import rotate
 from skillhub.trust.metadata import Dates
 from skillhub.trust.roles import ROLES
 from skillhub.trust.signing import keyid
-from tests.flows.test_registry import files_of
 from tests.support.killing import OldClients, kill_everywhere
+from tests.support.published import tree_of
 from tests.support.registry import Simulator, key_of, now, write_skill
 
 OFFLINE = "registry/keys/offline"
@@ -25,11 +25,6 @@ def made(tmp_path_factory):
     simulator = Simulator(tmp_path_factory.mktemp("made"), bits=1)
     simulator.publish()
     return simulator
-
-
-@pytest.fixture
-def hub(made, tmp_path):
-    return made.copy(tmp_path)
 
 
 def signing(hub, **more):
@@ -93,11 +88,11 @@ def test_lost_root_key_is_replaced_by_the_other_two(hub, tmp_path):
 def test_two_lost_root_keys_are_the_end_of_the_registry(hub, tmp_path):
     for number in (1, 2):
         (tmp_path / OFFLINE / f"root-{number}.pem").unlink()
-    before = files_of(hub.dir.path)
+    before = tree_of(hub.dir.path)
     for role in ("root", "targets", "timestamp"):
         with pytest.raises(Refused, match="2 keys of root, found 1"):
             rotate(hub.dir.path, role, signing(hub))
-    assert files_of(hub.dir.path) == before
+    assert tree_of(hub.dir.path) == before
 
 
 @pytest.mark.parametrize("role", ["timestamp", "snapshot", "releases", "listing"])
@@ -122,10 +117,10 @@ def test_lost_namespace_keys_are_replaced_by_those_of_targets(hub, tmp_path):
     ("role", "lost"), [("nobody", []), ("releases-0", []), ("root", ["abc"]), ("root", ["0" * 64])]
 )
 def test_no_such_role_or_key(hub, role, lost):
-    before = files_of(hub.dir.path)
+    before = tree_of(hub.dir.path)
     with pytest.raises(UsageError):
         rotate(hub.dir.path, role, signing(hub), lost)
-    assert files_of(hub.dir.path) == before
+    assert tree_of(hub.dir.path) == before
 
 
 def test_offline_keys_in_a_folder_of_their_own(hub, tmp_path):
@@ -145,10 +140,10 @@ def test_offline_keys_in_a_folder_of_their_own(hub, tmp_path):
 
 def test_keys_of_another_registry_do_nothing(hub, tmp_path):
     other = Simulator(tmp_path, "other")
-    before = files_of(other.dir.path), files_of(hub.dir.path)
+    before = tree_of(other.dir.path), tree_of(hub.dir.path)
     with pytest.raises(BadMetadata, match="first root"):
         rotate(hub.dir.path, "root", signing(hub, keys=os.path.join(other.dir.path, "keys", "offline")))
-    assert (files_of(other.dir.path), files_of(hub.dir.path)) == before
+    assert (tree_of(other.dir.path), tree_of(hub.dir.path)) == before
 
 
 @pytest.mark.parametrize("role", ROLES)

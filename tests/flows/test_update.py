@@ -138,12 +138,6 @@ def test_where_nothing_else_is_allowed_it_is_told(world: World, hub: Simulator) 
 
 
 @pytest.fixture
-def web() -> Iterator[Web]:
-    with Web() as server:
-        yield server
-
-
-@pytest.fixture
 def upstream(tmp_path: Path, web: Web, monkeypatch: pytest.MonkeyPatch) -> Upstream:
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
     return Upstream(tmp_path, web)

@@ -36,18 +36,6 @@ def address(host, request):
     return f"oci://{host}/acme/{abs(hash(request.node.name))}:v1"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    hub = Simulator(tmp_path_factory.mktemp("made"))
-    hub.publish()
-    return hub
-
-
-@pytest.fixture
-def hub(made, tmp_path):
-    return made.copy(tmp_path)
-
-
 def pushed(hub, address, connect=push_oci.open_target, **more):
     return push(hub.dir.path, address, connect, now=now(), **more)
 

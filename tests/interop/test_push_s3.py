@@ -80,18 +80,6 @@ def store(endpoint, monkeypatch):
     client.close()
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    hub = Simulator(tmp_path_factory.mktemp("made"))
-    hub.publish()
-    return hub
-
-
-@pytest.fixture
-def hub(made, tmp_path):
-    return made.copy(tmp_path)
-
-
 def pushed(hub, address="s3://skills/hub", connect=push_s3.open_target, **more):
     return push(hub.dir.path, address, connect, now=now(), **more)
 

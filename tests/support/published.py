@@ -10,11 +10,11 @@ from skillhub.world.embedded import Folder
 from skillhub.world.tuf_client import Registry
 
 
-def tree_of(folder: Path) -> dict[str, bytes]:
+def tree_of(folder: Path | str) -> dict[str, bytes]:
     """Return every file below ``folder`` by its path."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
+        for path in sorted(Path(folder).rglob("*"))
         if path.is_file()
     }
 

@@ -4,13 +4,6 @@ import pytest
 
 from skillhub.world.http import Http
 from tests.support.site import HURRY, Machine
-from tests.support.web import Web
-
-
-@pytest.fixture
-def web():
-    with Web() as server:
-        yield server
 
 
 @pytest.fixture

@@ -21,12 +21,6 @@ def known(tmp_path, tokens=None, netrc=None, **environ):
     return Known(tokens or {}, environ, str(tmp_path))
 
 
-@pytest.fixture
-def web():
-    with Web() as server:
-        yield server
-
-
 def told(web, path):
     return [head for head in web.heads if head.startswith(f"GET {path} ") and "Authorization" in head]
 

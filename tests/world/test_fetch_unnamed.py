@@ -27,12 +27,6 @@ class Recorder:
 
 
 @pytest.fixture
-def web():
-    with Web() as server:
-        yield server
-
-
-@pytest.fixture
 def http(tmp_path):
     """A fetcher of somebody whose netrc knows this machine."""
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password s3cret\n")

@@ -12,12 +12,6 @@ HURRY = Patience(grace=1.0, rate=10_000_000, total=3.0, pauses=(0.0, 0.01))
 
 
 @pytest.fixture
-def web():
-    with Web() as server:
-        yield server
-
-
-@pytest.fixture
 def http():
     with Http(patience=HURRY) as fetcher:
         yield fetcher

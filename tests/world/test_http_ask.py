@@ -11,15 +11,9 @@ from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.world.hop import Hop
 from skillhub.world.http import Http, _Request
 from skillhub.world.wire import Clock, Patience
-from tests.support.web import Web, answer
+from tests.support.web import answer
 
 OURS, THEIRS = Hop.parse("https://ours.example/a"), Hop.parse("https://theirs.example/a")
-
-
-@pytest.fixture
-def web():
-    with Web() as web:
-        yield web
 
 
 def sent(hop, headers=None, secret="Bearer known"):

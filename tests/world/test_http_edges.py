@@ -13,12 +13,6 @@ from tests.support.web import Web, answer, hang_up, in_turn, raw, redirect
 
 
 @pytest.fixture
-def web():
-    with Web() as web:
-        yield web
-
-
-@pytest.fixture
 def http():
     with Http() as http:
         yield http

@@ -6,13 +6,7 @@ from skillhub.errors import NotFound, UnsafeTransfer
 from skillhub.world.credentials import Known
 from skillhub.world.http import Http
 from skillhub.world.mirrors import mirrored
-from tests.support.web import Web, answer, redirect
-
-
-@pytest.fixture
-def web():
-    with Web() as server:
-        yield server
+from tests.support.web import answer, redirect
 
 
 def test_bytes_come_from_the_mirror_under_the_url_that_was_asked(web):

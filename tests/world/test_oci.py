@@ -41,12 +41,6 @@ HASTE = Patience(grace=3.0, pauses=())
 
 
 @pytest.fixture
-def web():
-    with Web() as web:
-        yield web
-
-
-@pytest.fixture
 def opened(web, tmp_path):
     """Opens ``:v1`` of the server, or what is named; logins are kept in ``tmp_path``."""
     with Http(patience=HASTE) as http:

@@ -11,13 +11,6 @@ from skillhub.trust.ahead import AHEAD_PATH, ahead, read_ahead
 from tests.support.registry import Simulator
 
 
-@pytest.fixture
-def hub(tmp_path):
-    hub = Simulator(tmp_path)
-    hub.publish()
-    return hub
-
-
 def trusted(folder):
     return {name: (folder / name).read_bytes() for name in os.listdir(folder) if name.endswith(".json")}
 

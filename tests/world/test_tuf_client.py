@@ -1,5 +1,4 @@
 import json
-import os
 
 import pytest
 
@@ -23,6 +22,7 @@ from skillhub.trust.ahead import AHEAD_PATH
 from skillhub.trust.metadata import Dates, MetadataSet
 from skillhub.world.embedded import EMBEDDED_URL, embedded, root
 from skillhub.world.tuf_client import Registry, fetch_root
+from tests.support.published import tree_of
 from tests.support.registry import URL, Simulator, key_of, long_ago, now, role_keys
 
 HTML = b"<!doctype html><html><body>Please sign in</body></html>"
@@ -35,21 +35,6 @@ def made(tmp_path_factory):
     simulator.publish()
     simulator.publish(version="1.1.0")
     return simulator
-
-
-@pytest.fixture
-def hub(made, tmp_path):
-    return made.copy(tmp_path)
-
-
-def trusted(folder):
-    """Return what a client has come to trust: the metadata it keeps, by file."""
-    found = {}
-    for top, _, names in os.walk(folder):
-        for name in names:
-            with open(os.path.join(top, name), "rb") as file:
-                found[os.path.relpath(os.path.join(top, name), folder)] = file.read()
-    return found
 
 
 def test_release_comes_with_its_publisher_and_its_bytes(hub, tmp_path):
@@ -109,11 +94,11 @@ def test_embedded_registry_opens_and_every_artifact_is_whole(tmp_path):
 
 def attacked(hub, folder, error):
     """Open the registry, which must fail with ``error``, and compare what is trusted before and after."""
-    before = trusted(folder)
+    before = tree_of(folder)
     with pytest.raises(SkillhubError) as caught:
         hub.open(folder)
     assert type(caught.value) is error
-    assert trusted(folder) == before
+    assert tree_of(folder) == before
     return caught.value
 
 
