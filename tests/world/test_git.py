@@ -4,12 +4,10 @@ import os
 import shutil
 import stat
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 import pytest
 
 from skillhub.errors import FormatError, NotFound, SourceError, StateError, UsageError
-from skillhub.world.git import open_git
 from skillhub.world.git_program import Bounds
 from skillhub.world.snapshot import Node
 from tests.support.gitrepos import SKILL, Repo, link, program, submodule
@@ -21,22 +19,6 @@ FILES = {
     "skills/deploy/run.sh": program(b"#!/bin/sh\n"),
     "README.md": b"Read me.\n",
 }
-
-
-@pytest.fixture
-def repo(tmp_path):
-    return Repo(tmp_path / "repo")
-
-
-@pytest.fixture
-def environ(tmp_path):
-    (tmp_path / "home").mkdir()
-    return {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
-
-
-@pytest.fixture
-def opened(tmp_path, environ):
-    return partial(open_git, cache=str(tmp_path / "cache"), environ=environ)
 
 
 def cached(tmp_path):

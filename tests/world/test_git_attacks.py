@@ -11,7 +11,6 @@ import threading
 import time
 import zlib
 from contextlib import suppress
-from functools import partial
 
 import pytest
 
@@ -28,17 +27,11 @@ from skillhub.errors import (
 )
 from skillhub.model.tree import File
 from skillhub.world import git_objects
-from skillhub.world.git import open_git
 from skillhub.world.git_program import Bounds
 from tests.support.gitrepos import SKILL, Repo, Special, link, submodule
 from tests.support.gitserver import served
 
 FILES = {"SKILL.md": SKILL, "README.md": b"Read me.\n"}
-
-
-@pytest.fixture
-def repo(tmp_path):
-    return Repo(tmp_path / "repo")
 
 
 @pytest.fixture
@@ -48,18 +41,6 @@ def script(tmp_path):
     path.write_text(f'#!/bin/sh\ntouch "{tmp_path}/PWNED"\nexit 1\n')
     path.chmod(0o755)
     return path
-
-
-@pytest.fixture
-def environ(tmp_path):
-    (tmp_path / "home").mkdir()
-    return {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
-
-
-@pytest.fixture
-def opened(tmp_path, environ):
-    yield partial(open_git, cache=str(tmp_path / "cache"), environ=environ)
-    assert not (tmp_path / "PWNED").exists()
 
 
 def cache_of(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from base64 import b64encode
 from functools import partial
 
@@ -23,12 +22,6 @@ from tests.support.web import Web, answer, redirect
 __all__ = ["let_go"]
 ASKED = "/info/refs?service=git-upload-pack"
 PUBLIC = "93.184.216.34"
-
-
-@pytest.fixture
-def environ(tmp_path):
-    (tmp_path / "home").mkdir()
-    return {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
 
 
 @pytest.fixture

@@ -1,17 +1,15 @@
 """What no person has named: where git goes for it, and what it tells of who asks."""
 
 import os
-from functools import partial
 
 import pytest
 
 from skillhub.errors import SourceError, UnsafeTransfer
-from skillhub.world.git import open_git
 from skillhub.world.git_program import Bounds, GitProgram
 from skillhub.world.git_remote import remote
 from skillhub.world.github import open_repository
 from skillhub.world.http import Http
-from tests.support.gitrepos import SKILL, Repo
+from tests.support.gitrepos import SKILL
 from tests.support.gitserver import served
 from tests.support.web import Web, redirect
 
@@ -21,23 +19,12 @@ PUBLIC = "93.184.216.34"
 
 
 @pytest.fixture
-def repo(tmp_path):
-    return Repo(tmp_path / "repo")
-
-
-@pytest.fixture
 def environ(tmp_path):
     """A machine where every ssh leaves a mark."""
     (tmp_path / "home").mkdir()
     (tmp_path / "ssh").write_text(f'#!/bin/sh\ntouch "{tmp_path}/PWNED"\nexit 1\n')
     (tmp_path / "ssh").chmod(0o755)
     return {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), "GIT_SSH": str(tmp_path / "ssh")}
-
-
-@pytest.fixture
-def opened(tmp_path, environ):
-    yield partial(open_git, cache=str(tmp_path / "cache"), environ=environ)
-    assert not (tmp_path / "PWNED").exists()
 
 
 @pytest.mark.parametrize("rev", [None, "b" * 40])

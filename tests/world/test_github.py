@@ -21,7 +21,7 @@ from skillhub.world.github import open_repository
 from skillhub.world.github_host import host_of
 from skillhub.world.http import Http
 from tests.support.github_api import GitHubServer
-from tests.support.gitrepos import SKILL, Repo, link, program, submodule
+from tests.support.gitrepos import SKILL, link, program, submodule
 
 REPOSITORY = "https://github.com/acme/skills"
 FILES = {
@@ -33,11 +33,6 @@ FILES = {
     "skills/deploy/lib.py": b"c\n",
     "skills/deploy/café.md": b"d\n",
 }
-
-
-@pytest.fixture
-def repo(tmp_path):
-    return Repo(tmp_path / "repo")
 
 
 @pytest.fixture

@@ -20,17 +20,6 @@ TWO = Tree({"SKILL.md": File(b"two\n")})
 
 
 @pytest.fixture
-def home(tmp_path):
-    return Home.of({"SKILLHUB_HOME": str(tmp_path / "home")})
-
-
-@pytest.fixture
-def project(tmp_path, home):
-    (tmp_path / "project").mkdir()
-    return Project(str(tmp_path / "project"), "project", home)
-
-
-@pytest.fixture
 def stored(home):
     store = Store(home.data)
     return {tree.digest: store.put(tree) for tree in (ONE, TWO)}

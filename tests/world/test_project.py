@@ -16,17 +16,6 @@ from skillhub.world.project import Project
 ENTRY = Locked(source="local", tree=Digest.of(b"t"), size=1, path="src")
 
 
-@pytest.fixture
-def home(tmp_path):
-    return Home.of({"SKILLHUB_HOME": str(tmp_path / "home")})
-
-
-@pytest.fixture
-def project(tmp_path, home):
-    (tmp_path / "project").mkdir()
-    return Project(str(tmp_path / "project"), "project", home)
-
-
 def test_the_nearest_parent_with_a_lock_or_intent_else_git_s_root_else_here(tmp_path, home):
     deep = tmp_path / "a/b/c/d"
     deep.mkdir(parents=True)
