@@ -34,17 +34,18 @@ def turns(ways: Sequence[Way[Any]], report: Report) -> Iterator[Callable[[], Can
     todo = deque(coming)
     started: deque[tuple[Future[Any], int]] = deque()
     pace = _Pace()
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        try:
-            for way in ways:
-                if way.fetch is nothing:
-                    yield way.go
-                    continue
-                _start(todo, started, pool, pace.at_once)
-                report("fetching", len(coming) - len(todo) - len(started), len(coming))
-                yield partial(_made, way, started.popleft()[0], pace)
-        finally:
-            pool.shutdown(cancel_futures=True)
+    pool = ThreadPoolExecutor(AT_ONCE)
+    try:
+        for way in ways:
+            if way.fetch is nothing:
+                yield way.go
+                continue
+            _start(todo, started, pool, pace.at_once)
+            report("fetching", len(coming) - len(todo) - len(started), len(coming))
+            yield partial(_made, way, started.popleft()[0], pace)
+    finally:
+        # Who stops the command waits for no server, which may take ten minutes over each answer.
+        pool.shutdown(wait=not pace.stopped, cancel_futures=True)
 
 
 class _Pace:
@@ -52,12 +53,16 @@ class _Pace:
 
     def __init__(self) -> None:
         self.at_once = _FIRST
+        self.stopped = False
 
     def wait(self, coming: Future[Any]) -> Any:  # noqa: ANN401 - whatever the way fetches
         """Return what came, or raise what was raised instead."""
         start = time.monotonic()
         try:
             return coming.result()
+        except KeyboardInterrupt:
+            self.stopped = True
+            raise
         finally:
             if time.monotonic() - start > _WAIT:
                 self.at_once = min(AT_ONCE, 2 * self.at_once)

@@ -111,3 +111,21 @@ def test_a_staged_candidate_whose_bytes_change_is_not_enabled(tmp_path, ports):
     ports.store.drop(found.tree.digest)
     with pytest.raises(StateError):
         dict(found.tree.items())
+
+
+def test_attack_a_server_that_never_ends_keeps_nobody_from_stopping():
+    ended = threading.Event()
+
+    def stopped():
+        raise KeyboardInterrupt
+
+    def dripping():
+        ended.wait(20)
+
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        for turn in turns([Way(fetch, lambda came: came, 1) for fetch in (stopped, dripping)], silent):
+            turn()
+    took = time.monotonic() - start
+    ended.set()
+    assert took < 10
