@@ -1,4 +1,4 @@
-"""How hard the suite tries, and what most of it shares: a web server, and registries that were made once.
+"""How hard the suite tries, and what most of it shares: machines, a web server, registries that were made once.
 
 A sample is tried by default, everything where ``SKILLHUB_EVERY_FAULT`` is set.
 """
@@ -11,8 +11,10 @@ import pytest
 from hypothesis import settings
 
 from tests.attacks.scene import Scene
+from tests.support.cli import Shell
 from tests.support.registry import Simulator
 from tests.support.web import Web
+from tests.support.world import World
 
 settings.register_profile("sample", max_examples=40)
 settings.register_profile("everything", max_examples=500)
@@ -52,3 +54,15 @@ def pair(tmp_path_factory):
 def scene(pair, tmp_path):
     """A machine with a skill of a registry that offers two, and the road between."""
     return Scene(tmp_path, pair.copy(tmp_path))
+
+
+@pytest.fixture
+def world(tmp_path):
+    """A user's machine with an empty project, for flows."""
+    return World(tmp_path)
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """A machine with nothing on it, to run the program on."""
+    return Shell(tmp_path)

@@ -21,11 +21,6 @@ def modules(out: str) -> set[str]:
 
 
 @pytest.fixture
-def shell(tmp_path):
-    return Shell(tmp_path)
-
-
-@pytest.fixture
 def installed(shell):
     done = shell.run("install", "github:release-notes", "--yes")
     assert done.status == 0, done.err

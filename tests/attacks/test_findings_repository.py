@@ -16,12 +16,7 @@ from skillhub.model.question import NOT_BY_YES
 from skillhub.model.requirement import McpServer
 from skillhub.world import mcp, tracked
 from skillhub.world.folders import remove_tree
-from tests.support.world import Answers, World, skill
-
-
-@pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
+from tests.support.world import Answers, skill
 
 
 def git(folder, *words):

@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.cli import Shell
-
-
-@pytest.fixture
-def shell(tmp_path):
-    """A machine with nothing on it."""
-    return Shell(tmp_path)
+from tests.support.gitrepos import Repo, files
 
 
 @pytest.fixture(scope="session")
@@ -40,3 +35,11 @@ def served(offered):
     yield url
     process.terminate()
     process.communicate()
+
+
+@pytest.fixture
+def repo(shell):
+    """A repository with one skill."""
+    repo = Repo(shell.folder / "repo.git")
+    repo.commit(files("Do it.\n"))
+    return repo

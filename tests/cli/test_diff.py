@@ -8,27 +8,13 @@ import re
 import pytest
 
 from tests.support.cli import hidden_in
-from tests.support.gitrepos import Repo
+from tests.support.gitrepos import Repo, files
 
 HOSTILE = (
     "plain\n\x1b[2J\x1b]0;owned\x07 clears the screen\n```\n</details><img src=x onerror=alert(1)>\n"
     "@everyone ~~~~ ````\n\u202egnp.exe \u200b\U000e0041\r\x9b31m\n"
 )
 YES = ("--yes", "--allow-unsigned")
-
-
-def files(body, name="deploy", **more):
-    head = f"---\nname: {name}\ndescription: Deploys.\n---\n"
-    return {
-        f"skills/{name}/{path}": data for path, data in {"SKILL.md": (head + body).encode(), **more}.items()
-    }
-
-
-@pytest.fixture
-def repo(shell):
-    repo = Repo(shell.folder / "repo.git")
-    repo.commit(files("Do it.\n"))
-    return repo
 
 
 @pytest.fixture

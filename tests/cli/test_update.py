@@ -4,24 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.gitrepos import Repo, program
+from tests.support.gitrepos import files, program
 from tests.support.world import snapshot
 
 YES = ("--yes", "--allow-unsigned")
-
-
-def files(body, **more):
-    head = "---\nname: deploy\ndescription: Deploys.\n---\n"
-    return {
-        f"skills/deploy/{path}": data for path, data in {"SKILL.md": (head + body).encode(), **more}.items()
-    }
-
-
-@pytest.fixture
-def repo(shell):
-    repo = Repo(shell.folder / "repo.git")
-    repo.commit(files("Do it.\n"))
-    return repo
 
 
 @pytest.fixture

@@ -7,16 +7,11 @@ import pytest
 from fixtures.attacks_oms.forge import statement
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust.identity import Identity
-from tests.support.cli import REPO, Shell
+from tests.support.cli import REPO
 from tests.support.sigstore import ISSUER, NAME, Sigstore
 
 OWN = Sigstore()
 WHO = ("--identity", NAME, "--issuer", ISSUER)
-
-
-@pytest.fixture
-def shell(tmp_path):
-    return Shell(tmp_path)
 
 
 @pytest.fixture

@@ -7,14 +7,8 @@ import subprocess
 import pytest
 
 from skillhub.trust.keys import PrivateKey
-from tests.support.cli import Shell
 
 SECRET = "SKILLHUB_PASSPHRASE"
-
-
-@pytest.fixture
-def shell(tmp_path):
-    return Shell(tmp_path)
 
 
 @pytest.fixture

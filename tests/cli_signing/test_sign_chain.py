@@ -9,7 +9,6 @@ from skillhub.model.dataclass import replace
 from skillhub.model.tree import SIGNATURE
 from skillhub.trust import x509
 from skillhub.trust.keys import PrivateKey
-from tests.support.cli import Shell
 
 NOW = datetime.now(UTC)
 
@@ -20,11 +19,6 @@ def around(cert):
 
 
 SOUND = tuple(map(around, (LEAF, MIDDLE, ROOT)))
-
-
-@pytest.fixture
-def shell(tmp_path):
-    return Shell(tmp_path)
 
 
 def pem(certificates):

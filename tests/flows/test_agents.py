@@ -10,14 +10,9 @@ import pytest
 from skillhub.errors import StateError
 from skillhub.model.tree import File, Tree
 from skillhub.world import links
-from tests.support.world import STDIO, Answers, World, needs, skill
+from tests.support.world import STDIO, Answers, needs, skill
 
 FOLDERS = (".agents/skills", ".claude/skills", ".windsurf/skills")
-
-
-@pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
 
 
 def served(world):

@@ -22,7 +22,7 @@ from skillhub.model.finding import SEVERITIES
 from skillhub.model.lock import Lock
 from skillhub.trust.keys import PrivateKey
 from skillhub.world.sources import Sources
-from tests.flows.test_recalled import cut_off, restart
+from tests.flows.test_recalled import change, cut_off, restart
 from tests.support.registry import Simulator
 from tests.support.world import NOW, World, skill
 
@@ -47,11 +47,6 @@ def found(world, **request):
     return [(each.rule, each.skill) for each in report(world, **request).findings]
 
 
-def operate(scene, act, *words):
-    act(scene.hub.dir.path, *words, Signing(now=scene.hub.when))
-    scene.hub.pull()
-
-
 def test_what_is_well_is_told_in_a_sentence(scene):
     before = scene.seen()
     done = report(scene.machine)
@@ -67,7 +62,7 @@ def test_nothing_installed(tmp_path):
 
 @pytest.mark.parametrize(("act", "rule", "ok"), [(withdraw, "withdrawn", False), (yank, "yanked", True)])
 def test_release_that_was_taken_back_is_heard_of_and_stays_known_offline(scene, act, rule, ok):
-    operate(scene, act, "hello@1.0.0", "sends tokens away")
+    change(scene, act, "hello@1.0.0", "sends tokens away")
     assert found(scene.machine, refresh=False) == []
     for refresh in (True, False):
         restart(scene.machine)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,11 +36,8 @@ def three(body: str = "Do it.", version: str = "") -> dict[str, Content]:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reaching]:
-    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
-    reaching = Reaching(tmp_path)
-    yield reaching
-    reaching.close()
+def world(reaching: Reaching) -> Reaching:
+    return reaching
 
 
 @pytest.fixture

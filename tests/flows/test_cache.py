@@ -23,11 +23,6 @@ from tests.support.world import NOW, TOKEN, Answers, World, needs, refused, skil
 OLD = NOW.timestamp() - 40 * cache.DAY
 
 
-@pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
-
-
 def collect(world, answers=None, days=30, **more):
     return cache.collect(world.home, days, world.ports(answers), **more)
 

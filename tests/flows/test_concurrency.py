@@ -42,11 +42,6 @@ def at_once(*acts):
     return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
 
 
-@pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
-
-
 def test_eight_installs_of_different_skills_are_all_in_the_lock(world):
     names = [f"skill-{number}" for number in range(8)]
     paths = [str(skill(world.base / "src", name)) for name in names]

@@ -12,12 +12,7 @@ from skillhub.model.digest import Digest
 from skillhub.trust import oms
 from skillhub.world.local import read_local
 from tests.support.registry import URL, Simulator, key_of
-from tests.support.world import Answers, World, skill, unlocked
-
-
-@pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
+from tests.support.world import Answers, skill, unlocked
 
 
 def edit_lock(world, name, **changes):

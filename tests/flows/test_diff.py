@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,18 +25,14 @@ AFTER = {"SKILL.md": text("one\n\n2"), "new.txt": b"no line end", "logo.png": b"
 
 
 @pytest.fixture
-def upstream(tmp_path: Path, web: Web, monkeypatch: pytest.MonkeyPatch) -> Upstream:
-    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
-    upstream = Upstream(tmp_path, web)
+def upstream(upstream: Upstream) -> Upstream:
     upstream.have(BEFORE)
     return upstream
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[Reaching]:
-    reaching = Reaching(tmp_path)
-    yield reaching
-    reaching.close()
+def world(reaching: Reaching) -> Reaching:
+    return reaching
 
 
 @pytest.mark.parametrize("kind", ["git", "site"])

@@ -12,17 +12,7 @@ from skillhub.errors import Refused
 from skillhub.model.patch import difference
 from skillhub.model.tree import File, Tree
 from skillhub.world.folders import write_tree
-from tests.support.world import Answers, World, refused, skill, snapshot, unlocked
-
-
-@pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
-
-
-def plain(world, **files):
-    return str(skill(world.base / "src", **files))
-
+from tests.support.world import Answers, plain, refused, skill, snapshot, unlocked
 
 BASE = {
     "SKILL.md": File(b"one\ntwo\nthree\n"),

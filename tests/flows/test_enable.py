@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import Refused, WrongBytes
-from tests.support.world import STDIO, TOKEN, Answers, World, needs, skill, unlocked
-
-
-@pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
+from tests.support.world import STDIO, TOKEN, Answers, needs, skill, unlocked
 
 
 def test_it_asks_again_for_what_is_still_open(world):

@@ -32,11 +32,6 @@ class Memory:
 
 
 @pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
-
-
-@pytest.fixture
 def vault():
     return Memory()
 

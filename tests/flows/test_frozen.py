@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import shutil
 
-import pytest
-
 from skillhub.errors import FormatError, NotFound, SourceMismatch, UsageError, WrongBytes
-from tests.support.world import World, refused, skill
-
-
-@pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
+from tests.support.world import refused, skill
 
 
 def local(world, **files):

@@ -7,15 +7,10 @@ import json
 import pytest
 
 from skillhub.errors import ForbiddenVariable, FormatError, Refused, UndeclaredVariable
-from tests.support.world import SHELL, STDIO, TOKEN, Answers, World, needs, skill, unlocked
+from tests.support.world import SHELL, STDIO, TOKEN, Answers, needs, skill, unlocked
 
 CLAUDE = {"agents": ("claude-code",)}
 REMOTE = 'type: mcp, value: hub, transport: streamable_http, url: "https://mcp.example/x"'
-
-
-@pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
 
 
 def needy(world, *tools, name="plain", **files):

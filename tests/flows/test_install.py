@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tomllib
 
 import pytest
 
@@ -21,16 +20,7 @@ from skillhub.errors import (
 from skillhub.flows.resolve import TakenBack
 from skillhub.world.local import read_local
 from tests.support.registry import Simulator, key_of
-from tests.support.world import Answers, World, refused, skill, unlocked
-
-
-@pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
-
-
-def wanted(world):
-    return tomllib.loads((world.base / "skillhub.toml").read_text())["skills"]
+from tests.support.world import Answers, refused, skill, unlocked, wanted
 
 
 def test_from_the_embedded_registry_to_the_folder_of_an_agent(world):

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 import os
 import tarfile
-import tomllib
 import zipfile
-
-import pytest
 
 from skillhub.archive import pack
 from skillhub.errors import FormatError, NotFound, SkillhubError, UsageError
 from skillhub.world.local import read_local
-from tests.support.world import World, refused, skill
-
-
-@pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
-
-
-def wanted(world):
-    return tomllib.loads((world.base / "skillhub.toml").read_text())["skills"]
+from tests.support.world import refused, skill, wanted
 
 
 def zipped(folder, path):

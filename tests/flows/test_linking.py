@@ -8,16 +8,7 @@ import shutil
 import pytest
 
 from skillhub.errors import LinkLeavesProject, SkillhubError, StateError
-from tests.support.world import Answers, World, skill, snapshot, unlocked
-
-
-@pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
-
-
-def plain(world, **files):
-    return str(skill(world.base / "src", **files))
+from tests.support.world import Answers, plain, skill, snapshot, unlocked
 
 
 @pytest.mark.parametrize("make", ["folder", "file", "link", "empty"])

@@ -27,15 +27,10 @@ from skillhub.model.digest import Digest
 from skillhub.model.patch import difference
 from skillhub.model.tree import File, Tree
 from skillhub.world.local import read_local
-from tests.support.world import Answers, World, refused, skill, unlocked
+from tests.support.world import Answers, refused, skill, unlocked
 
 LINES = "".join(f"Step {number}.\n" for number in range(9))
 REF = "github:code-review"
-
-
-@pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
 
 
 def run(world, act=patch, *names, answers=None, **wishes):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,16 +23,8 @@ PROVED = tuple(kind for kind in SAMPLE if kind != "legacy")  # what a cache can 
 
 
 @pytest.fixture
-def upstream(tmp_path: Path, web: Web, monkeypatch: pytest.MonkeyPatch) -> Upstream:
-    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))  # git's own settings of whoever runs this
-    return Upstream(tmp_path, web)
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[Reaching]:
-    reaching = Reaching(tmp_path)
-    yield reaching
-    reaching.close()
+def world(reaching: Reaching) -> Reaching:
+    return reaching
 
 
 def install(world: Reaching, upstream: Upstream, kind: str) -> bytes:

@@ -7,14 +7,9 @@ import json
 import pytest
 
 from skillhub.errors import NotFound, Refused
-from tests.support.world import STDIO, Answers, World, needs, skill, unlocked
+from tests.support.world import STDIO, Answers, needs, skill, unlocked
 
 CLAUDE = {"agents": ("claude-code",), "mcp": "configure"}
-
-
-@pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
 
 
 def needy(world, name):

@@ -11,7 +11,6 @@ from skillhub.flows.search import search_everywhere, search_here
 from skillhub.model.dataclass import replace
 from skillhub.model.release import Index, Release
 from skillhub.model.skill import Skill
-from tests.support.world import World
 
 
 class Listing:
@@ -33,11 +32,6 @@ class Listing:
                 for name, text in self.skills.items()
             }
         )
-
-
-@pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
 
 
 def look(world, query, registry=None, skills=(), limit=8):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -135,19 +134,6 @@ def test_where_nothing_else_is_allowed_it_is_told(world: World, hub: Simulator) 
     done = world.update()
     assert not done.changed
     assert any("no other" in line for line in done.warnings)
-
-
-@pytest.fixture
-def upstream(tmp_path: Path, web: Web, monkeypatch: pytest.MonkeyPatch) -> Upstream:
-    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
-    return Upstream(tmp_path, web)
-
-
-@pytest.fixture
-def reaching(tmp_path: Path) -> Iterator[Reaching]:
-    found = Reaching(tmp_path)
-    yield found
-    found.close()
 
 
 @pytest.mark.parametrize("kind", ["tag", *SAMPLE])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,10 +40,8 @@ def web():
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[Reaching]:
-    reaching = Reaching(tmp_path)
-    yield reaching
-    reaching.close()
+def world(reaching: Reaching) -> Reaching:
+    return reaching
 
 
 @pytest.fixture

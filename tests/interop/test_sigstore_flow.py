@@ -10,7 +10,6 @@ from cryptography import x509
 from fixtures.attacks_oms.forge import signed, statement
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust.identity import Identity
-from tests.support.cli import Shell
 from tests.support.sigstore import ISSUER, NAME, Account, Sigstore, key_of
 
 pytestmark = pytest.mark.interop
@@ -33,11 +32,6 @@ def test_reference_is_of_the_same_opinion(tmp_path, thief):
     command = [program, "verify", "sigstore", "--signature", "skill/" + SIGNATURE, *who, "skill"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ("succeeded" in done.stdout + done.stderr) == (thief is None), done.stdout + done.stderr
-
-
-@pytest.fixture
-def shell(tmp_path):
-    return Shell(tmp_path)
 
 
 def written(shell, account=None, **more):

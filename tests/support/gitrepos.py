@@ -111,3 +111,10 @@ class Repo:
 
 
 SKILL = b"---\nname: deploy\ndescription: Deploys.\n---\nDo it.\n"
+
+
+def files(body: str, name: str = "deploy", **more: Content) -> dict[str, Content]:
+    """Return what a repository has of one skill, in its folder ``skills``."""
+    head = f"---\nname: {name}\ndescription: Deploys.\n---\n"
+    whole = {"SKILL.md": (head + body).encode(), **more}
+    return {f"skills/{name}/{path}": data for path, data in whole.items()}

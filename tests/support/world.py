@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tomllib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -234,6 +235,16 @@ def skill(
         if path.suffix == ".sh":
             path.chmod(0o755)
     return folder
+
+
+def plain(world: World, **files: str) -> str:
+    """Return the folder of a skill that needs nothing, beside the project's own files."""
+    return str(skill(world.base / "src", **files))
+
+
+def wanted(world: World) -> dict[str, object]:
+    """Return what the intent has in its table of skills."""
+    return tomllib.loads((world.base / "skillhub.toml").read_text())["skills"]
 
 
 def needs(*tools: str) -> str:
