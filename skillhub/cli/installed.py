@@ -12,8 +12,6 @@ from skillhub.cli import shown
 from skillhub.cli.common import Common, command
 from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, wishes_of
 from skillhub.cli.render import ended, show_outcome
-from skillhub.errors import NotFound
-from skillhub.model.text import quote
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of installed skills.")]
 
@@ -98,15 +96,11 @@ def remove(common: Common, names: Names) -> int:
 
 def _would(common: Common, do: str, names: Sequence[str] = ()) -> int:
     """Show the locked skills that a command would be about, as they are; none named means all."""
-    from skillhub.flows.listing import managed
+    from skillhub.flows.listing import managed, refuse_unknown
     from skillhub.flows.outcome import Outcome
 
     skills = {skill.name: skill for skill in managed(common.open_project(), common.store, os.environ)}
-    for name in names:
-        if name not in skills:
-            raise NotFound(
-                f"no skill named {quote(name)} is installed here", hint="skillhub list shows what is"
-            )
+    refuse_unknown(names, skills)
     chosen = tuple(skills[name] for name in names or skills)
     show_outcome(Outcome(chosen, changed=False), f"would {do}", common.terminal, as_json=common.json)
     return 0

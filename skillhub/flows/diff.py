@@ -10,6 +10,7 @@ from skillhub.flows.carried import carried
 from skillhub.flows.edits import read_edited
 from skillhub.flows.gather import same_origin
 from skillhub.flows.linking import Linker
+from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.meant import of_intent
 from skillhub.flows.newer import wanted_of, wanted_under
 from skillhub.flows.outcome import Left
@@ -114,7 +115,8 @@ def diff(ref: Named, ports: Ports) -> Diff:
     """
     standing = read_standing(ports)
     ports = under(standing.intent, ports)
-    entry = _locked(ref.name, standing)
+    refuse_unknown([ref.name], standing.lock.skills)
+    entry = standing.lock.skills[ref.name]
     wanted = wanted_under(ref.name, entry, standing)
     if ref.range is not None:
         if not entry.named:
@@ -139,7 +141,8 @@ def edits_of(name: str, ports: Ports) -> tuple[Edit, ...]:
     """
     standing = read_standing(ports)
     ports = under(standing.intent, ports)
-    entry, record = _locked(name, standing), standing.records.skills.get(name)
+    refuse_unknown([name], standing.lock.skills)
+    entry, record = standing.lock.skills[name], standing.records.skills.get(name)
     if record is None or not record.enabled:
         return ()
     base = ports.store.read(record.tree) or _tree(name, entry, standing, ports)
@@ -150,13 +153,6 @@ def edits_of(name: str, ports: Ports) -> tuple[Edit, ...]:
             now = read_edited(step.path, ports.store.root)
             found.setdefault(_differing(base, now), []).append(step.link)
     return tuple(Edit(tuple(paths), patch, whole) for (patch, whole), paths in found.items())
-
-
-def _locked(name: str, standing: Standing) -> Locked:
-    entry = standing.lock.skills.get(name)
-    if entry is None:
-        raise NotFound(f"no skill named {name} is installed here", hint="skillhub list shows what is")
-    return entry
 
 
 def diff_locks(old: Lock, names: Sequence[str], ports: Ports) -> list[Diff]:

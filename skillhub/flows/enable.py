@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from skillhub.errors import NotFound, Refused
+from skillhub.errors import Refused
 from skillhub.flows.commit import forget, write_records
 from skillhub.flows.install import Aim, carry_out, plan, questions
 from skillhub.flows.linking import Linker, Linking
+from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.needed import needed_by, orphans
 from skillhub.flows.needs import given
 from skillhub.flows.outcome import Outcome, ask
@@ -36,7 +37,9 @@ def enable(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
         Refused: nobody agreed to the skill, or a policy forbids it.
         StateError: the disk is in the way.
     """
-    standing = _willing(_known(names, read_standing(ports)), names)
+    standing = read_standing(ports)
+    refuse_unknown(names, standing.lock.skills)
+    standing = _willing(standing, names)
     ports = under(standing.intent, ports)
     candidates = [from_lock(name, standing.lock.skills[name], ports) for name in names]
     aim = Aim.of(wishes, standing, ports)
@@ -56,7 +59,8 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
         Refused: nobody agreed to what becomes of edits made by hand.
         StateError: the disk is in the way.
     """
-    standing = _known(names, read_standing(ports))
+    standing = read_standing(ports)
+    refuse_unknown(names, standing.lock.skills)
     cleared = _to_clear(names, standing, ports)
     if dry_run:
         return _planned(names, cleared, standing, ports)
@@ -89,7 +93,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outc
     _refuse_needed(names, standing)
     names = [*names, *orphans(names, standing)]
     # What `sync` found gone from the lock may have left MCP entries behind.
-    _known([name for name in names if name not in standing.records.skills], standing)
+    refuse_unknown(names, {*standing.lock.skills, *standing.records.skills})
     cleared = _to_clear(names, standing, ports)
     if dry_run:
         return _planned(names, cleared, standing, ports)
@@ -150,14 +154,6 @@ def _take_back(server: str, entries: Mapping[str, Any], ports: Ports) -> None:
         file = mcp.config_file(agent, project.scope, project.base, ports.user_home, ports.environ)
         if file is not None:
             mcp.remove(file, server, entry, project.config_lock)
-
-
-def _known(names: Sequence[str], standing: Standing) -> Standing:
-    for name in names:
-        if name not in standing.lock.skills:
-            known = ", ".join(standing.lock.skills) or "none"
-            raise NotFound(f"no skill named {name} is installed here", hint=f"installed: {known}")
-    return standing
 
 
 def _willing(standing: Standing, names: Sequence[str]) -> Standing:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
+from skillhub.errors import NotFound
 from skillhub.flows.needs import given
 from skillhub.flows.view import view
 from skillhub.model.hosts import hosts, skill_folder
 from skillhub.model.skill import Skill
+from skillhub.model.text import quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.world.links import SHARED
 from skillhub.world.project import Project
@@ -82,3 +84,16 @@ def agent_folders(project: Project, user_home: str, environ: Mapping[str, str]) 
         if os.path.isdir(folder):
             found.setdefault(os.path.realpath(folder), folder)
     return list(found.values())
+
+
+def refuse_unknown(names: Iterable[str], installed: Container[str]) -> None:
+    """Return if all of these skills are installed here.
+
+    Raises:
+        NotFound: one is not.
+    """
+    for name in names:
+        if name not in installed:
+            raise NotFound(
+                f"no skill named {quote(name)} is installed here", hint="skillhub list shows what is"
+            )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from skillhub.errors import FormatError, NotFound, UsageError
+from skillhub.errors import FormatError, UsageError
 from skillhub.flows.candidate import Candidate, read
 from skillhub.flows.carried import with_edits
 from skillhub.flows.install import Aim, carry_out, plan, questions
+from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.needs import given
 from skillhub.flows.outcome import Left, Outcome, ask
 from skillhub.flows.policy import under
@@ -60,9 +61,7 @@ def drop(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
 def _agree(names: Sequence[str], make: _Make, wishes: Wishes, ports: Ports) -> Outcome:
     standing = read_standing(ports)
     ports = under(standing.intent, ports)
-    for name in names:
-        if name not in standing.lock.skills:
-            raise NotFound(f"no skill named {name} is installed here", hint="skillhub list shows what is")
+    refuse_unknown(names, standing.lock.skills)
     aim = Aim.of(wishes, standing, ports)
     is_met = given(ports.environ, standing.lock.skills)
     candidates = [make(name, standing, ports) for name in dict.fromkeys(names)]

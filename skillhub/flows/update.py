@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from skillhub.errors import NotFound
 from skillhub.flows.agreed import but_other_signers
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.gather import Held
 from skillhub.flows.install import changes_of, take
 from skillhub.flows.linking import Linker
+from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.meant import of_lock
 from skillhub.flows.needed import with_needed
 from skillhub.flows.needs import given
@@ -89,9 +89,7 @@ def _named(names: Sequence[str], standing: Standing) -> Sequence[str]:
     Raises:
         NotFound: one is not locked.
     """
-    for name in names:
-        if name not in standing.lock.skills:
-            raise NotFound(f"no skill named {name} is installed here", hint="skillhub list shows what is")
+    refuse_unknown(names, standing.lock.skills)
     return names or tuple(standing.lock.skills)
 
 

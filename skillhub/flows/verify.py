@@ -9,7 +9,7 @@ from datetime import datetime
 from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError
 from skillhub.flows import recalled, signers
 from skillhub.flows.edits import read_patch
-from skillhub.flows.listing import agent_folders
+from skillhub.flows.listing import agent_folders, refuse_unknown
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
@@ -58,9 +58,7 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
     """
     project, store = ports.project, ports.store
     lock, records = project.lock(), project.records()
-    for name in names:
-        if name not in lock.skills:
-            raise NotFound(f"no skill named {name} is installed here", hint="skillhub list shows what is")
+    refuse_unknown(names, lock.skills)
     folders = [os.path.realpath(each) for each in agent_folders(project, ports.user_home, ports.environ)]
     now = ports.clock()
     found = []
