@@ -165,10 +165,10 @@ class Network:
         if isinstance(ref, Git | GitHub):
             return self._repository(ref, pin, named_by, may)
         if isinstance(ref, Oci):
-            from skillhub.world.oci import open_oci
+            from skillhub.world.oci import Artifact
 
             web = self._guarded(str(ref)) if guarded else self._web(str(ref))
-            return open_oci(ref, web=web, environ=None if guarded else os.environ)
+            return Artifact(ref, web, None if guarded else os.environ)
         return self._site(ref.url, guarded, may)
 
     def _repository(self, ref: Git | GitHub, pin: str | None, named_by: NamedBy, may: May | None) -> Place:
@@ -221,7 +221,7 @@ class Network:
     def _site(self, url: str, guarded: bool, may: May | None) -> Place:
         from skillhub.world.cache import Cache
         from skillhub.world.download import Downloads
-        from skillhub.world.site import open_site
+        from skillhub.world.site import Site
         from skillhub.world.site_seen import Seen
 
         home = self._home
@@ -234,7 +234,7 @@ class Network:
         cache = Cache(os.path.join(home.cache, "http"), fixed=self._scratch)
         opened = self._guarded if guarded else self._web
         web = None if self._offline else opened(url)
-        return open_site(url, downloads=Downloads(web, cache, seen), seen=seen, may=may)
+        return Site(url, Downloads(web, cache, seen), seen, may)
 
 
 def _url_of(ref: Remote | Local) -> str:

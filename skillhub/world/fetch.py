@@ -52,6 +52,14 @@ class Fetcher(Protocol):
 class Web(Fetcher, Protocol):
     """A ``Fetcher`` that speaks HTTP, for those who do too: conditional requests, challenges, limits."""
 
+    def get(self, url: str, *, cap: int, named_by: str | None = None) -> Answer:
+        """Return what is at ``url``, as ``Fetcher.get`` promises.
+
+        Raises:
+            NotFound, SourceError, WrongBytes, UnsafeTransfer: see there.
+        """
+        return whole(self.ask(url, cap=cap, named_by=named_by))
+
     def ask(
         self, url: str, *, cap: int, named_by: str | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:

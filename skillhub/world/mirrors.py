@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from skillhub.errors import UnsafeTransfer
 from skillhub.model.dataclass import replace
-from skillhub.world.fetch import Answer, Web, whole
+from skillhub.world.fetch import Answer, Web
 from skillhub.world.hop import Hop
 
 
@@ -16,7 +16,7 @@ def mirrored(web: Web, mirrors: Mapping[str, str]) -> Web:
     return Mirrored(web, mirrors) if mirrors else web
 
 
-class Mirrored:
+class Mirrored(Web):
     """A ``Web`` that asks elsewhere for what is below some URLs; its answers bear the URL that they stand for.
 
     Args:
@@ -28,14 +28,6 @@ class Mirrored:
     def __init__(self, web: Web, mirrors: Mapping[str, str]) -> None:
         self._web = web
         self._mirrors = mirrors
-
-    def get(self, url: str, *, cap: int, named_by: str | None = None) -> Answer:
-        """Return what is at ``url``, as ``Fetcher.get`` promises.
-
-        Raises:
-            NotFound, SourceError, WrongBytes, UnsafeTransfer: see there.
-        """
-        return whole(self.ask(url, cap=cap, named_by=named_by))
 
     def ask(
         self, url: str, *, cap: int, named_by: str | None = None, headers: Mapping[str, str] | None = None

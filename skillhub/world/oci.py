@@ -29,28 +29,18 @@ _LATEST = "latest"
 _DEPTH = 2  # an index of manifests, and one of them
 
 
-def open_oci(ref: Oci, *, web: Web, environ: Mapping[str, str] | None) -> Artifact:
-    """Return the place that ``ref`` names; nothing is asked of the registry before something is asked of the place.
-
-    Args:
-        ref: The artifact; without tag and digest it is ``latest``.
-        web: What fetches.
-        environ: Where ``DOCKER_CONFIG`` says where logins are kept; None if no login may be told.
-    """
-    return Artifact(ref, OciWire(ref.repository, web, environ))
-
-
 class Artifact:
     """A place: the skill of an artifact, or those of a registry's site that was pushed as one.
 
     Args:
-        ref: The artifact.
-        wire: Its repository.
+        ref: The artifact; without tag and digest it is ``latest``. Nothing is asked of its registry yet.
+        web: What fetches.
+        environ: Where ``DOCKER_CONFIG`` says where logins are kept; None if no login may be told.
     """
 
-    def __init__(self, ref: Oci, wire: OciWire) -> None:
+    def __init__(self, ref: Oci, web: Web, environ: Mapping[str, str] | None) -> None:
         self._ref = ref
-        self._wire = wire
+        self._wire = OciWire(ref.repository, web, environ)
         self._images: dict[str, tuple[Digest, Image]] = {}
         self._unpacked: dict[tuple[str, Digest], Unpacked] = {}
 

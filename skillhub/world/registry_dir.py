@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
 from tuf.api.exceptions import LengthOrHashMismatchError
 from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
@@ -80,15 +80,13 @@ class RegistryDir:
         self.site = os.path.join(self.path, "site")
         self._settings = os.path.join(self.path, "registry.json")
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Hold the registry against every other process that would change it.
 
         Raises:
             StateError: another one is at it.
         """
-        with files.lock(os.path.join(self.path, ".lock")):
-            yield
+        return files.lock(os.path.join(self.path, ".lock"))
 
     def create(self, settings: Settings) -> None:
         """Write the settings, by which the folder is a registry from now on.

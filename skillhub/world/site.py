@@ -31,13 +31,11 @@ _FILES_AHEAD = 4  # of one skill, for they are held in memory, and each may be a
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
-def open_site(
-    url: str, *, downloads: Downloads, seen: Seen, may: Callable[[str], None] | None = None
-) -> Site:
-    """Return the place at ``url``, which a person named; nothing is asked of it yet.
+class Site:
+    """A place whose skills are vouched for by nobody but whoever serves it; usable by many threads.
 
     Args:
-        url: Where it is.
+        url: Where it is, as a person named it; nothing is asked of it yet.
         downloads: What fetches.
         seen: What is known of sites.
         may: Called with the URL of an artifact before that is asked for; it raises if it may not be.
@@ -45,11 +43,6 @@ def open_site(
     Raises:
         UnsafeTransfer: it is no http or https URL.
     """
-    return Site(url, downloads, seen, may)
-
-
-class Site:
-    """A place whose skills are vouched for by nobody but whoever serves it; usable by many threads."""
 
     def __init__(
         self, url: str, downloads: Downloads, seen: Seen, may: Callable[[str], None] | None = None

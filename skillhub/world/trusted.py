@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from skillhub.errors import UnsafeTransfer
-from skillhub.world.fetch import Answer, Web, whole
+from skillhub.world.fetch import Answer, Web
 from skillhub.world.settings import Settings
 from skillhub.world.unnamed import is_nobody
 
 
-class Trusting:
+class Trusting(Web):
     """A ``Web`` that goes where documents send it on trusted hosts, though they are in a private network.
 
     A redirect is none of theirs: it is judged like any other.
@@ -23,14 +23,6 @@ class Trusting:
     def __init__(self, web: Web, settings: Settings) -> None:
         self._web = web
         self._settings = settings
-
-    def get(self, url: str, *, cap: int, named_by: str | None = None) -> Answer:
-        """Return what is at ``url``, as ``Fetcher.get`` promises.
-
-        Raises:
-            NotFound, SourceError, WrongBytes, UnsafeTransfer: see there.
-        """
-        return whole(self.ask(url, cap=cap, named_by=named_by))
 
     def ask(
         self, url: str, *, cap: int, named_by: str | None = None, headers: Mapping[str, str] | None = None

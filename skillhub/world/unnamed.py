@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from skillhub.archive import kind_of
 from skillhub.errors import UnsafeTransfer
 from skillhub.model.tree import SKILL_MD
-from skillhub.world.fetch import Answer, Web, whole
+from skillhub.world.fetch import Answer, Web
 from skillhub.world.hop import Hop
 
 _STRANGER = "https://nobody.invalid"
@@ -39,13 +39,10 @@ def is_nobody(named_by: str) -> bool:
     return named_by in (_STRANGER, _NEIGHBOUR)
 
 
-class _Unnamed:
+class _Unnamed(Web):
     def __init__(self, web: Web, place: str) -> None:
         self._web = web
         self._place = place
-
-    def get(self, url: str, *, cap: int, named_by: str | None = None) -> Answer:
-        return whole(self.ask(url, cap=cap, named_by=named_by))
 
     def ask(
         self, url: str, *, cap: int, named_by: str | None = None, headers: Mapping[str, str] | None = None

@@ -14,7 +14,7 @@ from skillhub.model.index import SCHEMA
 from skillhub.world.cache import Cache
 from skillhub.world.download import Downloads
 from skillhub.world.http import Http
-from skillhub.world.site import Site, open_site
+from skillhub.world.site import Site
 from skillhub.world.site_seen import Seen
 from skillhub.world.wire import Patience
 from tests.support.web import Web, answer
@@ -88,7 +88,7 @@ class Machine:
 
     def open(self, url: str, http: Http | None) -> Site:
         downloads = self.downloads(http)
-        return open_site(url, downloads=downloads, seen=self.seen)
+        return Site(url, downloads, self.seen)
 
     def cached(self) -> list[str]:
         return [os.path.join(top, name) for top, _, names in os.walk(self.cache) for name in names]

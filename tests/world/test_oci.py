@@ -26,7 +26,7 @@ from skillhub.model.ref import parse_ref
 from skillhub.model.release import Release
 from skillhub.model.tree import File, Tree
 from skillhub.world.http import Http
-from skillhub.world.oci import open_oci
+from skillhub.world.oci import Artifact
 from skillhub.world.oci_login import may_be_told
 from skillhub.world.oci_manifest import Blob, read_image
 from skillhub.world.wire import Patience
@@ -44,10 +44,8 @@ HASTE = Patience(grace=3.0, pauses=())
 def opened(web, tmp_path):
     """Opens ``:v1`` of the server, or what is named; logins are kept in ``tmp_path``."""
     with Http(patience=HASTE) as http:
-        yield lambda tail=":v1": open_oci(
-            parse_ref(f"oci://127.0.0.1:{web.port}/{NAME}{tail}"),
-            web=http,
-            environ={"DOCKER_CONFIG": str(tmp_path)},
+        yield lambda tail=":v1": Artifact(
+            parse_ref(f"oci://127.0.0.1:{web.port}/{NAME}{tail}"), http, {"DOCKER_CONFIG": str(tmp_path)}
         )
 
 
@@ -353,8 +351,8 @@ def test_from_debians_registry(tmp_path):
                 put(host, NAME, digest, artifact.blobs, manifest)
             put(host, NAME, tag, artifact.blobs, artifact.manifest)
             ref = parse_ref(f"oci://{host}/{NAME}:{tag}")
-            place = open_oci(ref, web=http, environ={"DOCKER_CONFIG": str(tmp_path)})
+            place = Artifact(ref, http, {"DOCKER_CONFIG": str(tmp_path)})
             (release,) = place.index().releases("hello")
             assert release.url == f"oci://{host}/{NAME}@{artifact.digest}"
-            again = open_oci(ref, web=http, environ={})
+            again = Artifact(ref, http, {})
             assert plain(again.unpacked(release)) == FILES
