@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from skillhub.errors import Forbidden, SourceError
 from skillhub.flows.obtain import Way, by_place, by_registry
+from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
+from skillhub.model.dataclass import dataclass
 from skillhub.model.ref import Site
 from skillhub.model.release import Index, Release
 from skillhub.world.sources import Source
@@ -33,6 +36,34 @@ def listing_of(source: Source, ports: Ports) -> Index:
     if source.root is not None:
         return ports.open(source).listing()
     return ports.reach(Site(source.url)).index()
+
+
+@dataclass(frozen=True, slots=True)
+class Listings:
+    """What all sources list, a warning for each that could not be asked, and why the last of them could not."""
+
+    each: tuple[tuple[Source, Index], ...]
+    warnings: tuple[str, ...]
+    failed: SourceError | Forbidden | None
+
+
+def listings(ports: Ports) -> Listings:
+    """Return the listing of every source that can be reached and that no policy forbids.
+
+    Raises:
+        SecurityError: a source shows signs of tampering.
+        FormatError: a listing is malformed.
+        StateError: the disk refuses.
+    """
+    ports = under(ports.project.intent(), ports)
+    found, warnings, failed = [], [], None
+    for alias, source in ports.sources.all().items():
+        try:
+            found.append((source, listing_of(source, ports)))
+        except (SourceError, Forbidden) as error:
+            failed = error
+            warnings.append(f"{alias} was left out: {error.message}")
+    return Listings(tuple(found), tuple(warnings), failed)
 
 
 def by_source(source: Source, release: Release, index: Index, ports: Ports) -> Way[Any]:

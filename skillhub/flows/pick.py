@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from skillhub.errors import Forbidden, SourceError
-from skillhub.flows.offered import listing_of
-from skillhub.flows.policy import under
+from skillhub.flows.offered import listings
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.ref import Named
@@ -34,19 +32,11 @@ def offers(ports: Ports) -> Offer:
         FormatError: a listing is malformed.
         StateError: the disk refuses.
     """
-    ports = under(ports.project.intent(), ports)
-    found: list[Release] = []
-    warnings: list[str] = []
-    failed: SourceError | Forbidden | None = None
-    for alias, source in ports.sources.all().items():
-        try:
-            found += _listed(alias, listing_of(source, ports))
-        except (SourceError, Forbidden) as error:
-            failed = error
-            warnings.append(f"{alias} was left out: {error.message}")
-    if failed is not None and not found:
-        raise failed
-    return Offer(tuple(sorted(found, key=lambda each: (each.name, each.plugin or ""))), tuple(warnings))
+    all_ = listings(ports)
+    found = [each for source, listing in all_.each for each in _listed(source.alias, listing)]
+    if all_.failed is not None and not found:
+        raise all_.failed
+    return Offer(tuple(sorted(found, key=lambda each: (each.name, each.plugin or ""))), all_.warnings)
 
 
 def reference(picked: Release) -> Named:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from hashlib import sha256
 
-from skillhub.errors import Forbidden, SourceError
-from skillhub.flows.offered import listing_of
-from skillhub.flows.policy import under
+from skillhub.flows.offered import listings
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
@@ -34,11 +33,8 @@ def search_here(query: str, skills: Sequence[Skill], limit: int) -> Hits:
     Raises:
         StateError: this Python's SQLite cannot index texts.
     """
-    index = SearchIndex.build(rows_of(skills))
-    try:
+    with closing(SearchIndex.build(rows_of(skills))) as index:
         return rank(query, [index], limit)
-    finally:
-        index.close()
 
 
 def search_everywhere(query: str, skills: Sequence[Skill], ports: Ports, cache: str, limit: int) -> Searched:
@@ -59,23 +55,14 @@ def search_everywhere(query: str, skills: Sequence[Skill], ports: Ports, cache: 
         FormatError: a listing is malformed.
         StateError: the disk refuses.
     """
-    ports = under(ports.project.intent(), ports)
-    indexes = [SearchIndex.build(rows_of(skills))]
-    warnings: list[str] = []
-    failed: SourceError | Forbidden | None = None
-    try:
-        for alias, source in ports.sources.all().items():
-            try:
-                indexes.append(_listed(source, listing_of(source, ports), cache))
-            except (SourceError, Forbidden) as error:
-                failed = error
-                warnings.append(f"{alias} was left out: {error.message}")
-        if failed is not None and not skills and len(indexes) == 1:
-            raise failed
-        return Searched(rank(query, indexes, limit), tuple(warnings))
-    finally:
-        for index in indexes:
-            index.close()
+    all_ = listings(ports)
+    if all_.failed is not None and not skills and not all_.each:
+        raise all_.failed
+    with ExitStack() as opened:
+        indexes = [opened.enter_context(closing(SearchIndex.build(rows_of(skills))))]
+        for source, listing in all_.each:
+            indexes.append(opened.enter_context(closing(_listed(source, listing, cache))))
+        return Searched(rank(query, indexes, limit), all_.warnings)
 
 
 def _listed(source: Source, listing: Index, cache: str) -> SearchIndex:
