@@ -51,10 +51,10 @@ class Terminal:
         """Write a line of the result that is somebody's text, and is not broken anew."""
         self._put(sys.stdout, _line(text, tone, sys.stdout))
 
-    def say(self, text: str, tone: Tone = "plain", hang: int | None = None) -> None:
+    def say(self, text: str, tone: Tone = "plain") -> None:
         """Write a line of talk; ``--quiet`` silences it."""
         if not self.quiet:
-            self._write(sys.stderr, text, tone, hang)
+            self._write(sys.stderr, text, tone)
 
     def prompt(self, text: str) -> str:
         """Write what an answer is typed behind, and return the line; where input has ended that is empty."""

@@ -32,11 +32,11 @@ def offers(ports: Ports) -> Offer:
         FormatError: a listing is malformed.
         StateError: the disk refuses.
     """
-    all_ = listings(ports)
-    found = [each for source, listing in all_.each for each in _listed(source.alias, listing)]
-    if all_.failed is not None and not found:
-        raise all_.failed
-    return Offer(tuple(sorted(found, key=lambda each: (each.name, each.plugin or ""))), all_.warnings)
+    listed = listings(ports)
+    found = [each for source, listing in listed.each for each in _listed(source.alias, listing)]
+    if listed.failed is not None and not found:
+        raise listed.failed
+    return Offer(tuple(sorted(found, key=lambda each: (each.name, each.plugin or ""))), listed.warnings)
 
 
 def reference(picked: Release) -> Named:

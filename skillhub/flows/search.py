@@ -55,14 +55,14 @@ def search_everywhere(query: str, skills: Sequence[Skill], ports: Ports, cache: 
         FormatError: a listing is malformed.
         StateError: the disk refuses.
     """
-    all_ = listings(ports)
-    if all_.failed is not None and not skills and not all_.each:
-        raise all_.failed
+    listed = listings(ports)
+    if listed.failed is not None and not skills and not listed.each:
+        raise listed.failed
     with ExitStack() as opened:
         indexes = [opened.enter_context(closing(SearchIndex.build(rows_of(skills))))]
-        for source, listing in all_.each:
+        for source, listing in listed.each:
             indexes.append(opened.enter_context(closing(_listed(source, listing, cache))))
-        return Searched(rank(query, indexes, limit), all_.warnings)
+        return Searched(rank(query, indexes, limit), listed.warnings)
 
 
 def _listed(source: Source, listing: Index, cache: str) -> SearchIndex:

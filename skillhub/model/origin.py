@@ -107,7 +107,7 @@ def noted_by_gh(name: str, metadata: Mapping[str, Any]) -> Found | None:
     return in_git(name, repository, rev, folder_of(text(metadata, "github-path")))
 
 
-def at_site(name: str, url: str, skills: tuple[str, ...] = ()) -> Found:
+def at_site(name: str, url: str, skills: tuple[str, ...]) -> Found:
     """Return the origin at a site that is asked at its well-known place, or at one file or archive of it."""
     base = (url if "://" in url else f"https://{url}").partition("/.well-known/")[0].rstrip("/")
     return _checked(name, base, skills, "pinned at what the site offers now")

@@ -9,6 +9,7 @@ from skillhub.model.dataclass import dataclass
 from skillhub.model.skill import Skill
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.prose import code
+from skillhub.runtime.resolve import may_invoke
 from skillhub.runtime.suggest import Suggestions
 
 _SHOWN = 20
@@ -58,9 +59,7 @@ def complete(text: str, cursor: int, catalog: Catalog) -> Completion | None:
     if typed[0] == "$" and any(span.start <= start < span.end for span in code(text)):
         return None
     after = _AFTER.match(text, cursor)
-    known = Suggestions(
-        skill for skill in catalog.skills if skill.state == "enabled" and skill.user_invocable
-    )
+    known = Suggestions(skill for skill in catalog.skills if may_invoke(skill, "user"))
     part = typed[1:]
     skills = {skill.full_name: skill for skill in (*known.beginning(part), *known.containing(part))}
     shown = tuple(skills.values())[:_SHOWN]

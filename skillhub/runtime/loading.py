@@ -16,7 +16,7 @@ from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.arguments import Given, put_in
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.folder import Agreed, Folder
-from skillhub.runtime.resolve import Caller, called
+from skillhub.runtime.resolve import Caller, called, may_invoke
 from skillhub.runtime.suggest import Suggestions
 from skillhub.runtime.wants import Fork, Hook, hooks_of
 
@@ -193,7 +193,7 @@ def _refuse(skill: Skill, caller: Caller) -> None:
     if skill.state == "disabled":
         hint = f"enable it with: skillhub enable {clean(skill.name)}"
         raise Refused(f"the skill {quote(skill.full_name)} is disabled", hint=hint)
-    if not (skill.user_invocable if caller == "user" else skill.reach == "active"):
+    if not may_invoke(skill, caller):
         who = "the model" if caller == "user" else "the user"
         raise Refused(f"the skill {quote(skill.full_name)} is for {who} alone to invoke")
 

@@ -144,6 +144,13 @@ def called(catalog: Catalog, name: str) -> Sequence[Skill]:
     return [skill for skill in catalog.named(bare) if skill.source == source]
 
 
+def may_invoke(skill: Skill, caller: Caller) -> bool:
+    """Say whether a skill is enabled, and for this caller."""
+    if caller == "model":
+        return skill.reach == "active"
+    return skill.state == "enabled" and skill.user_invocable
+
+
 @dataclass(frozen=True, slots=True)
 class _Answer:
     outcome: Outcome
@@ -217,19 +224,14 @@ class _Meaning:
         if skill.state == "disabled":
             message = f"Skill {quote(name)} is disabled. Enable it with: skillhub enable {clean(skill.name)}"
             return _Answer("disabled", message, skill)
-        if not self._may_invoke(skill):
+        if not may_invoke(skill, self.rules.caller):
             who = "the model" if self.rules.caller == "user" else "the user"
             return _Answer("disabled", f"Skill {quote(name)} is for {who} alone to invoke.", skill)
         return _Answer("activated", f"Using skill: {clean(name)}", skill, leads=clean(name))
 
-    def _may_invoke(self, skill: Skill) -> bool:
-        if self.rules.caller == "model":
-            return skill.reach == "active"
-        return skill.state == "enabled" and skill.user_invocable
-
     @cached_property
     def _suggestions(self) -> Suggestions:
-        return Suggestions(filter(self._may_invoke, self._catalog.skills))
+        return Suggestions(each for each in self._catalog.skills if may_invoke(each, self.rules.caller))
 
     def _like(self, name: str) -> _Answer:
         self._suggested += 1

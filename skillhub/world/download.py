@@ -53,21 +53,21 @@ class Downloads:
             self._read[url] = self._document(url, cap)
         return self._read[url]
 
-    def artifact(self, url: str, digest: Digest, *, cap: int = ARTIFACT_CAP, named_by: str) -> Answer:
+    def artifact(self, url: str, digest: Digest, *, named_by: str) -> Answer:
         """Return the bytes of this digest, from the cache or from ``url``.
 
         Raises:
-            WrongBytes: they have another digest, or are more than ``cap``.
+            WrongBytes: they have another digest, or are more than any archive has.
             NotFound, SourceError, UnsafeTransfer: as ``Fetcher.get`` does.
         """
         read = self._read.get(url)
         if read and Digest.of(read.data) == digest:
             self._cache.put(digest, Cached(read.data, read.content_type))
             return read
-        cached = self._cache.get(digest, cap)
+        cached = self._cache.get(digest, ARTIFACT_CAP)
         if cached is not None:
             return Answer(url, cached.data, cached.content_type)
-        answer = self.unpinned(url, cap=cap, named_by=named_by)
+        answer = self.unpinned(url, cap=ARTIFACT_CAP, named_by=named_by)
         found = Digest.of(answer.data)
         if found != digest:
             raise WrongBytes(f"expected {digest}, found {found}", where=url)

@@ -108,7 +108,7 @@ def is_redirected(said: str) -> bool:
     return _ELSEWHERE.words.search(said) is not None
 
 
-def explain(said: str, url: str, hint: str | None = None) -> SkillhubError:
+def explain(said: str, url: str, hint: str | None) -> SkillhubError:
     """Return the error that git's words mean; ``hint`` is what to do where git was not let go its usual ways."""
     lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:", "remote: "))]
     last = clean(_SECRET.sub("://", (lines or said.splitlines() or ["nothing"])[-1]))
