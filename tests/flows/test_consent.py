@@ -118,12 +118,10 @@ def test_a_question_shows_what_the_bytes_say_not_what_the_lock_says(world):
     assert any("scripts" in line for line in answers.seen[-1].details)
 
 
-def test_attack_a_key_pinned_for_one_skill_vouches_for_another(world, tmp_path):
+def test_attack_a_key_pinned_for_one_skill_vouches_for_another(world, hub):
     """The embedded registry's keys are public: whoever signs with one is nobody."""
 
-    simulator = Simulator(tmp_path)
-    simulator.publish()
-    world.add_source("acme", simulator)
+    world.add_source("acme", hub)
     world.install("acme:hello")
     entry = world.lock().skills["hello"]
     folder = skill(world.base / "evil", "evil")
@@ -172,10 +170,8 @@ def test_attack_a_lock_drops_the_signer_of_a_registry_s_skill(world):
     assert (world.base / "skillhub.lock").read_bytes() == before
 
 
-def test_attack_a_repository_redefines_a_source_of_mine(world, tmp_path):
-    simulator = Simulator(tmp_path)
-    simulator.publish()
-    world.add_source("acme", simulator)
+def test_attack_a_repository_redefines_a_source_of_mine(world, hub):
+    world.add_source("acme", hub)
     root = world.sources.get("acme").root
     other = "sha256:" + "0" * 64
     for url, named in ((URL + "/else", root), (URL, other), ("embedded:", root)):
@@ -186,12 +182,10 @@ def test_attack_a_repository_redefines_a_source_of_mine(world, tmp_path):
     assert not (world.base / "skillhub.lock").exists()
 
 
-def test_a_source_that_a_repository_proposes_is_asked_about(world, tmp_path):
-    simulator = Simulator(tmp_path)
-    simulator.publish()
-    world.registries["acme"] = simulator
+def test_a_source_that_a_repository_proposes_is_asked_about(world, hub):
+    world.registries["acme"] = hub
 
-    root = Digest.of(simulator.root)
+    root = Digest.of(hub.root)
     (world.base / "skillhub.toml").write_text(
         f'[sources.acme]\nurl = "{URL}"\nroot = "{root}"\n[skills]\nhello = {{ source = "acme" }}\n'
     )

@@ -117,10 +117,8 @@ def test_a_dry_run_asks_nobody_and_changes_nothing(world):
     assert not outcome.changed
 
 
-def test_a_dry_run_takes_no_source_that_a_repository_proposes(world, tmp_path):
-    simulator = Simulator(tmp_path)
-    simulator.publish()
-    world.add_source("acme", simulator)
+def test_a_dry_run_takes_no_source_that_a_repository_proposes(world, hub):
+    world.add_source("acme", hub)
     root = world.sources.get("acme").root
     world.sources.remove("acme")
     (world.base / "skillhub.toml").write_text(
@@ -134,11 +132,9 @@ def test_a_dry_run_takes_no_source_that_a_repository_proposes(world, tmp_path):
 
 
 @pytest.fixture
-def acme(world, tmp_path):
-    simulator = Simulator(tmp_path)
-    simulator.publish()
-    world.add_source("acme", simulator)
-    return simulator
+def acme(world, hub):
+    world.add_source("acme", hub)
+    return hub
 
 
 def take_back(simulator, what):
