@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
-from skillhub.errors import NotFound
+from skillhub.errors import Forbidden, NotFound, SourceError, StateError
 from skillhub.flows import recalled
 from skillhub.flows.candidate import Candidate
+from skillhub.flows.listing import unmanaged
 from skillhub.flows.meant import look_up, of_ref
 from skillhub.flows.needs import facts_of, given, needs_of
-from skillhub.flows.offered import by_source
+from skillhub.flows.offered import by_source, releases_of
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.resolve import choose_release
@@ -19,14 +21,17 @@ from skillhub.flows.view import view
 from skillhub.flows.wishes import Wishes
 from skillhub.model.changes import Delta
 from skillhub.model.dataclass import dataclass
+from skillhub.model.decode import located
 from skillhub.model.intent import Intent
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.manifest import Manifest
 from skillhub.model.record import Records
 from skillhub.model.ref import Named, Ref
-from skillhub.model.release import Release
+from skillhub.model.release import Index, Release
 from skillhub.model.skill import Skill
 from skillhub.model.tree import Tree
+from skillhub.runtime.discover import found_skill
+from skillhub.world.local import read_local
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +39,9 @@ class Shown:
     """One skill, its manifest and files read off verified bytes, and the releases that its source offers.
 
     Attributes:
-        releases: Of an installed skill, as its registry was last seen.
+        releases: Of an installed skill whose source cannot be asked, as that was last seen.
         patched: What the project's patch touches; None where there is no patch, or what it is of is not stored.
-        warnings: What the registry says against a release that is installed.
+        warnings: What the source says against the release that is installed, or why it was not asked.
     """
 
     skill: Skill
@@ -48,10 +53,10 @@ class Shown:
 
 
 def show(ref: Ref, ports: Ports) -> Shown:
-    """Return what is known of a skill: the locked one if the name is locked, else what the reference finds.
+    """Return what is known of a skill: the locked one, one in an agent's folder, else what the reference finds.
 
     Raises:
-        NotFound: neither is there.
+        NotFound: none of them is there.
         SecurityError, FormatError, SourceError: as for install.
         Forbidden: a policy forbids where what is not installed is from.
     """
@@ -60,6 +65,8 @@ def show(ref: Ref, ports: Ports) -> Shown:
         entry = lock.skills.get(ref.name)
         if entry is not None and ref.source in (None, entry.source):
             return _installed(ref.name, entry, lock, ports)
+        if ref.source is None and (found := _found(ref.name, ports)):
+            return found
     ports = under(ports.project.intent(), ports)
     if not isinstance(ref, Named):
         standing = Standing(Lock(), Intent(), Records())
@@ -77,13 +84,39 @@ def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
         raise NotFound(f"the store does not hold {name}", hint="skillhub sync fetches it again")
     record = ports.project.records().skills.get(name)
     skill = view(name, entry, record, given(ports.environ, lock.skills), ports.project, ports.store)
-    source = lock.sources.get(entry.source)
-    said = recalled.last_seen(name, entry, source.root if source else None, ports.sources)
+    said, silence = _said(name, entry, lock, ports)
     error = recalled.objection(name, entry, said)
     warnings = (error.message,) if error else recalled.yanked(recalled.locked_release(name, entry, said))
     base = ports.store.listing(entry.original.tree) if entry.patch else None
     patched = Delta.of_files(base, tree.listing) if base is not None else None
-    return Shown(skill, Manifest.read(tree), tree, said.skills.get(name, ()), patched, warnings)
+    return Shown(skill, Manifest.read(tree), tree, said.skills.get(name, ()), patched, (*silence, *warnings))
+
+
+def _said(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple[Index, tuple[str, ...]]:
+    """Return what the source of a locked skill says of it; where it cannot be asked what it last said, and why."""
+    locked = lock.sources.get(entry.source)
+    if locked is None:
+        return Index({}), ()
+    try:
+        source = ports.sources.get(entry.source)
+        if source.root != locked.root and not source.embedded:
+            raise NotFound(f"your source of that name is not the one that the lock has {name} from")
+        return releases_of(source, name, under(ports.project.intent(), ports)), ()
+    except (Forbidden, SourceError, StateError) as error:
+        seen = recalled.last_seen(name, entry, locked.root, ports.sources)
+        when = "" if locked.root is None else "; its releases are shown as they were last seen"
+        return seen, (f"{entry.source} was not asked: {error.message}{when}",)
+
+
+def _found(name: str, ports: Ports) -> Shown | None:
+    """Return the skill that ``list`` shows by this name though no lock knows it; None if there is none."""
+    for folder in unmanaged(ports.project, ports.user_home, ports.environ):
+        skill = found_skill(folder, ports.project.scope)
+        if skill.name == name:
+            tree = read_local(os.path.realpath(folder))[0].tree
+            with located(folder):
+                return Shown(skill, Manifest.read(tree), tree, ())
+    return None
 
 
 def _offered(found: Candidate, releases: tuple[Release, ...], ports: Ports) -> Shown:
