@@ -19,12 +19,20 @@ _WORD = rb"[bru]?[\"'`]" + _NAME + rb"[\"'`]" + _NOT_SET
 _QUOTED = rb"\s{0,99}+[\[({]\s{0,99}+(?:key\s{0,9}+=\s{0,9}+)?" + _WORD
 _MEMBER = rb"(?:\??\." + _NAME + rb"(?!\()" + _NOT_SET + rb"|(?:\?\.|\.get|\.has)?" + _QUOTED + rb")"
 _POWER = rb"nv:(?:(?<=\$[eE]nv:)|(?<=\$\{[eE]nv:))" + _NAME + _NOT_SET
-_PROCESS = rb"\.env(?:(?<=process\.env)|(?<=process\?\.env)|(?<=meta\.env)|(?<=Bun\.env)|(?<=Deno\.env))"
+_PROCESS = rb"\.env(?:(?<=process\.env)|(?<=process\?\.env)|(?<=meta\.env)|(?<=Bun\.env)|(?<=Deno\.env)"
+_PROCESS += rb"|(?<=process['\"]\)\.env))"
 _PYTHON = (
     rb"environb?(?:\.(?:copy|items|values)\(|(?:\.(?:get|pop|setdefault|__getitem__))?" + _QUOTED + rb")"
 )
 _RUBY = rb"ENV(?:(?<=\$_ENV)|(?<![A-Za-z0-9_]ENV))(?:\.(?:fetch|key\?|dig|get))?" + _QUOTED
-_RUBY_ALONE = rb"ENV\.(?<!\wENV\.)(?:fetch[ \t]{1,9}+" + _WORD + rb"|(?:to_h|to_a|each)\b)"
+_RUBY_ALONE = rb"ENV\.(?<!\wENV\.)(?:fetch[ \t]{1,9}+" + _WORD + rb"|values_at" + _QUOTED
+_RUBY_ALONE += (
+    rb"|(?:to_[has]|to_hash|each|map|collect|select|filter|reject|values|sort|inspect|dup|clone)\b)"
+)
+_RUBY_WHOLE = rb"ENV(?<=[( ]ENV)(?:(?<=dump.ENV)|(?<=rate.ENV)|(?<=puts.ENV)|(?<=rint.ENV)|(?<=[\n ;]p.ENV))"
+_RUBY_WHOLE += rb"(?!\w|\s{0,9}+[\[.])"
+_DRIVE = rb"(?i:\b(?:gci|dir|ls|gi|gc|cat|type|get-(?:childitem|item|content))[ \t]{1,9}+"
+_DRIVE += rb"(?:-path[ \t]{1,9}+)?[\"']?env:)(?!\$)"
 _PIPED = rb"(?:(?<=[\"'`;&|]env)|(?<=[;&|] env)|(?<=printenv)|(?<=bin/env)|(?<=\$\(env))[ \t]{0,9}+[|>]"
 _PIPED += rb"|(?:(?<=\$\(env)|(?<=\$\(printenv))\)"
 _GO = rb"Env(?:(?<=LookupEnv)|ironmentVariable)" + _QUOTED
@@ -32,25 +40,45 @@ _GO = rb"Env(?:(?<=LookupEnv)|ironmentVariable)" + _QUOTED
 # need any of them: `re` compiles a pattern when it is first used, and keeps it. One that has no name takes them all.
 _ACCESS = (
     (b"environ", _PYTHON),
-    (b"tenv", rb"etenvb?" + _QUOTED, rb"printenv[\"', \t]{1,9}+" + _UPPER),  # Python, PHP, Lua, R, Java
+    (  # Python, PHP, Lua, R, Java
+        b"tenv",
+        rb"etenvb?" + _QUOTED,
+        rb"printenv[\"', \t]{1,9}+" + _UPPER,
+        rb"etenv(?:\(\s{0,9}+\)|[ \t]{0,9}+" + _WORD + rb")",
+    ),
     (b".env", _PROCESS + _MEMBER),  # JavaScript
     (b"env", rb"env(?:" + _PIPED + rb"|(?<=process\[.env)[\"'`]\]" + _MEMBER + rb")"),
+    (b"nv:", _DRIVE + rb"[\\/]?(?:" + _NAME + rb")?"),
     (b"env:", _POWER, rb"env::var(?:_os)?" + _QUOTED, rb"env::vars"),  # PowerShell, Rust
     (b"/environ", rb"/environ(?![\w/.-])"),  # of `/proc/self`
-    (b"Env", _GO, _POWER, rb"os\.Environ\(\)"),
+    (b"Env", _GO, _POWER, rb"os\.Environ\(\)", rb"EnvironmentVariables\("),
+    (b"ENVIRON", rb"ENVIRON\s{0,9}+\[\s{0,9}+\\?[\"']" + _NAME, rb"ENVIRON(?<=\sENVIRON)\s{0,9}+\)"),  # awk
+    (b"ENV", rb"%ENV\b", rb"\$_ENV(?!\w|\s{0,9}+\[)", _RUBY_WHOLE),
     (b"ENV", _RUBY, _RUBY_ALONE, rb"\$ENV[{.]" + _NAME),  # Ruby, PHP, Julia; Perl, jq
 )
 _TEXT = rb"xpand(?:Env|vars)\(\s{0,9}+[bru]?[\"'`]([^\"'`\n]{0,2000}+)"  # Go, Python
 # The whole environment: by another name or taken apart, where `=` is before it; as one value, after one of these.
 _BARE = rb"(?!\w|\??\s{0,9}+[.\[])"
 _NAMED = ((b"os.environ", rb"os\.environ" + _BARE), (b".env", _PROCESS + _BARE))
+_AS = rb"\s{1,9}+as\s{1,9}+([A-Za-z_]\w{0,30})"
+_IMPORTED = (
+    rb"from(?<!\wfrom)\s{1,9}+os\s{1,9}+import\b\s{0,9}(?:\([^)]{0,300}?|[^\n(;]{0,300}?)\b(environ|getenv)\b(?:"
+    + _AS
+    + rb")?"
+)
+_OS = rb"import(?<!\wimport)\s{1,9}+os" + _AS
+# JavaScript's `process` itself, taken apart or called by another name.
+_WHOLE = rb"process(?<=[=\s\"':.]process)[\"']?\)?(?!\s{0,9}+[\w.\[?(])"
+_GIVEN = rb"(?:=\s{0,9}(?:globalThis\.|require\(\s{0,9}[\"'](?:node:)?)?|\bfrom\s{0,9}[\"'](?:node:)?)\Z"
+_PART = rb"\benv\b(?:\s{0,9}+(?::|as\b)\s{0,9}+(?:([A-Za-z_]\w{0,30})|\{([^{}]*+)\}))?"
 _OWNERS = (b"process", b"process?", b"import.meta", b"Bun", b"Deno")
 _ALIAS = rb"([A-Za-z_]\w{0,30})\s{0,9}(?::[^=\n]{0,40})?\Z"
 _ALIASES_MAX = 16
 _SOUGHT = rb"[\"']" + _NAME + rb"[\"']\s{1,9}+(?:not\s{1,9}+)?in\Z"
 _KEY = rb"(?:^|,)\s*+" + _NAME
 _TAKER = (
-    rb"(?:\*\*|\.{3}|[:|]|(?<!\.)dict\(|\{\},|(?:copy|str|repr|print|stringify|entries|values)\(|data=)\s*\Z"
+    rb"(?:\*\*|\.{3}|[:|]|(?<!\.)(?:dict|list|sorted)\(|\{\},|(?:copy|str|repr|print|stringify|entries|values|dumps?)\("
+    rb"|(?:data|json|params|headers)=|\bfor\s{1,9}\w{1,30}\s{1,9}in\b)\s*\Z"
 )
 
 _HARMLESS = frozenset(
@@ -97,24 +125,60 @@ def variables(files: Iterable[tuple[str, bytes]]) -> frozenset[str]:
 
 
 def _accessed(data: bytes, budget: Budget) -> set[bytes]:
-    found: set[bytes] = set()
-    for needle, *patterns in _ACCESS:
-        if needle in data:
-            for pattern in patterns:
-                found.update(budget.all(pattern, data))
+    found = {
+        name
+        for needle, *patterns in _ACCESS
+        if needle in data
+        for pattern in patterns
+        for name in budget.all(pattern, data)
+    }
     if b"xpand" in data:
         for text in budget.all(_TEXT, data):
             found.update(budget.all(rb"\$\{?" + _NAME, text))
-    for needle, pattern in _NAMED:
-        if needle in data:
-            found |= _renamed(pattern, data, budget)
+    aliases: set[bytes] = set()
+    named = [pattern for needle, pattern in _NAMED if needle in data]
+    if b"process" in data and b"env" in data:
+        found |= _of_process(data, aliases, budget)
+    if b"import" in data and (b"environ" in data or b"getenv" in data):
+        found |= _imported(data, aliases, budget)
+        named += [each + rb"\.environ" + _BARE for each in {*budget.all(_OS, data)}]
+    for pattern in named:
+        found |= _renamed(pattern, data, aliases, budget)
+    return found | _by_alias(aliases, data, budget)
+
+
+def _imported(data: bytes, aliases: set[bytes], budget: Budget) -> set[bytes]:
+    """Return what Python's `getenv` reads by another name; other names of its environment go to ``aliases``."""
+    found: set[bytes] = set()
+    for match in budget.matches(_IMPORTED, data):
+        if match[1] == b"environ":
+            aliases.add(match[2] or match[1])
+        elif match[2]:
+            found.update(budget.all(match[2] + _QUOTED, data))
     return found
 
 
-def _renamed(pattern: bytes, data: bytes, budget: Budget) -> set[bytes]:
-    """Return what is read by another name of the environment, or taken out of it by `{A, B} = process.env`."""
+def _of_process(data: bytes, aliases: set[bytes], budget: Budget) -> set[bytes]:
+    """Return what is taken out of `process` in one go; other names of its environment go to ``aliases``."""
     found: set[bytes] = set()
-    aliases: set[bytes] = set()
+    for match in budget.matches(_WHOLE, data):
+        before = data[max(0, match.start() - 300) : match.start()]
+        given = re.search(_GIVEN, before[-40:])
+        left = before.removesuffix(given[0]).rstrip() if given else b""
+        if left.endswith(b"}"):
+            for part in budget.matches(_PART, left.rpartition(b";")[2]):
+                if part[2] is not None:
+                    found.update(budget.all(_KEY, part[2]), [b"*"] if b"..." in part[2] else ())
+                else:
+                    aliases.add(part[1] or b"env")
+        else:
+            aliases.update(name + rb"\.env" for name in budget.all(_ALIAS, left[-80:]))
+    return found
+
+
+def _renamed(pattern: bytes, data: bytes, aliases: set[bytes], budget: Budget) -> set[bytes]:
+    """Return what is taken out of the environment by `{A, B} = process.env`; its other names go to ``aliases``."""
+    found: set[bytes] = set()
     for match in budget.matches(pattern, data):
         before = data[max(0, match.start() - 2000) : match.start()]
         for owner in _OWNERS:
@@ -130,10 +194,17 @@ def _renamed(pattern: bytes, data: bytes, budget: Budget) -> set[bytes]:
             found.update(budget.all(_SOUGHT, before[-300:]))
         elif right == b"=":
             aliases.update(budget.all(_ALIAS, left[-80:]))
+    return found
+
+
+def _by_alias(aliases: set[bytes], data: bytes, budget: Budget) -> set[bytes]:
+    """Return what is read by another name of the environment."""
+    found: set[bytes] = set()
     if len(aliases) > _ALIASES_MAX:
         raise TooMany
     for name in aliases:
         found.update(budget.all(name + rb"(?<![\w.$]" + name + rb")" + _MEMBER, data))
-        if re.search(name + rb"(?:(?<=[(.*]" + name + rb")\s{0,9}+[,)}]|\.(?:copy|items|values)\()", data):
+        handed = rb"(?:(?<=[(*]" + name + rb")|(?<=\.\." + name + rb"))\s{0,9}+[,)}]"
+        if re.search(name + rb"(?:" + handed + rb"|\.(?:copy|items|values)\()", data):
             found.add(b"*")
     return found

