@@ -72,6 +72,8 @@ def _draw(found: Validated, terminal: Terminal) -> None:
         terminal.out(f"  error: {issue} [{issue.code}]", "red")
     for issue in found.warnings:
         terminal.out(f"  warning: {issue} [{issue.code}]", "yellow")
+    if found.trust:
+        terminal.out(f"    to trust it: {found.trust}")
 
 
 def pack(

@@ -66,7 +66,7 @@ def show_outcome(outcome: Outcome, done: str, terminal: Terminal, *, as_json: bo
     _show_edits(outcome, terminal)
     if is_plan:
         _show_open(outcome, terminal)
-        if outcome.skills and not (is_busy or outcome.left or waiting(outcome)):
+        if not (is_busy or outcome.asked or outcome.left or waiting(outcome)):
             terminal.say("nothing would have to be done", "dim")
     elif not (outcome.changed or outcome.left or waiting(outcome)):
         terminal.say("nothing had to be done", "dim")

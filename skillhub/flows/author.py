@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from datetime import datetime
 
 from skillhub.archive import Kind, pack
@@ -42,7 +41,11 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """What was found about one path; errors are about the content, the signature stands apart."""
+    """What was found about one path; errors are about the content, the signature stands apart.
+
+    Attributes:
+        trust: What to type to trust the key that signed, where nobody here does.
+    """
 
     path: str
     name: str | None
@@ -50,6 +53,7 @@ class Validated:
     errors: tuple[Issue, ...]
     warnings: tuple[Issue, ...]
     signature: Signature | None
+    trust: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -85,8 +89,9 @@ def validate(path: str, publishers: Publishers, now: datetime) -> Validated:
         refused = (_issue(error, path),)
     if not is_folder:  # what install takes is no error, however it is formed
         errors, noted = refused, () if refused else (*errors, *noted)
-    warnings = (*warnings, *noted, *unfilled(tree), *_untrusted(signature, publishers))
-    return Validated(path, name, tree.digest, errors or refused, warnings, signature)
+    untrusted, trust = _trusting(signature, publishers)
+    warnings = (*warnings, *noted, *unfilled(tree), *untrusted)
+    return Validated(path, name, tree.digest, errors or refused, warnings, signature, trust)
 
 
 def _signature(tree: Tree, publishers: Publishers, now: datetime) -> tuple[Tree, Signature]:
@@ -100,14 +105,14 @@ def _signature(tree: Tree, publishers: Publishers, now: datetime) -> tuple[Tree,
     return verdict.tree, Signature(verdict.status, signer.identity, signer.fingerprint)
 
 
-def _untrusted(signature: Signature, publishers: Publishers) -> Iterator[Issue]:
-    """Yield who has to be trusted for a signature that nobody here can check yet."""
-    if signature.status == "untrusted" and signature.identity is None and signature.fingerprint:
-        own = publishers.own(signature.fingerprint)
-        who, how = "a key that nobody here knows", "skillhub publisher trust NAME --key FILE"
-        if own is not None:
-            who, how = "a key of yours that you have not trusted", trusting(own)
-        yield Issue("untrusted", f"signed by {who}; to trust it: {how}", SIGNATURE)
+def _trusting(signature: Signature, publishers: Publishers) -> tuple[tuple[Issue, ...], str | None]:
+    """Return a warning if nobody here trusts the key that signed, and what to type to trust it."""
+    if signature.status != "untrusted" or signature.identity is not None or signature.fingerprint is None:
+        return (), None
+    own = publishers.own(signature.fingerprint)
+    who = "a key that nobody here knows" if own is None else "a key of yours that you have not trusted"
+    how = "skillhub publisher trust NAME --key FILE" if own is None else trusting(own)
+    return (Issue("untrusted", f"signed by {who}", SIGNATURE),), how
 
 
 def _issue(error: SkillhubError, path: str) -> Issue:

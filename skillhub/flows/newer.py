@@ -126,7 +126,11 @@ def _beyond(offered: Release, wanted: Wanted, releases: Sequence[Release], ports
         yield f"{offered.name} {younger.version} is there, and has not been out for as long as a policy wants"
     newest = choose_release(Named(offered.name), tuple(releases), ports.policies.settled(ports.clock()))
     if wanted.version is not None and precedence(newest.version or "0.0.0") > here:
-        yield f"{offered.name} {newest.version} is there, and {wanted.version} is what is wanted"
+        ref = f"{wanted.source}:{newest.name}" if wanted.source else newest.name
+        yield (
+            f"{offered.name} {newest.version} is there, and {wanted.version} is what is wanted; "
+            f"to take it: skillhub install {ref}@{newest.version}"
+        )
 
 
 def _is_wanted(

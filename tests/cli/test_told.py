@@ -380,3 +380,14 @@ def test_what_was_there_already_is_told_apart_from_what_is_new(shell):
     shell.write("project/skillhub.toml", '[skills]\nold = { path = "src/old" }\n')
     noted = shell.run("install", "./src/new", *YES).out
     assert "installed new 1.0.0: enabled\n" in noted
+
+
+def test_what_is_newer_than_wanted_is_told_with_what_takes_it(shell):
+    assert shell.run("install", "github:systematic-debugging@1.0.0", "--yes").status == 0
+    done = shell.run("update", "--dry-run")
+    assert "nothing would have to be done" in done.err
+    told = done.err.partition("to take it: skillhub ")[2].splitlines()[0]
+    assert told == "install github:systematic-debugging@1.1.0"
+    assert shell.run(*told.split(), "--yes").status == 0
+    assert shell.lock()["skills"]["systematic-debugging"]["version"] == "1.1.0"
+    assert "is what is wanted" not in shell.run("update", "--check").err
