@@ -20,7 +20,8 @@ def show(
     common: Common,
     ref: Annotated[str, typer.Argument(metavar="NAME|REF", help="An installed skill, or a reference.")],
 ) -> int:
-    """Show a skill: the installed one of that name, else what the reference finds. Installs nothing.
+    """Show a skill: the installed one of that name, one that lies in an agent's folder, else what the reference
+    finds. Installs nothing.
 
     Example: skillhub show github:gh-fix-ci
     """
@@ -65,9 +66,10 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
     terminal.out(f"{skill.name} {skill.version or ''}", "bold")
     terminal.prose(skill.description, sys.stdout)
     signed = ", ".join(f"{one.identity} ({one.kind} {one.fingerprint})" for one in skill.signed_by)
-    state = skill.state if skill.managed else "not installed"
+    is_found = not skill.managed and skill.state == "enabled"
+    state = skill.state if skill.managed or is_found else "not installed"
     rows = [
-        ("source", f"{skill.source}  {skill.url or ''}"),
+        ("source", "(unmanaged)" if is_found else f"{skill.source}  {skill.url or ''}"),
         ("state", state),
         ("signed by", signed or "nobody"),
         ("tree", skill.tree or ""),

@@ -35,7 +35,7 @@ def list_skills(common: Common) -> int:
 
 
 def _show(skills: list[Skill], users: list[Skill], common: Common) -> None:
-    first = {skill.name: skill.links[0] for skill in skills if skill.state == "enabled"}
+    first = {skill.name: skill.links[0] for skill in skills if skill.links}
     hidden = [(skill.name, skill.links[0], first[skill.name]) for skill in users if skill.name in first]
     if common.json:
         shadowed = [{"name": name, "path": path, "by": by} for name, path, by in hidden]

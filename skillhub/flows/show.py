@@ -21,7 +21,6 @@ from skillhub.flows.view import view
 from skillhub.flows.wishes import Wishes
 from skillhub.model.changes import Delta
 from skillhub.model.dataclass import dataclass
-from skillhub.model.decode import located
 from skillhub.model.intent import Intent
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.manifest import Manifest
@@ -31,7 +30,7 @@ from skillhub.model.release import Index, Release
 from skillhub.model.skill import Skill
 from skillhub.model.tree import Tree
 from skillhub.runtime.discover import found_skill
-from skillhub.world.local import read_local
+from skillhub.world.local import named, read_local
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +112,8 @@ def _found(name: str, ports: Ports) -> Shown | None:
     for folder in unmanaged(ports.project, ports.user_home, ports.environ):
         skill = found_skill(folder, ports.project.scope)
         if skill.name == name:
-            tree = read_local(os.path.realpath(folder))[0].tree
-            with located(folder):
+            with named(folder):
+                tree = read_local(os.path.realpath(folder))[0].tree
                 return Shown(skill, Manifest.read(tree), tree, ())
     return None
 

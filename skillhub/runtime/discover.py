@@ -14,9 +14,11 @@ from skillhub.model.head import Rules
 from skillhub.model.manifest import Manifest
 from skillhub.model.profile import Bounds
 from skillhub.model.skill import Need, Scope, Skill, SkillScope
+from skillhub.model.text import clean, quote
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.runtime.cache import Cache
 from skillhub.runtime.catalog import Problem
+from skillhub.runtime.files import opened
 from skillhub.runtime.walk import Find, Look, Walk
 
 # All that says what a skill is; the rest of its files is read when it is loaded.
@@ -122,13 +124,17 @@ def _skill(find: Find, facts: Mapping[str, Any], root: Root) -> Skill:
 
 
 def found_skill(folder: str, scope: Scope) -> Skill:
-    """Return the skill in ``folder``, which no lock knows; one that cannot be read is shown by its folder's name."""
+    """Return the skill in ``folder``, which no lock knows.
+
+    One that is broken has its folder's name, tells in its description what is wrong, and has no links: it hides none.
+    """
     try:
         manifest = Manifest.read(Tree(_files(folder)))
     except (SkillhubError, OSError) as error:
         said = error.message if isinstance(error, SkillhubError) else error.strerror
+        name = os.path.basename(folder)
         return Skill(
-            name=os.path.basename(folder),
+            name=clean(name) or quote(name),
             path=folder,
             scope=scope,
             state="enabled",
@@ -153,6 +159,8 @@ def found_skill(folder: str, scope: Scope) -> Skill:
 def _files(folder: str) -> Iterable[tuple[str, File]]:
     for path in _HEAD:
         full = os.path.join(folder, *path.split("/"))
-        if os.path.isfile(full):
-            with open(full, "rb") as file:
+        # What a link leads to is nobody's skill: agents do not read it, and an error would tell of what is in it.
+        found = opened(full)
+        if found is not None:
+            with os.fdopen(found[0], "rb") as file:
                 yield path, File(file.read(_CAP))

@@ -1,0 +1,108 @@
+"""What lies in an agent's folder and in no lock: listed and shown, and if it is broken, said to be."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.support.cli import hidden_in
+
+GOOD = "---\nname: good\ndescription: Does good.\n---\n\nDo it.\n"
+BROKEN = {
+    "no frontmatter": "x\n",
+    "an empty file": "",
+    "open frontmatter": "---\nname: bad\n",
+    "bad frontmatter": "---\nname: [x\n---\n",
+    "a key twice": "---\nname: bad\nname: bad\ndescription: d\n---\n",
+    "no name": "---\ndescription: d\n---\n",
+    "a name that is a path": "---\nname: ../x\ndescription: d\n---\n",
+    "no description": "---\nname: bad\n---\n",
+    "not UTF-8": b"---\nname: bad\ndescription: \xff\n---\n",
+    "a NUL byte": b"---\nname: bad\ndescription: d\n---\n\0",
+}
+
+
+@pytest.fixture
+def folder(shell):
+    """Return an agent's folder with a good skill in it."""
+    shell.write("project/.claude/skills/good/SKILL.md", GOOD)
+    return shell.project / ".claude/skills"
+
+
+def bad(shell, *words):
+    """Return what ``list`` has of the broken skill, having checked that the good one is there too."""
+    done = shell.run("list", "--json", *words)
+    assert done.status == 0
+    found = {each["name"]: each for each in done.json["skills"]}
+    assert found["good"]["description"] == "Does good."
+    return found.get("bad")
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_broken_skill_is_listed_as_one_and_hides_no_other(shell, folder, how):
+    text = BROKEN[how]
+    path = shell.write("project/.claude/skills/bad/SKILL.md", text).parent
+    found = bad(shell)
+    assert (found["managed"], found["state"], found["path"]) == (False, "enabled", str(path))
+    assert (found["source"], found["tree"], found["links"]) == (None, None, [])
+    assert found["description"].startswith("cannot be read: ")
+    for words in ((), ("--verbose",)):
+        done = shell.run("list", *words)
+        assert done.status == 0
+        assert [line.split()[:3] for line in done.out.splitlines() if line[:1] not in ("", " ")][1:] == [
+            ["bad", "-", "(unmanaged)"],
+            ["good", "-", "(unmanaged)"],
+        ]
+    done = shell.run("show", "bad", "--json")
+    assert done.status in (4, 5)
+    assert str(path) in done.error["where"]
+
+
+def test_what_a_link_leads_to_is_not_told(shell, folder):
+    secret = shell.write("secret", "hunter2\n")
+    (folder / "bad").mkdir()
+    (folder / "bad/SKILL.md").symlink_to(secret)
+    assert bad(shell)["description"] == "cannot be read: expected a file, found a link"
+    done = shell.run("show", "bad")
+    assert done.status == 5
+    assert "hunter2" not in done.out + done.err
+
+
+def test_the_users_own(shell):
+    shell.write("home/.claude/skills/bad/SKILL.md", "x\n")
+    shell.write("home/.claude/skills/good/SKILL.md", GOOD)
+    assert bad(shell, "-g")["scope"] == "user"
+
+
+def test_the_name_of_a_folder_harms_no_terminal(shell, folder):
+    for name in (b"e\x1b[31mvil", "\u200b".encode(), b"\xff"):
+        os.mkdir(os.path.join(os.fsencode(folder), name))
+        with open(os.path.join(os.fsencode(folder), name, b"SKILL.md"), "w") as file:
+            file.write("x\n")
+    done = shell.run("list")
+    assert (done.status, hidden_in(done.raw)) == (0, [])
+    names = [each["name"] for each in shell.run("list", "--json").json["skills"]]
+    assert names == ["'\\u{200b}'", "'\\u{dcff}'", "e[31mvil", "good"]
+
+
+def test_a_broken_skill_hides_none_of_the_users(shell, folder):
+    assert shell.run("install", "github:release-notes", "--yes", "-g").status == 0
+    shell.write("project/.claude/skills/release-notes/SKILL.md", "x\n")
+    assert shell.run("list", "--json").json["shadowed"] == []
+
+
+def test_what_list_shows_show_shows(shell, folder):
+    shell.write("project/.claude/skills/good/scripts/run.sh", "echo\n")
+    done = shell.run("show", "good", "--json")
+    (listed,) = shell.run("list", "--json").json["skills"]
+    assert {key: done.json[key] for key in listed} == listed
+    assert [each["path"] for each in done.json["files"]] == ["SKILL.md", "scripts/run.sh"]
+    assert (done.json["manifest"]["description"], done.json["releases"]) == ("Does good.", [])
+    text = shell.run("show", "good").out
+    assert "(unmanaged)" in text
+    assert "not installed" not in text
+    # A source's own skill of that name is still shown when it is asked for.
+    shell.skill("project/.claude/skills/code-review")
+    assert shell.run("show", "code-review", "--json").json["source"] is None
+    assert shell.run("show", "github:code-review", "--json").json["source"] == "github"
