@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from skillhub.cli.common import Common, command
+from skillhub.cli.common import Common
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, wishes_of
 from skillhub.cli.render import ended, show_outcome
 
@@ -49,6 +49,4 @@ def adopt(
     return 0 if common.dry_run else ended(outcome, common.terminal)
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the command to the app."""
-    app.command(name)(command(adopt))
+COMMANDS = {"adopt": adopt}

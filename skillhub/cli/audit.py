@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from skillhub.cli.common import Common, command
+from skillhub.cli.common import Common
 from skillhub.cli.terminal import Terminal, Tone
 from skillhub.errors import UsageError
 from skillhub.world import files
@@ -154,6 +154,4 @@ def _summarise(report: Report, path: str | None) -> None:
         raise files.disk_error(error, path) from error
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the command to the app."""
-    app.command(name)(command(audit))
+COMMANDS = {"audit": audit}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from skillhub.cli.common import Common, command, now
+from skillhub.cli.common import Common, Run, now
 from skillhub.cli.passphrase import with_passphrase
 from skillhub.cli.terminal import Terminal
 
@@ -72,8 +71,6 @@ def _draw(found: Validated, terminal: Terminal) -> None:
         terminal.out(f"  error: {issue} [{issue.code}]", "red")
     for issue in found.warnings:
         terminal.out(f"  warning: {issue} [{issue.code}]", "yellow")
-    if found.trust:
-        terminal.out(f"    to trust it: {found.trust}")
 
 
 def pack(
@@ -133,9 +130,4 @@ def sign(
     return 0
 
 
-_COMMANDS: dict[str, Callable[..., int]] = {"validate": validate, "pack": pack, "sign": sign}
-
-
-def register(app: typer.Typer, name: str) -> None:
-    """Add the command of that name to the app."""
-    app.command(name)(command(_COMMANDS[name]))
+COMMANDS: dict[str, Run] = {"validate": validate, "pack": pack, "sign": sign}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skillhub.cli.common import Common, add_group
+from skillhub.cli.common import Common, Run
 from skillhub.cli.failure import question_json
 
 if TYPE_CHECKING:
@@ -92,6 +92,4 @@ def _spelled(size: int) -> str:
     return f"{number:.1f} {_UNITS[unit]}" if unit else f"{size} B"
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the group to the app."""
-    add_group(app, name, {"info": info, "gc": gc})
+VERBS: dict[str, Run] = {"info": info, "gc": gc}

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from skillhub.cli.agent import HostName, seen_by
-from skillhub.cli.common import Common, command
+from skillhub.cli.common import Common
 
 Window = Annotated[
     int | None,
@@ -43,6 +43,4 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
     return 0
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the command to the app."""
-    app.command(name)(command(catalog))
+COMMANDS = {"catalog": catalog}

@@ -240,5 +240,7 @@ def add_group(app: typer.Typer, name: str, commands: Mapping[str, Run]) -> None:
 
     group = typer.Typer(help=COMMANDS[name].help, no_args_is_help=True, rich_markup_mode=None)
     for verb, run in commands.items():
-        group.command(verb)(command(run))
+        # What follows a program is the program's, whatever it looks like.
+        settings = {"allow_interspersed_args": False} if verb == "exec" else None
+        group.command(verb, context_settings=settings)(command(run))
     app.add_typer(group, name=name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from skillhub.cli.common import Common, command
+from skillhub.cli.common import Common
 from skillhub.cli.terminal import Terminal, Tone
 from skillhub.errors import NotFound, SkillhubError, UsageError
 from skillhub.flows.diff import Diff, Edit
@@ -180,6 +180,4 @@ def _longest_run(text: str) -> int:
     return max(map(len, "".join(char if char == "`" else " " for char in text).split()), default=0)
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the command to the app."""
-    app.command(name)(command(diff))
+COMMANDS = {"diff": diff}

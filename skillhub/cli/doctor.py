@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from skillhub.cli.common import Common, command
+from skillhub.cli.common import Common
 from skillhub.errors import UsageError
 from skillhub.model.text import quote
 
@@ -87,6 +87,4 @@ def _policy(common: Common) -> int:
     return 0
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the command to the app."""
-    app.command(name)(command(doctor))
+COMMANDS = {"doctor": doctor}

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skillhub.cli.common import Common, command
+from skillhub.cli.common import Common, Run
 from skillhub.cli.streams import is_interactive
-from skillhub.cli.table import COMMANDS
 from skillhub.errors import UsageError, extra
 
 if TYPE_CHECKING:
@@ -185,12 +184,4 @@ def _json(secret: Secret) -> Mapping[str, Any]:
     }
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the group to the app."""
-    group = typer.Typer(help=COMMANDS[name].help, no_args_is_help=True, rich_markup_mode=None)
-    group.command("list")(command(list_))
-    group.command("set")(command(set_))
-    group.command("unset")(command(unset))
-    # What follows the program is the program's, whatever it looks like.
-    group.command("exec", context_settings={"allow_interspersed_args": False})(command(exec_))
-    app.add_typer(group, name=name)
+VERBS: dict[str, Run] = {"list": list_, "set": set_, "unset": unset, "exec": exec_}

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from skillhub.cli import installing
-from skillhub.cli.common import Common, command
+from skillhub.cli.common import Common
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
 from skillhub.model.dataclass import replace
 
@@ -60,6 +60,4 @@ def install(
     return installing.install(common, refs or [], wishes, allow_unsigned=allow_unsigned)
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the command to the app."""
-    app.command(name)(command(install))
+COMMANDS = {"install": install}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from skillhub.cli import shown
-from skillhub.cli.common import Common, command
+from skillhub.cli.common import Common, Run
 from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, wishes_of
 from skillhub.cli.render import ended, show_outcome
 
@@ -106,7 +106,7 @@ def _would(common: Common, do: str, names: Sequence[str] = ()) -> int:
     return 0
 
 
-_COMMANDS: dict[str, Callable[..., int]] = {
+COMMANDS: dict[str, Run] = {
     "list": list_,
     "verify": verify,
     "sync": sync,
@@ -114,8 +114,3 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "disable": disable,
     "remove": remove,
 }
-
-
-def register(app: typer.Typer, name: str) -> None:
-    """Add the command of that name to the app."""
-    app.command(name)(command(_COMMANDS[name]))

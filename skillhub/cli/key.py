@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from skillhub.cli.common import Common, add_group
+from skillhub.cli.common import Common, Run
 from skillhub.cli.passphrase import new_passphrase, with_passphrase
 
 if TYPE_CHECKING:
@@ -131,6 +131,4 @@ def _json(key: Key) -> dict[str, str]:
     }
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the group to the app."""
-    add_group(app, name, {"new": new, "list": list_, "show": show, "import": import_})
+VERBS: dict[str, Run] = {"new": new, "list": list_, "show": show, "import": import_}

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from skillhub.cli.agent import HostName, seen_by
-from skillhub.cli.common import Common, command
+from skillhub.cli.common import Common
 
 
 def load(
@@ -56,6 +56,4 @@ def load(
     return 0
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the command to the app."""
-    app.command(name)(command(load))
+COMMANDS = {"load": load}

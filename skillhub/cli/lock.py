@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from skillhub.cli.common import Common, add_group
+from skillhub.cli.common import Common, Run
 from skillhub.cli.epoch import epoch
 from skillhub.cli.given import read_file
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
@@ -170,6 +170,4 @@ def _line(choice: Choice) -> str:
     return f"{choice.name}: {choice.took or 'removed'}: {choice.why}"
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the group to the app."""
-    add_group(app, name, {"import": import_, "export": export, "fix": fix, "merge": merge})
+VERBS: dict[str, Run] = {"import": import_, "export": export, "fix": fix, "merge": merge}

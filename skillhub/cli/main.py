@@ -125,6 +125,7 @@ def build(args: list[str]) -> typer.Typer:
 
     import typer
 
+    from skillhub.cli.common import add_group, command
     from skillhub.cli.table import COMMANDS
 
     one = args[:1] if args and args[0] in COMMANDS and _COMPLETE not in os.environ else []
@@ -136,5 +137,8 @@ def build(args: list[str]) -> typer.Typer:
 
     for name in one or COMMANDS:
         module = import_module(f"skillhub.cli.{COMMANDS[name].module}")
-        module.register(app, name)
+        if hasattr(module, "VERBS"):
+            add_group(app, name, module.VERBS)
+        else:
+            app.command(name)(command(module.COMMANDS[name]))
     return app

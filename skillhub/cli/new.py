@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from skillhub.cli.common import Common, command, working_folder
+from skillhub.cli.common import Common, working_folder
 
 
 def new(
@@ -32,6 +32,4 @@ def new(
     return 0
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the command to the app."""
-    app.command(name)(command(new))
+COMMANDS = {"new": new}

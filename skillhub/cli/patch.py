@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from skillhub.cli.common import Common, command
+from skillhub.cli.common import Common
 from skillhub.cli.render import ended, show_outcome
 
 
@@ -39,6 +39,4 @@ def patch(
     return 0 if common.dry_run else ended(outcome, common.terminal)
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the command to the app."""
-    app.command(name)(command(patch))
+COMMANDS = {"patch": patch}

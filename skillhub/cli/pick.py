@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import typer
-
-from skillhub.cli.common import Common, command
+from skillhub.cli.common import Common
 from skillhub.cli.installing import finish
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
 from skillhub.cli.streams import is_interactive
@@ -48,6 +46,4 @@ def pick(
     return finish(common, outcome, wishes, "install", "installed")
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the command to the app."""
-    app.command(name)(command(pick))
+COMMANDS = {"pick": pick}

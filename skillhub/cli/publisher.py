@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skillhub.cli.common import Common, add_group
+from skillhub.cli.common import Common, Run
 from skillhub.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
@@ -135,6 +135,4 @@ def _identity(name: str, issuer: str, trusted_root: str | None) -> str:
     return Identity(name, issuer, root).dump()
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the group to the app."""
-    add_group(app, name, {"list": list_, "trust": trust, "remove": remove})
+VERBS: dict[str, Run] = {"list": list_, "trust": trust, "remove": remove}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skillhub.cli.common import Common, Run, add_group, now
+from skillhub.cli.common import Common, Run, now
 from skillhub.cli.epoch import signing_time
 from skillhub.cli.passphrase import new_passphrase
 from skillhub.cli.registry_operate import Dir, KeysDir, delegate, refresh, rotate, signed, withdraw, yank
@@ -160,7 +160,7 @@ def _row(release: Release) -> dict[str, str | None]:
     return {"name": release.name, "version": release.version, "digest": release.digest, "tree": release.tree}
 
 
-_COMMANDS: dict[str, Run] = {
+VERBS: dict[str, Run] = {
     "init": init,
     "add": add,
     "yank": yank,
@@ -172,8 +172,3 @@ _COMMANDS: dict[str, Run] = {
     "push": push,
     "serve": serve,
 }
-
-
-def register(app: typer.Typer, name: str) -> None:
-    """Add the group to the app."""
-    add_group(app, name, _COMMANDS)

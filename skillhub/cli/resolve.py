@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from skillhub.cli.agent import HostName, seen_by
-from skillhub.cli.common import Common, command
+from skillhub.cli.common import Common
 
 
 def resolve(
@@ -36,6 +36,4 @@ def resolve(
     return 0
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the command to the app."""
-    app.command(name)(command(resolve))
+COMMANDS = {"resolve": resolve}

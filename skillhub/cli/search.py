@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from skillhub.cli.agent import HostName, seen_by
-from skillhub.cli.common import Common, command
+from skillhub.cli.common import Common
 
 
 def search(
@@ -60,6 +60,4 @@ def _more(limit: int) -> str:
     return f"there is more; --limit {min(2 * limit, LIMIT_MAX)} shows more of it"
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the command to the app."""
-    app.command(name)(command(search))
+COMMANDS = {"search": search}

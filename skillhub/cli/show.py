@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from skillhub.cli.common import Common, command
+from skillhub.cli.common import Common
 from skillhub.cli.terminal import Terminal
 from skillhub.flows.show import Shown
 from skillhub.model.changes import Delta
@@ -20,8 +20,7 @@ def show(
     common: Common,
     ref: Annotated[str, typer.Argument(metavar="NAME|REF", help="An installed skill, or a reference.")],
 ) -> int:
-    """Show a skill: the installed one of that name, one that lies in an agent's folder, else what the reference
-    finds. Installs nothing.
+    """Show a skill: the installed one of that name, else what the reference finds. Installs nothing.
 
     Example: skillhub show github:gh-fix-ci
     """
@@ -66,10 +65,9 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
     terminal.out(f"{skill.name} {skill.version or ''}", "bold")
     terminal.prose(skill.description, sys.stdout)
     signed = ", ".join(f"{one.identity} ({one.kind} {one.fingerprint})" for one in skill.signed_by)
-    is_found = not skill.managed and skill.state == "enabled"
-    state = skill.state if skill.managed or is_found else "not installed"
+    state = skill.state if skill.managed else "not installed"
     rows = [
-        ("source", "(unmanaged)" if is_found else f"{skill.source}  {skill.url or ''}"),
+        ("source", f"{skill.source}  {skill.url or ''}"),
         ("state", state),
         ("signed by", signed or "nobody"),
         ("tree", skill.tree or ""),
@@ -109,6 +107,4 @@ def _spelled(release: Release) -> str:
     return f"{release.version} {release.published or ''}"
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the command to the app."""
-    app.command(name)(command(show))
+COMMANDS = {"show": show}

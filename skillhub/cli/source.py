@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skillhub.cli.common import Common, add_group, now
+from skillhub.cli.common import Common, Run, now
 from skillhub.cli.given import read_file
 
 if TYPE_CHECKING:
@@ -194,6 +194,4 @@ def _spelled(source: Source) -> str:
     return f"{source.url}, root {source.root}" if source.root else str(source.locked())
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the group to the app."""
-    add_group(app, name, {"add": add, "list": list_, "show": show, "remove": remove, "trust": trust})
+VERBS: dict[str, Run] = {"add": add, "list": list_, "show": show, "remove": remove, "trust": trust}

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from skillhub.cli.common import Common, command
+from skillhub.cli.common import Common
 from skillhub.cli.installing import finish
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
 from skillhub.cli.render import show_changes
@@ -48,6 +48,4 @@ def update(
     return finish(common, outcome, wishes, "update", "updated")
 
 
-def register(app: typer.Typer, name: str) -> None:
-    """Add the command to the app."""
-    app.command(name)(command(update))
+COMMANDS = {"update": update}
