@@ -56,6 +56,10 @@ def test_what_reads_the_disk_loads_no_network_and_no_cryptography(installed, com
     assert not loaded(installed, command, "--json") & (HEAVY | SECRET | SLOW)
 
 
+def test_list_loads_nothing_that_only_type_checkers_need(installed):
+    assert not loaded(installed, "list", "--json") & ({"typing", "dataclasses"} - preloaded())
+
+
 def test_verify_loads_cryptography_and_no_network(installed):
     found = loaded(installed, "verify", "--json")
     assert "cryptography" in found

@@ -6,7 +6,6 @@ import gc
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
 
 from skillhub.cli.streams import is_interactive
 from skillhub.cli.terminal import Terminal
@@ -16,8 +15,10 @@ from skillhub.world.home import Home
 from skillhub.world.project import Project
 from skillhub.world.store import Store
 
+TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
 if TYPE_CHECKING:
     from datetime import datetime
+    from typing import Any
 
     import typer
 

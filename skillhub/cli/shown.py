@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from skillhub.cli.common import Common
 from skillhub.errors import Refused
 from skillhub.model.skill import Skill
 
+TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
 if TYPE_CHECKING:
+    from typing import Any
+
     from skillhub.flows.verify import Verified
     from skillhub.model.lock import Locked
     from skillhub.model.tree import Tree

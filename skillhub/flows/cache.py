@@ -132,7 +132,8 @@ def _gone(projects: Sequence[Known], trees: Sequence[Waste]) -> tuple[str, ...]:
 
 def _leftovers(home: Home, before: float) -> Iterator[Waste]:
     # On some systems several of these are one folder, or one is in another.
-    found = {each.path: each for folder in home for each in disk_use.leftovers(folder, before)}
+    folders = (home.config, home.data, home.cache, home.state)
+    found = {each.path: each for folder in folders for each in disk_use.leftovers(folder, before)}
     return (Waste("leftover", each.path, each.size) for each in found.values())
 
 

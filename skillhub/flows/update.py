@@ -72,7 +72,8 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
     is_met = given(ports.environ, standing.lock.skills)
     records = standing.records.skills
     skills = tuple(
-        view(each.name, each.entry, None, is_met, ports.project, ports.store)._replace(
+        replace(
+            view(each.name, each.entry, None, is_met, ports.project, ports.store),
             description=each.manifest.description,
             state="enabled" if each.name in records and records[each.name].enabled else "disabled",
         )

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NoReturn, TypeVar
 
 from skillhub.errors import FormatError
 from skillhub.model.text import quote
 
-Read = Callable[[Any], Any]
-_T = TypeVar("_T")
+TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
+if TYPE_CHECKING:
+    from typing import Any, NoReturn, TypeAlias, TypeVar
+
+    _T = TypeVar("_T")
+
+Read: TypeAlias = "Callable[[Any], Any]"
 
 
 def wrong(expected: str, found: object) -> NoReturn:

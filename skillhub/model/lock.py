@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Mapping, Set
 from functools import partial
 from operator import attrgetter, is_
-from typing import Any, TypeVar
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import MISSING, asdict, dataclass, field, fields, replace
@@ -176,7 +175,11 @@ class Lock:
         return cls(skills, sources)
 
 
-_T = TypeVar("_T", Locked, LockedSource)
+TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    _T = TypeVar("_T", Locked, LockedSource)
 
 
 def _json(data: bytes, where: str) -> object:

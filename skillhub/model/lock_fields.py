@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from skillhub.errors import FormatError, UsageError
 from skillhub.model.dataclass import dataclass
@@ -43,7 +44,12 @@ _texts = array(_text)
 
 
 def _signer(value: object) -> str:
-    return Signer.parse(_text(value)).spell()
+    return _spelled(_text(value))
+
+
+@lru_cache(maxsize=256)  # few publishers sign the many skills of a lock
+def _spelled(text: str) -> str:
+    return Signer.parse(text).spell()
 
 
 _read_signers = array(_signer)
@@ -57,7 +63,7 @@ def _signers(value: object) -> tuple[str, ...]:
 def _url(value: object) -> str:
     text = _text(value)
     # The lock is committed: no secret may get into it.
-    if _AUTHORITY_WITH_USER.match(text):
+    if "@" in text and _AUTHORITY_WITH_USER.match(text):
         raise FormatError("expected a URL without user and password")  # which are not repeated here
     return text
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass, field, replace
@@ -17,17 +16,23 @@ from skillhub.model.json import strict_json
 from skillhub.model.text import is_name, quote
 from skillhub.model.whence import Whence
 
+TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
 if TYPE_CHECKING:  # whoever shows records alone has no use for locks
+    from typing import Any, Literal, TypeAlias, TypeVar
+
     from skillhub.model.lock import Locked
+
+    _T = TypeVar("_T")
 
 VERSION = 1
 _CAP = 256 * 1024 * 1024
-LinkKind = Literal["copy", "symlink"]
+LinkKind: TypeAlias = "Literal['copy', 'symlink']"
 _LINKS = ("copy", "symlink")
 _HELD = ("", "user", "needs", "asked")
 
 
-class Facts(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Facts:
     """What ``list`` shows of a skill's content: read off the tree, never off a declaration elsewhere."""
 
     description: str = ""
@@ -139,7 +144,6 @@ class Records:
         return cls(_all(document, "skills", where, hint), agents, coming)
 
 
-_T = TypeVar("_T")
 _STR = frozenset({str})
 
 
@@ -160,7 +164,7 @@ def _encode(record: Record) -> dict[str, Any]:
         "met": record.met,
         "tree": record.tree,
         "waived": record.waived,
-        **({"whence": (*place[:3], *place.signers)} if place else {}),
+        **({"whence": (place.source, place.server, place.path, *place.signers)} if place else {}),
     }
 
 
@@ -182,6 +186,7 @@ def _all(document: dict[str, Any], key: str, where: str, hint: str) -> dict[str,
 
 def _decode(block: dict[str, Any]) -> Record:
     description, model_invocable, needs, capabilities = _as(list, block["facts"])
+    mcp = _as(dict, block["mcp"])  # with most skills it is empty, and so are `needs`
     return Record(
         tree=Digest.parse(block["tree"]),
         enabled=_as(bool, block["enabled"]),
@@ -190,23 +195,24 @@ def _decode(block: dict[str, Any]) -> Record:
         link=_one_of(_LINKS, block["link"]),
         met=_texts(block["met"]),
         waived=_texts(block["waived"]),
-        mcp={
-            server: {agent: _as(dict, entry) for agent, entry in _as(dict, entries).items()}
-            for server, entries in _as(dict, block["mcp"]).items()
-        },
+        mcp={server: _entries(entries) for server, entries in mcp.items()} if mcp else {},
         facts=Facts(
             _as(str, description),
             _as(bool, model_invocable),
-            tuple(_need(need) for need in _as(list, needs)),
+            tuple(map(_need, needs)) if _as(list, needs) else (),
             _texts(capabilities),
         ),
         whence=_whence(_texts(block["whence"])) if "whence" in block else None,
     )
 
 
+def _entries(value: object) -> dict[str, Any]:
+    return {agent: _as(dict, entry) for agent, entry in _as(dict, value).items()}
+
+
 def _whence(texts: tuple[str, ...]) -> Whence:
     source, server, path, *signers = texts
-    return Whence(source, server, path, tuple(signers))
+    return Whence.kept(source, server, path, tuple(signers))
 
 
 def _need(value: object) -> dict[str, Any]:
@@ -217,7 +223,9 @@ def _need(value: object) -> dict[str, Any]:
 
 def _texts(value: object) -> tuple[str, ...]:
     texts: list[str] = _as(list, value)
-    if texts and not {*map(type, texts)} <= _STR:
+    if not texts:
+        return ()
+    if {*map(type, texts)} != _STR:
         for text in texts:
             _as(str, text)
     return tuple(texts)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
-
+from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.signer import Signer
 
-State = Literal["enabled", "disabled"]
-Scope = Literal["project", "user"]
+TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
+if TYPE_CHECKING:
+    from typing import Any, Literal, TypeAlias
+
+State: TypeAlias = "Literal['enabled', 'disabled']"
+Scope: TypeAlias = "Literal['project', 'user']"
 # Where agents read skills: beside the two scopes that skillhub installs into, what others put there.
-SkillScope = Literal["project", "user", "system", "admin", "plugin", "extra"]
+SkillScope: TypeAlias = "Literal['project', 'user', 'system', 'admin', 'plugin', 'extra']"
 # How far a skill reaches: no further than the disk, to the user who asks for it, to the model by itself.
-Reach = Literal["disabled", "enabled", "active"]
+Reach: TypeAlias = "Literal['disabled', 'enabled', 'active']"
 
 
-class Need(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Need:
     """Something a skill cannot work without (``required``) or with less (not), and whether it is there."""
 
     kind: str
@@ -45,7 +49,8 @@ class Need(NamedTuple):
         }
 
 
-class Skill(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Skill:
     """What ``list`` shows: the lock's entry, this machine's state, and the facts read off the content.
 
     Attributes:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from hashlib import sha256
-from typing import NamedTuple
 
+from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 
 SKILL_MD = "SKILL.md"
@@ -19,7 +19,8 @@ SIGNATURE = "skill.oms.sig"
 _LINE = re.compile(r"[x-] [0-9a-f]{64}  [^\n]+", re.ASCII)
 
 
-class File(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class File:
     """One file: its bytes, and whether its owner may execute it (the only mode bit that is kept)."""
 
     data: bytes
@@ -73,7 +74,8 @@ class Tree(Mapping[str, File]):
         return Tree((path, file) for path, file in self.items() if path not in gone)
 
 
-class ListedFile(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ListedFile:
     """What a listing says of one file: its SHA-256 in hex, and its execute bit."""
 
     sha256: str

@@ -55,7 +55,8 @@ def _recognized(skills: Iterable[Skill], known: Iterable[Skill]) -> Iterator[Ski
         if locked is None or locked.name != skill.name:
             yield skill
             continue
-        yield locked._replace(
+        yield replace(
+            locked,
             path=skill.path,
             scope=skill.scope,
             root=skill.root,

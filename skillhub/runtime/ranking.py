@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 from skillhub.errors import FormatError, StateError
 from skillhub.model.dataclass import dataclass, replace
@@ -37,7 +37,7 @@ _FUSED = 100  # of the full text's ranking
 _WORDS_MAX = 8
 _CAP = 1 << 20
 _ALTERNATIVES = 3
-_SCOPES = get_args(SkillScope)
+_SCOPES: tuple[SkillScope, ...] = ("project", "user", "system", "admin", "plugin", "extra")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Literal
 
 from skillhub.errors import FormatError, StateError
-from skillhub.model.dataclass import dataclass
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.hosts import expand
 from skillhub.model.profile import Profile
 from skillhub.model.skill import Reach, Scope, Skill
@@ -80,9 +80,9 @@ def settled(skills: Iterable[Skill], known: Sequence[Layer]) -> Iterator[Skill]:
         if rules and permitted(skill, rules) == "deny":
             reach = "disabled"
         if reach == "disabled":
-            yield skill._replace(state="disabled")
+            yield replace(skill, state="disabled")
         elif reach == "enabled":
-            yield skill._replace(invocation="user")
+            yield replace(skill, invocation="user")
         else:
             yield skill
 
@@ -100,7 +100,7 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
         form = FORMS[source.form]
         before = _text(source)
         after = form.edit(before or "", skill, reach, source.path)
-        said = next(settled([skill._replace(state="enabled")], [form.parse(after, source.path)]))
+        said = next(settled([replace(skill, state="enabled")], [form.parse(after, source.path)]))
         if (said.state == "disabled") != (reach == "disabled"):
             hint = "a rule in this file is about several skills; change it there"
             raise StateError(f"{skill.full_name} stays {said.state}", where=source.path, hint=hint)

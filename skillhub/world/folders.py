@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha256
-from typing import NamedTuple
 
 from skillhub.errors import UnsafeArchive
+from skillhub.model.dataclass import dataclass
 from skillhub.model.tree import File, ListedFile, Listing, Tree
 
 if sys.platform != "win32":
@@ -24,7 +24,8 @@ _HAS_JUNCTIONS = os.name == "nt"
 _FICLONE = 0x40049409 if sys.platform == "linux" else 0
 
 
-class Problem(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Problem:
     """One way in which a folder is not what its listing says: a stable code, the path, a sentence."""
 
     code: str
@@ -32,7 +33,8 @@ class Problem(NamedTuple):
     message: str
 
 
-class Found(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Found:
     """One thing met in a folder: a regular file with its bytes, or something that no tree may hold."""
 
     path: str

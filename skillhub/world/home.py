@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from skillhub.errors import StateError
+from skillhub.model.dataclass import dataclass
 from skillhub.world.files import disk_error
 
 
-class Home(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Home:
     """Four folders: ``config`` a person writes, ``data`` has the store, ``cache`` may be deleted, ``state``."""
 
     config: str

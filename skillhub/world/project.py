@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
-from typing import TYPE_CHECKING, TypeVar, cast
 
 from skillhub.errors import StateError
 from skillhub.model.lock import Lock
@@ -16,12 +15,16 @@ from skillhub.world import files
 from skillhub.world.home import Home
 from skillhub.world.secret_index import SecretIndex
 
+TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
 if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
     from skillhub.model.intent import Intent
+
+    _Parsed = TypeVar("_Parsed")
 
 LOCK, INTENT = "skillhub.lock", "skillhub.toml"
 _CAP = 64 * 1024 * 1024
-_Parsed = TypeVar("_Parsed")
 
 
 class Project:
@@ -50,7 +53,7 @@ class Project:
         self.secrets = SecretIndex(home.state)
         self._state = os.path.join(home.state, "projects", f"{self.key}.json")
         self._home = home
-        self._seen: dict[str, tuple[bytes, object]] = {}
+        self._seen: dict[str, tuple[bytes, Any]] = {}
 
     @classmethod
     def find(cls, start: str, home: Home) -> Project:
@@ -150,11 +153,11 @@ class Project:
 
     def _parsed(self, parse: Callable[[bytes, str], _Parsed], data: bytes, path: str) -> _Parsed:
         """Return what ``parse`` makes of ``data``; bytes that were parsed before are not parsed again."""
-        seen, value = self._seen.get(path, (None, None))
-        if seen != data:
-            value = parse(data, path)
-            self._seen[path] = data, value
-        return cast("_Parsed", value)
+        seen = self._seen.get(path)
+        if seen is None or seen[0] != data:
+            seen = self._seen[path] = data, parse(data, path)
+        found: _Parsed = seen[1]
+        return found
 
     def _read(self, name: str) -> bytes | None:
         path = files.inside(self.root, name)

@@ -359,7 +359,7 @@ def test_what_comes_back_to_where_it_was_agreed_to_is_agreed_to(world, twin):
 def test_death_before_the_lock_is_written_leaves_what_was_agreed_to_before(world, twin):
     records = world.project.records()
     record = records.skills["deploy"]
-    other = replace(record, whence=record.whence._replace(source=twin["source"], server=twin["git"]))
+    other = replace(record, whence=replace(record.whence, source=twin["source"], server=twin["git"]))
     world.project.write_records(replace(records, coming={"deploy": other}))
     world.sync()
     assert world.record("deploy").whence == record.whence
@@ -368,12 +368,12 @@ def test_death_before_the_lock_is_written_leaves_what_was_agreed_to_before(world
 
 def test_what_tells_two_from_each_other():
     one = Whence("acme", "a.example", "", ("key:sha256:1",))
-    assert one.against(one._replace(signers=())) == ("as signed by key:sha256:1", "as signed by nobody")
-    assert one.against(one._replace(server="b.example")) == (
+    assert one.against(replace(one, signers=())) == ("as signed by key:sha256:1", "as signed by nobody")
+    assert one.against(replace(one, server="b.example")) == (
         "from acme at a.example",
         "from acme at b.example",
     )
-    both = one._replace(path="x", signers=())
+    both = replace(one, path="x", signers=())
     assert one.against(both) == (
         "from acme at a.example, as signed by key:sha256:1",
         "from acme at a.example (x), as signed by nobody",
