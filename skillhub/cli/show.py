@@ -20,7 +20,7 @@ def show(
     common: Common,
     ref: Annotated[str, typer.Argument(metavar="NAME|REF", help="An installed skill, or a reference.")],
 ) -> int:
-    """Show a skill: the installed one of that name, else what the reference finds. Installs nothing.
+    """Show a skill: one installed, one in an agent's folder, else what the reference finds. Installs nothing.
 
     Example: skillhub show github:gh-fix-ci
     """
