@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, SourceMismatch
@@ -16,6 +16,7 @@ from skillhub.flows.resolve import choose_release, choose_skills, choose_source
 from skillhub.flows.standing import Standing
 from skillhub.flows.wishes import Wishes
 from skillhub.model.dataclass import dataclass, replace
+from skillhub.model.digest import Digest
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked, of_plugin
 from skillhub.model.ref import Git, GitHub, Local, Named, Ref, Remote, canonical
@@ -52,7 +53,7 @@ def of_ref(
     if isinstance(ref, Named):
         return [_of_name(ref, standing, ports)], ()
     if isinstance(ref, Local):
-        return _of_folder(ref, wishes, ports)
+        return _of_folder(ref, wishes, standing, ports)
     place = _opened(ref, ports, guarded=guarded)
     index = place.index(wishes.skills or None)
     chosen = choose_skills(str(ref), index, wishes.skills, every=wishes.every, pick=ports.pick)
@@ -81,21 +82,25 @@ def _of_remote(
         and entry.path == release.path
     ):
         # What a place holds now never changes a locked entry; only `update` does.
-        pick = _asked(of_lock(release.name, entry, standing, ports), wanted, standing)
+        line = standing.intent.skills.get(release.name)
+        said = line is not None and satisfies(entry, line, ports.project.base)
+        pick = _asked(of_lock(release.name, entry, standing, ports), None if said else wanted)
         return replace(pick, release=release)
     way = by_place(place, ref.source, release, ports).then(lambda found: replace(found, wanted=wanted))
     return Pick(release.name, way, wishes.every, release)
 
 
-def _of_folder(ref: Local, wishes: Wishes, ports: Ports) -> tuple[list[Pick], tuple[str, ...]]:
+def _of_folder(
+    ref: Local, wishes: Wishes, standing: Standing, ports: Ports
+) -> tuple[list[Pick], tuple[str, ...]]:
     full = os.path.expanduser(ref.path)
     if not os.path.isdir(full) or os.path.lexists(os.path.join(full, SKILL_MD)):
-        return [_of_path(ref.path, ports)], ()
+        return [_of_path(ref.path, standing, ports)], ()
     index = ports.reach(ref).index()
     chosen = choose_skills(ref.path, index, wishes.skills, every=wishes.every, pick=ports.pick)
     picks = [
         replace(
-            _of_path(os.path.join(ref.path, each.path) if each.path else ref.path, ports),
+            _of_path(os.path.join(ref.path, each.path) if each.path else ref.path, standing, ports),
             optional=wishes.every,
             release=each,
         )
@@ -104,11 +109,11 @@ def _of_folder(ref: Local, wishes: Wishes, ports: Ports) -> tuple[list[Pick], tu
     return picks, index.warnings
 
 
-def _of_path(path: str, ports: Ports) -> Pick:
+def _of_path(path: str, standing: Standing, ports: Ports) -> Pick:
     def asked(found: Candidate) -> Candidate:
         return replace(found, wanted=Wanted(path=found.entry.path))
 
-    return Pick(path, by_path(path, ports).then(asked))
+    return Pick(path, by_path(path, ports, locked=standing.trees).then(asked))
 
 
 def of_lock(name: str, entry: Locked, standing: Standing, ports: Ports) -> Pick:
@@ -122,16 +127,25 @@ def of_intent(name: str, wanted: Wanted, standing: Standing, ports: Ports) -> Pi
     if ref is not None:
         entry = standing.lock.skills.get(name)
         known = standing.agreed(name) is not None and entry is not None and entry.place == ref.source
-        pick = of_place(name, ref, wanted.plugin, ports, guarded=not known)
+        pick = of_place(name, ref, wanted.plugin, ports, guarded=not known, locked=standing.trees)
         return replace(pick, way=pick.way.then(_called(name, ports)))
     if wanted.path is not None:
-        return Pick(name, by_path(wanted.path, ports, ports.project.base).then(_called(name, ports)))
-    pick = newest(Named(name, wanted.source, wanted.version), ports)
+        way = by_path(wanted.path, ports, ports.project.base, standing.trees)
+        return Pick(name, way.then(_called(name, ports)))
+    pick = newest(Named(name, wanted.source, wanted.version), ports, standing.trees)
     return replace(pick, way=pick.way.then(lambda found: replace(found, wanted=None)))
 
 
-def of_place(name: str, ref: Remote, plugin: str | None, ports: Ports, *, guarded: bool = False) -> Pick:
-    """Return the skill of that name which a place has; ``guarded`` is as for ``Reach``.
+def of_place(
+    name: str,
+    ref: Remote,
+    plugin: str | None,
+    ports: Ports,
+    *,
+    guarded: bool = False,
+    locked: Collection[Digest] = (),
+) -> Pick:
+    """Return the skill of that name which a place has; ``guarded`` is as for ``Reach``, ``locked`` for ``by_place``.
 
     Raises:
         NotFound: it has none.
@@ -142,7 +156,7 @@ def of_place(name: str, ref: Remote, plugin: str | None, ports: Ports, *, guarde
     place = _opened(ref, ports, guarded=guarded)
     word = f"{plugin}:{name}" if plugin else name
     (release,) = choose_skills(str(ref), place.index((word,)), (word,), every=False, pick=ports.pick)
-    return Pick(name, by_place(place, ref.source, release, ports), release=release)
+    return Pick(name, by_place(place, ref.source, release, ports, locked), release=release)
 
 
 def _called(name: str, ports: Ports) -> Callable[[Candidate], Candidate]:
@@ -180,18 +194,19 @@ def _of_name(ref: Named, standing: Standing, ports: Ports) -> Pick:
     entry = standing.lock.skills.get(ref.name)
     if entry is not None and ref.source in (None, entry.source) and _within(entry, ref):
         # What a source says now never changes a locked entry; only `update` does.
-        wanted = Wanted(source=entry.source, version=ref.range or _onward(entry.source, entry.version, ports))
-        return _asked(of_lock(ref.name, entry, standing, ports), wanted, standing)
+        range_ = ref.range or _onward(entry.source, entry.version, ports)
+        # Who names no range agrees to the one that stands there; the line may be a person's own.
+        said = ref.range is None and ref.name in standing.intent.skills
+        wanted = None if said else Wanted(source=entry.source, version=range_)
+        return _asked(of_lock(ref.name, entry, standing, ports), wanted)
     if entry is not None and ref.source not in (None, entry.source):
         ports.sources.get(ref.source)  # one that is not there is a slip, and no sign of tampering
         raise elsewhere(ref.name, entry, f"{ref.source}:{ref.name}")
     return newest(ref, ports)
 
 
-def _asked(pick: Pick, wanted: Wanted, standing: Standing) -> Pick:
-    """Return the pick of what is locked; if only others needed it before, it is asked for from now on."""
-    if pick.name in standing.intent.skills:
-        return pick
+def _asked(pick: Pick, wanted: Wanted | None) -> Pick:
+    """Return the pick of what is locked, which is asked for so from now on; with None, as it was before."""
     return replace(pick, way=pick.way.then(lambda found: replace(found, wanted=wanted)))
 
 
@@ -205,8 +220,8 @@ def _onward(alias: str, version: str | None, ports: Ports) -> str | None:
     return f"^{version}" if is_registry and version else None
 
 
-def newest(ref: Named, ports: Ports) -> Pick:
-    """Return the newest release of a source that the reference allows.
+def newest(ref: Named, ports: Ports, locked: Collection[Digest] = ()) -> Pick:
+    """Return the newest release of a source that the reference allows; ``locked`` is as for ``by_place``.
 
     Raises:
         NotFound, TakenBack, UsageError: see ``choose_source`` and ``choose_release``.
@@ -214,7 +229,7 @@ def newest(ref: Named, ports: Ports) -> Pick:
     alias, index = look_up(ref, ports)
     release = choose_release(ref, index.releases(ref.name), ports.policies.settled(ports.clock()))
     wanted = Wanted(source=alias, version=ref.range or _onward(alias, release.version, ports))
-    way = by_source(ports.sources.get(alias), release, index, ports)
+    way = by_source(ports.sources.get(alias), release, index, ports, locked)
     return Pick(ref.name, way.then(lambda found: replace(found, wanted=wanted)), release=release)
 
 

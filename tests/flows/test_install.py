@@ -108,6 +108,29 @@ def test_another_version_is_named_and_asked_about(world):
     refused(world, NotFound, lambda: world.install("github:gh-fix-ci@7.0.0"))
 
 
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        ("acme:hello@^1.0", {"source": "acme", "version": "^1.0"}),
+        ("hello@>=1,<3", {"source": "acme", "version": ">=1,<3"}),
+        ("acme:hello@1.0.0", {"source": "acme", "version": "1.0.0"}),
+        ("acme:hello", {"source": "acme", "version": "1.0.0"}),
+        ("hello", {"source": "acme", "version": "1.0.0"}),
+    ],
+)
+def test_what_is_asked_for_anew_of_a_locked_skill_is_what_is_wanted_from_now_on(world, hub, asked, line):
+    """A reference without a range leaves the line as a person has it."""
+    world.add_source("acme", hub)
+    world.install("acme:hello@1.0.0")
+    hub.publish("hello", "1.1.0")
+    before = world.lock()
+    outcome = world.install(asked)
+    assert wanted(world)["hello"] == line
+    assert world.lock() == before
+    assert outcome.changed is (line["version"] != "1.0.0")
+    assert bool(world.update(dry_run=True).skills) is outcome.changed
+
+
 def test_a_dry_run_asks_nobody_and_changes_nothing(world):
     before = unlocked(world.snapshot())
     outcome = world.install("github:code-review", dry_run=True)
