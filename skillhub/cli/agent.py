@@ -1,4 +1,4 @@
-"""What an agent has before it, seen from the working folder: its profile, and the catalogue of its skills."""
+"""What an agent has before it, seen from the working folder: ``catalog``, ``resolve`` and ``load``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,118 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from skillhub.cli.common import Common, Run
+from skillhub.errors import UsageError
+
 if TYPE_CHECKING:
-    from skillhub.cli.common import Common
     from skillhub.model.profile import Profile
     from skillhub.runtime.catalog import Catalog
 
 HostName = Annotated[
     str, typer.Option("--host", metavar="NAME", help="The agent whose folders, rules and words count.")
 ]
+Window = Annotated[
+    int | None,
+    typer.Option("--window", metavar="TOKENS", min=1, help="How many tokens the model's context has."),
+]
+
+
+def catalog(common: Common, host: HostName = "agents", window: Window = None) -> int:
+    """Show what an agent's model sees of the skills first: the list, in its words and within its budget.
+
+    Example: skillhub catalog --host codex
+    """
+    from skillhub.runtime.overview import section
+
+    profile, found = seen_by(common, host)
+    seen = section(found, profile, window)
+    if common.json:
+        common.terminal.json(seen.to_json())
+        return 0
+    for line in seen.text.splitlines():
+        common.terminal.verbatim(line)
+    if not seen.text:
+        common.terminal.say(f"{profile.name} finds no skill here that its model may call")
+    if seen.warning:
+        common.terminal.say(f"warning: {seen.warning}", "yellow")
+    for name in seen.omitted:
+        common.terminal.say(f"  left out: {name}", "yellow")
+    for each in seen.shadowed:
+        common.terminal.say(f"{each.skill.path} is hidden by {each.by.path}", "dim")
+    for problem in seen.problems:
+        line = f":{problem.line}" if problem.line else ""
+        common.terminal.say(f"{problem.path}{line}: {problem.message}", "yellow")
+    return 0
+
+
+def resolve(
+    common: Common,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What a user would say to an agent.")],
+    host: HostName = "agents",
+) -> int:
+    """Show which skills a message means, and what it asks for besides. Loads nothing, chooses nothing in doubt.
+
+    Example: skillhub resolve '$release-notes since v1.2'
+    """
+    from skillhub.runtime.resolve import Rules, mentioned
+
+    profile, catalog = seen_by(common, host)
+    found = mentioned(text, catalog, rules=Rules(leads=len(catalog.skills) if profile.many else 1))
+    if common.json:
+        common.terminal.json(found.to_json())
+        return 0
+    for each in found.mentions:
+        common.terminal.out(
+            f"{each.text}: {each.message}", "green" if each.outcome == "activated" else "yellow"
+        )
+    if not found.mentions:
+        common.terminal.say("no skill is mentioned")
+    common.terminal.out(f"task: {found.task}")
+    return 0
+
+
+def load(
+    common: Common,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The skill, if it has its name alone.")
+    ] = None,
+    path: Annotated[
+        str | None, typer.Option("--path", metavar="PATH", help="Its folder; decides before NAME.")
+    ] = None,
+    arguments: Annotated[
+        str, typer.Option("--arguments", metavar="TEXT", help="What is put into its instructions.")
+    ] = "",
+    session: Annotated[
+        str, typer.Option("--session", metavar="ID", help="The session that instructions may name.")
+    ] = "",
+    host: HostName = "agents",
+) -> int:
+    """Show what an agent gets of a skill: its instructions in the agent's envelope. Runs nothing.
+
+    A locked skill whose files are not the locked ones is refused.
+
+    Example: skillhub load release-notes --host codex
+    """
+    from skillhub.runtime.envelope import inject, to_json
+    from skillhub.runtime.folder import Agreed
+    from skillhub.runtime.loading import Request, Session, pick
+    from skillhub.runtime.loading import load as read
+
+    if name is None and path is None:
+        raise UsageError("expected the NAME of a skill, or its --path")
+    profile, catalog = seen_by(common, host)
+    skill = pick(catalog, name, os.path.abspath(os.path.expanduser(path)) if path else None)
+    tree = skill.tree
+    agreed = Agreed(tree, common.store.listing(tree), common.home.state) if tree else None
+    loaded = read(skill, Request(arguments=arguments, session=Session(session), rules=profile.rules), agreed)
+    for note in loaded.notes:
+        common.terminal.say(note, "dim")
+    if common.json:
+        common.terminal.json(to_json(loaded, profile))
+    else:
+        for line in inject(loaded, profile).split("\n"):
+            common.terminal.verbatim(line.expandtabs(4))
+    return 0
 
 
 def seen_by(common: Common, host: str) -> tuple[Profile, Catalog]:
@@ -57,3 +161,6 @@ def _folder(common: Common) -> str:
     if common.user_scope:
         return common.user_home
     return os.path.abspath(common.project) if common.project is not None else os.getcwd()
+
+
+COMMANDS: dict[str, Run] = {"catalog": catalog, "resolve": resolve, "load": load}

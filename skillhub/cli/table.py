@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """One command, or one group of them (``typer_app`` of the module)."""
+    """One command, or one group of them; what runs is in the ``COMMANDS`` or the ``VERBS`` of the module."""
 
     module: str
     help: str
@@ -36,9 +36,9 @@ COMMANDS: dict[str, Command] = {
     "audit": Command("audit", "Check what is installed, and where it came from.", _USE),
     "doctor": Command("doctor", "Check this machine and this project.", _USE),
     "cache": Command("cache", "What is kept on this disk, and the removal of what nobody needs.", _USE),
-    "catalog": Command("catalog", "Show what an agent's model sees of the skills first.", _SEE),
-    "resolve": Command("resolve", "Show which skills a message means.", _SEE),
-    "load": Command("load", "Show what an agent gets of a skill.", _SEE),
+    "catalog": Command("agent", "Show what an agent's model sees of the skills first.", _SEE),
+    "resolve": Command("agent", "Show which skills a message means.", _SEE),
+    "load": Command("agent", "Show what an agent gets of a skill.", _SEE),
     "source": Command("source", "Registries and sites that skills come from.", _TRUST),
     "publisher": Command("publisher", "Who may sign skills.", _TRUST),
     "new": Command("new", "Begin a skill.", _WRITE),
