@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -58,6 +59,19 @@ def question_json(question: Question, answer: Answer) -> dict[str, Any]:
     }
 
 
+_NO_COMMAND = re.compile(r"No such command '([^']*)'")
+# What other installers call it: the nearest spelling of `uninstall` is `install`.
+_ELSEWHERE = {
+    **dict.fromkeys(("add", "i"), "install"),
+    **dict.fromkeys(("uninstall", "rm", "delete"), "remove"),
+    **dict.fromkeys(("upgrade", "outdated"), "update"),
+    **dict.fromkeys(("info", "view"), "show"),
+    **dict.fromkeys(("status", "check"), "verify"),
+    **dict.fromkeys(("init", "create"), "new"),
+    **{"ls": "list", "find": "search", "help": "--help", "version": "--version"},
+}
+
+
 def _usage_of_typer(error: Exception) -> SkillhubError | None:
     """Return an error of the command line's parser as one of ours; it quotes what was typed, which we clean."""
     if not callable(getattr(error, "format_message", None)):
@@ -67,6 +81,9 @@ def _usage_of_typer(error: Exception) -> SkillhubError | None:
     if type(error).__name__ == "NoArgsIsHelpError":
         return UsageError(f"expected a command after {program}", hint=f"{program} --help lists them")
     message = str(error.format_message()).strip().rstrip(".")  # type: ignore[attr-defined]
+    command = _NO_COMMAND.match(message)
+    if program == "skillhub" and command and command[1] in _ELSEWHERE:
+        message = f"no such command '{command[1]}'. Did you mean '{_ELSEWHERE[command[1]]}'?"
     hint = f"{program} --help shows how it is used"
     if program == "skillhub" and hasattr(error, "option_name"):
         hint += "; what a command takes stands behind it: skillhub COMMAND --json"

@@ -266,3 +266,14 @@ def test_the_folder_that_may_be_meant_is_named_though_the_server_is_out_of_reach
 def test_what_a_skill_is_stands_where_none_is(shell):
     (shell.project / "empty").mkdir()
     assert "SKILL.md" in shell.run("install", "./empty", "--json").error["hint"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("uninstall", "remove"), ("add", "install"), ("upgrade", "update"), ("version", "--version")],
+)
+def test_a_command_of_another_installer_is_told_what_it_is_called_here(shell, typed, meant):
+    done = shell.run(typed, "x", "--json")
+    assert done.status == 2
+    assert done.error["message"].endswith(f"Did you mean '{meant}'?")
+    assert shell.run(meant, *([] if meant.startswith("-") else ["--help"])).status == 0
