@@ -9,6 +9,7 @@ import sys
 import time
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 from skillhub.cli.streams import is_ci
 from skillhub.errors import SkillhubError
@@ -122,16 +123,15 @@ class Terminal:
 
     def progress(self, doing: str, done: int, of: int) -> None:
         """Draw how far a command is, on a terminal and once it has taken a second."""
-        if (
-            self.quiet
-            or is_ci()
-            or not _steers(sys.stderr)
-            or time.monotonic() - self._started < _PROGRESS_AFTER
-        ):
+        if time.monotonic() - self._started < _PROGRESS_AFTER or not self._draws:
             return
         Terminal._drawn = True
         sys.stderr.write(f"\r\x1b[K{clean(doing)} {done}/{of}")
         sys.stderr.flush()
+
+    @cached_property
+    def _draws(self) -> bool:
+        return not (self.quiet or is_ci()) and _steers(sys.stderr)
 
     def page(self, lines: Sequence[tuple[str, Tone]]) -> None:
         """Write lines of the result; on a terminal, through the person's pager if they are more than a screen."""

@@ -68,6 +68,8 @@ class Passage:
 
     def onto(self, record: Record) -> Record:
         """Return ``record`` with this remembered; entries written earlier stay remembered as ours."""
+        if not (self.met or self.waived or self.writes):
+            return record
         written: dict[str, Mapping[str, Any]] = dict(record.mcp)
         for survey, agents in self.writes:
             server = _server(survey.need)
