@@ -66,8 +66,11 @@ def install(url: str, key: str, copies: list[str]) -> None:
                     os.makedirs(os.path.dirname(full), exist_ok=True)
                     handle = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
                     os.write(handle, content)
+                    status = os.fstat(handle)
                     os.close(handle)
-                files[row.filename] = sha256(content).hexdigest()
+                # What tells later, without reading it, that a file is as it was.
+                seen = [status.st_size, status.st_mtime_ns, status.st_ino]
+                files[row.filename] = [sha256(content).hexdigest(), *seen]
         if not copies:
             os.symlink(os.path.abspath(top), f".claude/skills/{entry['name']}")
         lock[entry["name"]] = {"files": files, "digest": entry["digest"], "description": entry["description"]}
