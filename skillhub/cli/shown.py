@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from skillhub.cli.common import Common
 from skillhub.errors import Refused
+from skillhub.model.dataclass import replace
 from skillhub.model.skill import Skill
 
 TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
@@ -69,13 +70,13 @@ def verify_skills(common: Common, names: Sequence[str]) -> int:
     else:
         for each in found:
             for note in each.notes:
-                common.terminal.say(f"warning: {each.name}: {note.message} [{note.code}]", "yellow")
+                common.terminal.warn(f"warning: {each.name}: {note.message} [{note.code}]")
             for problem in each.problems:
                 common.terminal.out(f"{each.name}: {problem.path}: {problem.message} [{problem.code}]", "red")
         if not found:
             common.terminal.say("nothing is locked here, so there is nothing to verify")
         elif is_ok:
-            common.terminal.out(f"{counted(len(found))} as locked, to the last byte", "green")
+            common.terminal.did(f"{counted(len(found))} as locked, to the last byte", "green")
         else:
             codes = {problem.code for each in found for problem in each.problems}
             if codes - BEYOND_SYNC:
@@ -103,6 +104,7 @@ def sync_skills(common: Common) -> int:
 
     ports = common.ports()
     records, locked = ports.project.records().skills, ports.project.lock().skills
+    notes: list[str] = []
 
     def obtain(name: str, entry: Locked) -> Tree:
         from skillhub.flows.relock import from_lock
@@ -110,9 +112,12 @@ def sync_skills(common: Common) -> int:
         record = records.get(name)
         # Of a patched one the entry may be that of what its source has, which was agreed to with the patch.
         agreed = record is not None and record.is_of(locked[name])
-        return from_lock(name, entry, ports, agreed=agreed).tree
+        found = from_lock(name, entry, ports, agreed=agreed)
+        notes.extend(f"{name}: {note}" for note in found.warnings)
+        return found.tree
 
     outcome = sync(obtain, ports)
+    outcome = replace(outcome, warnings=(*outcome.warnings, *notes))
     show_outcome(outcome, "synced", common.terminal, as_json=common.json)
     agreed = ports.project.records().skills
     unasked = [
@@ -122,5 +127,7 @@ def sync_skills(common: Common) -> int:
         if record is None or (record.held != "user" and not record.is_of(locked[skill.name]))
     ]
     if unasked and not common.json:
-        common.terminal.say(f"nobody agreed to {', '.join(unasked)} on this machine: skillhub install asks")
+        common.terminal.warn(
+            f"nobody agreed to {', '.join(unasked)} on this machine: skillhub install asks", "plain"
+        )
     return Refused.exit_code if outcome.left else 0

@@ -101,7 +101,7 @@ def candidate(
         kin=signers.kin(verdict.signer, publishers),
         can=content.can,
         findings=content.findings,
-        warnings=(*warnings, *content.manifest.warnings),
+        warnings=(*warnings, *([signers.EXPIRED] if verdict.expired else ()), *content.manifest.warnings),
     )
 
 

@@ -12,7 +12,7 @@ from skillhub.flows.carried import carried
 from skillhub.flows.meant import Pick, elsewhere, of_intent, of_lock, of_ref, satisfies
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
-from skillhub.flows.relock import same_signer
+from skillhub.flows.relock import named, same_signer
 from skillhub.flows.resolve import fitting, words_for
 from skillhub.flows.standing import Standing
 from skillhub.flows.unsafe import UnsafeSkills
@@ -76,9 +76,8 @@ def gather(
             whole = _whole(pick, turn, held, standing, ports)
         except SecurityError as error:
             if pick.release is None or not wishes.every:
-                # Of many skills, which one?
-                error.where = f"{pick.name}: {error.where}" if error.where else pick.name
-                raise
+                with named(pick.name):
+                    raise
             failing.append((pick.release, error))
             continue
         if isinstance(whole, Left):

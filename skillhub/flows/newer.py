@@ -14,8 +14,9 @@ from skillhub.flows.meant import Pick, of_intent
 from skillhub.flows.needed import ranges_on
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
-from skillhub.flows.relock import root_of
+from skillhub.flows.relock import named, root_of
 from skillhub.flows.resolve import TakenBack, choose_release
+from skillhub.flows.signers import EXPIRED
 from skillhub.flows.standing import Standing
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Wanted
@@ -69,8 +70,9 @@ def newest_of(
     held = None if keep else Held(ports.store)
     for pick, turn in zip(picks, turns([pick.way for pick in picks], ports.report), strict=True):
         try:
-            candidate = turn() if held is None else held.keep(turn())
-            _compare(candidate, standing.lock.skills[pick.name], newer, ports, keep=keep)
+            with named(pick.name):
+                candidate = turn() if held is None else held.keep(turn())
+                _compare(candidate, standing.lock.skills[pick.name], newer, ports, keep=keep)
         except SkillhubError as error:
             excuse(pick.name, error)
     return newer
@@ -79,6 +81,7 @@ def newest_of(
 def _compare(candidate: Candidate, entry: Locked, newer: Newer, ports: Ports, *, keep: bool) -> None:
     """Add a candidate to what is newer, if it is."""
     if (candidate.tree.digest, candidate.entry.version) == (entry.original.tree, entry.version):
+        newer.warnings.extend(f"{candidate.name}: {each}" for each in candidate.warnings if each == EXPIRED)
         return
     same_origin(candidate, entry)
     if young := too_young(candidate, ports):

@@ -6,7 +6,7 @@ What comes out is a ``Candidate``: nothing of it is on disk and nobody has agree
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Generic, TypeVar
 
 from skillhub.archive import Unpacked, unpack
@@ -15,6 +15,7 @@ from skillhub.flows import signers
 from skillhub.flows.candidate import Candidate, candidate, read, spelled
 from skillhub.flows.ports import Place, Ports
 from skillhub.model.dataclass import dataclass, replace
+from skillhub.model.digest import Digest
 from skillhub.model.lock import LOCAL, Locked, of_plugin
 from skillhub.model.release import Admission, Release
 from skillhub.trust.judgement import judge
@@ -54,7 +55,9 @@ def nothing() -> None:
     """Fetch nothing: it is here already."""
 
 
-def by_registry(source: Source, release: Release, admission: Admission, ports: Ports) -> Way[bytes]:
+def by_registry(
+    source: Source, release: Release, admission: Admission, ports: Ports, locked: Collection[Digest] = ()
+) -> Way[bytes]:
     """Return how a release is fetched and verified against its registry's word and its publisher's signature.
 
     Args:
@@ -62,17 +65,23 @@ def by_registry(source: Source, release: Release, admission: Admission, ports: P
         release: Which one; as the opened registry gave it.
         admission: What the registry admitted its publisher to, likewise.
         ports: The world.
+        locked: The trees for which an expired certificate is borne.
     """
     registry = ports.open(source)
     return Way(
         lambda: registry.artifact(release),
-        lambda data: _from_registry(data, source, release, admission, ports),
+        lambda data: _from_registry(data, source, release, admission, ports, locked),
         release.size or 0,
     )
 
 
 def _from_registry(
-    data: bytes, source: Source, release: Release, admission: Admission, ports: Ports
+    data: bytes,
+    source: Source,
+    release: Release,
+    admission: Admission,
+    ports: Ports,
+    locked: Collection[Digest],
 ) -> Candidate:
     """Verify the bytes of a release.
 
@@ -84,7 +93,7 @@ def _from_registry(
     # Whom the user trusts elsewhere is nobody here: the registry says whose name it is.
     owner = publisher_of(admission, release.published)
     publishers = [owner, *signers.trusted(ports.publishers)]
-    verdict = judge(unpacked.tree, [owner], source.alias, ports.clock())
+    verdict = judge(unpacked.tree, [owner], source.alias, ports.clock(), locked)
     if verdict.signer is None or verdict.status != "valid":
         raise SecurityError(
             f"expected {release.name} to be signed by {admission.publisher}, found it {verdict.status}",
@@ -109,7 +118,9 @@ def _from_registry(
     return replace(found, published=release.published)
 
 
-def by_place(place: Place, source: str, release: Release, ports: Ports) -> Way[Unpacked]:
+def by_place(
+    place: Place, source: str, release: Release, ports: Ports, locked: Collection[Digest] = ()
+) -> Way[Unpacked]:
     """Return how a skill of a place that is no registry is fetched and judged.
 
     Args:
@@ -117,6 +128,7 @@ def by_place(place: Place, source: str, release: Release, ports: Ports) -> Way[U
         source: What the lock says of whence: an alias, or the reference that was asked for.
         release: Which one; as the place's index gave it, or as a lock spells it.
         ports: The world.
+        locked: The trees for which an expired certificate is borne.
     """
     origin: dict[str, Any] = {"url": release.url, "digest": release.digest}
     if release.type == "tree":
@@ -124,7 +136,7 @@ def by_place(place: Place, source: str, release: Release, ports: Ports) -> Way[U
     source = of_plugin(source, release.plugin)
 
     def make(unpacked: Unpacked) -> Candidate:
-        found = _from_outside(unpacked, source, {**origin, "version": release.version}, ports)
+        found = _from_outside(unpacked, source, {**origin, "version": release.version}, ports, locked)
         if release.type != "tree" and found.name != release.name:
             raise SourceMismatch(
                 f"the index names it {release.name}, its SKILL.md {found.name}", where=release.url
@@ -134,7 +146,9 @@ def by_place(place: Place, source: str, release: Release, ports: Ports) -> Way[U
     return Way(lambda: place.unpacked(release), make, release.size or 0)
 
 
-def _from_outside(unpacked: Unpacked, source: str, origin: dict[str, Any], ports: Ports) -> Candidate:
+def _from_outside(
+    unpacked: Unpacked, source: str, origin: dict[str, Any], ports: Ports, locked: Collection[Digest]
+) -> Candidate:
     """Judge a skill that no registry vouches for, by those whom the user trusts.
 
     Raises:
@@ -143,7 +157,7 @@ def _from_outside(unpacked: Unpacked, source: str, origin: dict[str, Any], ports
     """
     publishers = signers.trusted(ports.publishers)
     alias = None if source == LOCAL else source
-    verdict = judge(unpacked.tree, publishers, alias, ports.clock())
+    verdict = judge(unpacked.tree, publishers, alias, ports.clock(), locked)
     content = read(verdict.tree)
     entry = Locked(
         **{**origin, "version": origin.get("version") or content.manifest.version},
@@ -158,13 +172,15 @@ def _from_outside(unpacked: Unpacked, source: str, origin: dict[str, Any], ports
     return replace(found, own=ports.publishers.own(verdict.claim)) if verdict.claim else found
 
 
-def by_path(path: str, ports: Ports, base: str = "") -> Way[None]:
-    """Return how a folder or an archive of this machine is read; relative to ``base``, or to where we are."""
-    return Way(nothing, lambda _: from_path(path, ports, base))
+def by_path(path: str, ports: Ports, base: str = "", locked: Collection[Digest] = ()) -> Way[None]:
+    """Return how a folder or an archive of this machine is read; the rest is as for ``from_path``."""
+    return Way(nothing, lambda _: from_path(path, ports, base, locked))
 
 
-def from_path(path: str, ports: Ports, base: str = "") -> Candidate:
+def from_path(path: str, ports: Ports, base: str = "", locked: Collection[Digest] = ()) -> Candidate:
     """Read a folder or an archive of this machine; ``path`` is relative to ``base``, or to where we are.
+
+    An expired certificate is borne for the trees that are ``locked``.
 
     Raises:
         NotFound: nothing is there.
@@ -178,7 +194,7 @@ def from_path(path: str, ports: Ports, base: str = "") -> Candidate:
         full = files.inside(ports.project.base, place)
     with named(path, (FormatError,)):
         unpacked, digest = read_local(full)
-        found = _from_outside(unpacked, LOCAL, {"path": place, "digest": digest}, ports)
+        found = _from_outside(unpacked, LOCAL, {"path": place, "digest": digest}, ports, locked)
     if os.path.isabs(place):
         note = f"{place} lies outside of the project: others who share the lock do not have it"
         return replace(found, warnings=(*found.warnings, note))

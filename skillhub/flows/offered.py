@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from skillhub.errors import Forbidden, SourceError
@@ -9,6 +10,7 @@ from skillhub.flows.obtain import Way, by_place, by_registry
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass
+from skillhub.model.digest import Digest
 from skillhub.model.ref import Site
 from skillhub.model.release import Index, Release
 from skillhub.world.sources import Source
@@ -66,8 +68,10 @@ def listings(ports: Ports) -> Listings:
     return Listings(tuple(found), tuple(warnings), failed)
 
 
-def by_source(source: Source, release: Release, index: Index, ports: Ports) -> Way[Any]:
-    """Return how a release is had that ``releases_of`` gave."""
+def by_source(
+    source: Source, release: Release, index: Index, ports: Ports, locked: Collection[Digest] = ()
+) -> Way[Any]:
+    """Return how a release is had that ``releases_of`` gave; ``locked`` is as for ``by_place``."""
     if source.root is not None:
-        return by_registry(source, release, index.admissions[release.publisher or ""], ports)
-    return by_place(ports.reach(Site(source.url)), source.alias, release, ports)
+        return by_registry(source, release, index.admissions[release.publisher or ""], ports, locked)
+    return by_place(ports.reach(Site(source.url)), source.alias, release, ports, locked)

@@ -193,7 +193,8 @@ def _sound(name: str, shelf: Shelf, hub: Opened) -> Iterator[Release]:
             continue
         publisher = publisher_of(shelf.admissions[release.publisher or ""], release.published)
         try:
-            verdict = judge(_tree(release, hub), [publisher], None, hub.signing.now, locked=release.tree)
+            locked = (release.tree,) if release.tree else ()
+            verdict = judge(_tree(release, hub), [publisher], None, hub.signing.now, locked)
             reason = f"it is not signed by {publisher.name}, whose name it is now"
             yield release if verdict.status == "valid" else replace(release, withdrawn=reason)
         except BadSignature as error:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from skillhub.errors import NotFound, SignerChanged, SourceMismatch, WrongBytes
+from skillhub.errors import NotFound, SecurityError, SignerChanged, SourceMismatch, WrongBytes
 from skillhub.flows import signers
 from skillhub.flows.candidate import Candidate, Content, candidate, read
 from skillhub.flows.obtain import Way, by_path, by_place, by_registry, nothing
@@ -50,8 +51,22 @@ def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -
         Withdrawn: its registry withdrew it.
         SourceError: it cannot be had.
     """
-    found = _original(name, entry.original, ports, agreed=agreed)
-    return _whole(found, entry, ports, agreed=agreed)
+    with named(name):
+        found = _original(name, entry.original, ports, agreed=agreed)
+        return _whole(found, entry, ports, agreed=agreed)
+
+
+@contextmanager
+def named(name: str) -> Iterator[None]:
+    """Let a SecurityError that is about one of many skills say which."""
+    try:
+        yield
+    except SecurityError as error:
+        if error.where is None:
+            error.where = name
+        elif error.where != name and not error.where.startswith(f"{name}: "):
+            error.where = f"{name}: {error.where}"
+        raise
 
 
 def _whole(found: Candidate, entry: Locked, ports: Ports, *, agreed: bool) -> Candidate:
@@ -87,7 +102,7 @@ def _original(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Candid
         return _again(name, entry, ports, agreed=agreed).go()
     alias = None if entry.local else entry.source
     publishers = [*pinned, *signers.revoking(seen, said), *signers.trusted(ports.publishers)]
-    verdict = judge(tree, publishers, alias, ports.clock(), locked=entry.tree)
+    verdict = judge(tree, publishers, alias, ports.clock(), locked=(entry.tree,))
     content = Content(Manifest.read(tree)) if agreed else read(tree)
     found = _as_locked(name, entry, candidate(content, entry, verdict, (), publishers))
     found = replace(found, stored=ports.store.listing(entry.tree) is not None)
@@ -114,7 +129,7 @@ def _elsewhere(name: str, entry: Locked, ports: Ports, *, guarded: bool) -> Way[
     A lock comes with a repository: what it names is reached with care until this person has agreed to it.
     """
     if entry.local:
-        return by_path(entry.path or "", ports, ports.project.base)
+        return by_path(entry.path or "", ports, ports.project.base, (entry.tree,))
     if entry.git is not None:
         place = ports.reach(repository(entry.git), entry.rev, guarded=guarded)
         release = Release(
@@ -130,7 +145,7 @@ def _elsewhere(name: str, entry: Locked, ports: Ports, *, guarded: bool) -> Way[
             type="files" if entry.digest is None else "archive",
             version=entry.version,
         )
-    return by_place(place, entry.place, release, ports)
+    return by_place(place, entry.place, release, ports, (entry.tree,))
 
 
 def _at_registry(name: str, entry: Locked, ports: Ports) -> Way[bytes]:
@@ -147,7 +162,7 @@ def _at_registry(name: str, entry: Locked, ports: Ports) -> Way[bytes]:
             f"expected {name} {entry.version} to be {entry.digest}, found {offered.digest}",
             where=source.url,
         )
-    way = by_registry(source, release, index.admissions[release.publisher or ""], ports)
+    way = by_registry(source, release, index.admissions[release.publisher or ""], ports, (entry.tree,))
     return way.then(lambda found: _yanked(found, release))
 
 

@@ -17,6 +17,8 @@ from skillhub.trust.publishers import Publisher
 from skillhub.trust.registry import publisher_of
 from skillhub.world.publishers import Publishers
 
+EXPIRED = "its certificate has expired; it is borne for the tree that is locked, and for no other"
+
 
 def trusted(publishers: Publishers) -> list[Publisher]:
     """Return whom the user trusts.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from skillhub.errors import SourceMismatch
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass, replace
+from skillhub.model.digest import Digest
 from skillhub.model.intent import Intent
 from skillhub.model.lock import Lock
 from skillhub.model.record import Record, Records
@@ -19,6 +22,11 @@ class Standing:
     lock: Lock
     intent: Intent
     records: Records
+
+    @property
+    def trees(self) -> Collection[Digest]:
+        """Every tree that is locked, as its source has it."""
+        return {entry.original.tree for entry in self.lock.skills.values()}
 
     def agreed(self, name: str) -> Record | None:
         """Return this machine's record of a skill if it is about what is locked: the very tree, from where it was."""

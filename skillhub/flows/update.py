@@ -17,6 +17,7 @@ from skillhub.flows.newer import newest_of
 from skillhub.flows.outcome import Outcome
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
+from skillhub.flows.relock import named
 from skillhub.flows.standing import Standing, read_standing
 from skillhub.flows.view import view
 from skillhub.flows.wishes import Wishes
@@ -104,7 +105,12 @@ def _unfinished(names: Sequence[str], standing: Standing, ports: Ports) -> dict[
     """Return what is locked and not what this person has: an update was cut off, or a pull brought it."""
     held = Held(ports.store)
     return {
-        name: held.keep(of_lock(name, standing.lock.skills[name], standing, ports).way.go())
+        name: held.keep(_again(name, standing, ports))
         for name in names
         if name in standing.records.skills and standing.agreed(name) is None
     }
+
+
+def _again(name: str, standing: Standing, ports: Ports) -> Candidate:
+    with named(name):
+        return of_lock(name, standing.lock.skills[name], standing, ports).way.go()

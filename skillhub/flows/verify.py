@@ -96,10 +96,7 @@ def _vouched(
         try:
             known = signers.pinned(name, entry, root, ports.publishers)
             if _is_expired(entry, tree, known, signers.revoking(release, said), now):
-                message = (
-                    "its certificate has expired; it is borne for the tree that is locked, and for no other"
-                )
-                notes.append(Problem("certificate-expired", signature, message))
+                notes.append(Problem("certificate-expired", signature, signers.EXPIRED))
         except (SecurityError, FormatError) as broken:
             found = _problem(broken, signature, "signature")
             problems += [found] if found.code not in {each.code for each in problems} else []
@@ -128,7 +125,7 @@ def _is_expired(
     """
     if not known:
         raise SecurityError("its signer's key is not known on this machine; skillhub install gets it")
-    verdict = judge(tree, [*known, *revoking], None, now, locked=entry.tree)
+    verdict = judge(tree, [*known, *revoking], None, now, locked=(entry.tree,))
     locked = {signer.fingerprint for signer in map(Signer.parse, entry.signed_by)}
     if verdict.signer is None or verdict.signer.fingerprint not in locked:
         raise SecurityError(f"expected it to be signed by {', '.join(entry.signed_by)}")

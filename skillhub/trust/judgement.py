@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from skillhub.model.digest import Digest
@@ -15,7 +15,7 @@ def judge(
     publishers: Iterable[Publisher],
     source: str | None,
     now: datetime,
-    locked: Digest | None = None,
+    locked: Collection[Digest] = (),
 ) -> Verdict:
     """Return what the signature of ``tree`` is worth to somebody who trusts ``publishers``.
 
@@ -24,7 +24,7 @@ def judge(
         publishers: Whom the user or the registry vouches for; the first that fits names the signer.
         source: The alias or URL that the skill came from; ``None`` for a local path.
         now: The time, with its zone, that certificates must be valid at.
-        locked: The tree that the lock has for this skill: for it alone an expired certificate is borne.
+        locked: The trees that the lock has: for these alone an expired certificate is borne.
 
     Raises:
         BadSignature: the signature is malformed, does not fit the tree, was not made by whom it says, by a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from skillhub.errors import BadSignature, extra
@@ -16,7 +17,11 @@ from skillhub.trust.publishers import Publisher, Status, Verdict
 
 
 def judge(
-    tree: Tree, publishers: tuple[Publisher, ...], source: str | None, now: datetime, locked: Digest | None
+    tree: Tree,
+    publishers: tuple[Publisher, ...],
+    source: str | None,
+    now: datetime,
+    locked: Collection[Digest],
 ) -> Verdict:
     """Judge a tree, signed or not, as ``judgement.judge`` promises.
 
@@ -33,7 +38,7 @@ def judge(
     if not envelope.chain:
         return _by_key(envelope, trusted, revoked)
     verdict = _by_certificate(envelope, trusted, revoked, now)
-    if verdict.expired and envelope.tree.digest != locked:
+    if verdict.expired and envelope.tree.digest not in locked:
         message = f"expected a certificate that is still valid at {now:%Y-%m-%d}, found one that has expired"
         raise BadSignature("certificate-expired", message, where=SIGNATURE)
     return verdict

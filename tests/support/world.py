@@ -89,6 +89,7 @@ class World:
         self._opened: dict[str, Registry] = {}
         self.answers = Answers(**YES_MAN)
         self.patience = 60.0
+        self.now = NOW
 
     @property
     def project(self) -> Project:
@@ -120,7 +121,7 @@ class World:
             user_home=str(self.user_home),
             policies=read_policies(self.home, str(self.folder / "machine" / "policy.toml")),
             first_seen=FirstSeen(self.home),
-            clock=lambda: NOW,
+            clock=lambda: self.now,
             report=lambda what, done, of: None,
         )
 

@@ -32,7 +32,7 @@ BY_CERTIFICATE = signed(bundle(key=leaf_key(), chain=CHAIN))
 SUBJECT = "CN=leaf,O=Forge"
 
 
-def reason(tree, publishers=(), source=None, now=NOW, locked=None):
+def reason(tree, publishers=(), source=None, now=NOW, locked=()):
     with pytest.raises(BadSignature) as caught:
         judge(tree, publishers, source, now, locked)
     return caught.value.reason
@@ -155,8 +155,8 @@ def test_expired_certificate_is_borne_for_the_locked_tree_alone():
     acme = [Publisher("acme", roots=(ROOT_CERTIFICATE,))]
     late = NOW + timedelta(days=31)
     assert reason(BY_CERTIFICATE, acme, now=late) == "certificate-expired"
-    assert reason(BY_CERTIFICATE, acme, now=late, locked=TREE.digest) == "certificate-expired"
-    verdict = judge(BY_CERTIFICATE, acme, None, late, locked=BY_CERTIFICATE.digest)
+    assert reason(BY_CERTIFICATE, acme, now=late, locked=(TREE.digest,)) == "certificate-expired"
+    verdict = judge(BY_CERTIFICATE, acme, None, late, locked=(BY_CERTIFICATE.digest,))
     assert (verdict.status, verdict.expired) == ("valid", True)
 
 
