@@ -30,7 +30,7 @@ _PARTS = {"http": "downloads", "git": "git"}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Kept:
     """A folder, or a file, in which something is kept; ``size`` in bytes."""
 
     name: str
@@ -69,14 +69,14 @@ class Collected:
         return sum(each.size for each in self.waste)
 
 
-def places(home: Home, store: Store) -> tuple[Place, ...]:
+def places(home: Home, store: Store) -> tuple[Kept, ...]:
     """Return what is kept where: the store, and each part of the cache."""
     parts = dict.fromkeys((*_PARTS, *_parts(home)))
     paths = {
         "store": store.root,
         **{_PARTS.get(part, part): os.path.join(home.cache, part) for part in parts},
     }
-    return tuple(Place(name, path, *disk_use.use(path)) for name, path in paths.items())
+    return tuple(Kept(name, path, *disk_use.use(path)) for name, path in paths.items())
 
 
 def collect(home: Home, days: float, ports: Ports, *, dry_run: bool = False) -> Collected:

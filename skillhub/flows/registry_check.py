@@ -21,7 +21,7 @@ from skillhub.trust.registry import agrees, publisher_of
 from skillhub.trust.roles import RELEASES, ROLES, WELL_KNOWN, rule_of
 from skillhub.trust.root_view import view_expiry
 from skillhub.world import files
-from skillhub.world.embedded import Folder
+from skillhub.world.embedded import FolderFetcher
 from skillhub.world.fetch import Answer, Fetcher
 from skillhub.world.http import Http
 from skillhub.world.registry_dir import RegistryDir
@@ -130,7 +130,7 @@ def _opened(place: str) -> Iterator[tuple[str, Fetcher]]:
     else:
         registry = RegistryDir(place)
         registry.settings()
-        yield _FOLDER, _EachFile(Folder(registry.site, _FOLDER))
+        yield _FOLDER, _EachFile(FolderFetcher(registry.site, _FOLDER))
 
 
 class _EachFile:

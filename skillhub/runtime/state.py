@@ -24,7 +24,7 @@ from skillhub.runtime.state_forms import CAP, FORMS, Layer, gen_answers, gen_rem
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ReachFile:
     """A file that says how far skills reach."""
 
     path: str
@@ -32,22 +32,24 @@ class Source:
     scope: Scope
 
 
-def sources(profile: Profile, around: Surroundings) -> tuple[Source, ...]:
+def reach_files(profile: Profile, around: Surroundings) -> tuple[ReachFile, ...]:
     """Return the files that count here, those that decide first; they need not be there."""
     root = project_root(profile, around)
-    found: dict[Scope, list[Source]] = {"project": [], "user": []}
+    found: dict[Scope, list[ReachFile]] = {"project": [], "user": []}
     for file in profile.states:
         if file.path.startswith("~/"):
             path = expand(file.path, around.home, around.environ, file.env)
-            found["user"].append(Source(path, file.form, "user"))
+            found["user"].append(ReachFile(path, file.form, "user"))
         else:
-            found["project"].append(Source(os.path.join(root, *file.path.split("/")), file.form, "project"))
+            found["project"].append(
+                ReachFile(os.path.join(root, *file.path.split("/")), file.form, "project")
+            )
     if around.state is not None:
         ours = os.path.join(around.state, "skills")
         # A repository can never bring its own: what is kept for a project lies with the user.
         key = sha256(root.encode("utf-8", "surrogateescape")).hexdigest()
-        found["project"].append(Source(os.path.join(ours, f"{key}.json"), "gen", "project"))
-        found["user"].append(Source(os.path.join(ours, "user.json"), "gen", "user"))
+        found["project"].append(ReachFile(os.path.join(ours, f"{key}.json"), "gen", "project"))
+        found["user"].append(ReachFile(os.path.join(ours, "user.json"), "gen", "user"))
     return (*found["project"], *found["user"])
 
 
@@ -55,13 +57,13 @@ def layers(profile: Profile, around: Surroundings) -> tuple[tuple[Layer, ...], t
     """Return what these files say, and what is wrong with those that cannot be read."""
     known: list[Layer] = []
     problems: list[Problem] = []
-    for source in sources(profile, around):
+    for file in reach_files(profile, around):
         try:
-            text = _text(source)
+            text = _text(file)
             if text is not None:
-                known.append(FORMS[source.form].parse(text, source.path))
+                known.append(FORMS[file.form].parse(text, file.path))
         except (FormatError, StateError) as error:
-            problems.append(Problem(source.path, error.message))
+            problems.append(Problem(file.path, error.message))
     return tuple(known), tuple(problems)
 
 
@@ -96,16 +98,16 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
         FormatError: a file is malformed, or written so that it cannot be edited.
         StateError: a file cannot be read or written, or another rule in it says the contrary.
     """
-    for source in _written(profile, around, scope):
-        form = FORMS[source.form]
-        before = _text(source)
-        after = form.edit(before or "", skill, reach, source.path)
-        said = next(settled([replace(skill, state="enabled")], [form.parse(after, source.path)]))
+    for file in _written(profile, around, scope):
+        form = FORMS[file.form]
+        before = _text(file)
+        after = form.edit(before or "", skill, reach, file.path)
+        said = next(settled([replace(skill, state="enabled")], [form.parse(after, file.path)]))
         if (said.state == "disabled") != (reach == "disabled"):
             hint = "a rule in this file is about several skills; change it there"
-            raise StateError(f"{skill.full_name} stays {said.state}", where=source.path, hint=hint)
+            raise StateError(f"{skill.full_name} stays {said.state}", where=file.path, hint=hint)
         if after != (before or ""):
-            write_atomic(source.path, after.encode("utf-8"))
+            write_atomic(file.path, after.encode("utf-8"))
 
 
 def answers(profile: Profile, around: Surroundings) -> dict[str, bool]:
@@ -116,9 +118,9 @@ def answers(profile: Profile, around: Surroundings) -> dict[str, bool]:
         StateError: it cannot be read.
     """
     found: dict[str, bool] = {}
-    for source in reversed(sources(profile, around)):
-        if _is_ours(source, around):
-            found |= gen_answers(_text(source) or "", source.path)
+    for file in reversed(reach_files(profile, around)):
+        if _is_ours(file, around):
+            found |= gen_answers(_text(file) or "", file.path)
     return found
 
 
@@ -129,30 +131,30 @@ def remember(skill: Skill, allowed: bool, scope: Scope, profile: Profile, around
         FormatError: the file is malformed.
         StateError: it cannot be read or written.
     """
-    for source in sources(profile, around):
-        if source.scope == scope and _is_ours(source, around):
-            text = gen_remember(_text(source) or "", skill.full_name, allowed, source.path)
-            write_atomic(source.path, text.encode("utf-8"))
+    for file in reach_files(profile, around):
+        if file.scope == scope and _is_ours(file, around):
+            text = gen_remember(_text(file) or "", skill.full_name, allowed, file.path)
+            write_atomic(file.path, text.encode("utf-8"))
 
 
-def _is_ours(source: Source, around: Surroundings) -> bool:
-    return around.state is not None and source.path.startswith(os.path.join(around.state, "skills", ""))
+def _is_ours(file: ReachFile, around: Surroundings) -> bool:
+    return around.state is not None and file.path.startswith(os.path.join(around.state, "skills", ""))
 
 
-def _written(profile: Profile, around: Surroundings, scope: Scope) -> Iterator[Source]:
+def _written(profile: Profile, around: Surroundings, scope: Scope) -> Iterator[ReachFile]:
     """Yield one file of each form: of an agent's several the first that is there, else the first."""
-    mine = [source for source in sources(profile, around) if source.scope == scope]
-    own = [source for source in mine if not _is_ours(source, around)]
+    mine = [file for file in reach_files(profile, around) if file.scope == scope]
+    own = [file for file in mine if not _is_ours(file, around)]
     if own:
-        yield next((source for source in own if os.path.lexists(source.path)), own[0])
-    yield from (source for source in mine if source not in own)
+        yield next((file for file in own if os.path.lexists(file.path)), own[0])
+    yield from (file for file in mine if file not in own)
 
 
-def _text(source: Source) -> str | None:
-    data = read(source.path, CAP)
+def _text(file: ReachFile) -> str | None:
+    data = read(file.path, CAP)
     if data is None:
         return None
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FormatError("expected UTF-8 text", where=source.path) from error
+        raise FormatError("expected UTF-8 text", where=file.path) from error

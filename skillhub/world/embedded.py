@@ -16,7 +16,7 @@ _ROOT = "metadata/1.root.json"
 _ROOT_CAP = 512_000
 
 
-class Folder:
+class FolderFetcher:
     """A ``Fetcher`` of the files of one site, read from a folder.
 
     Args:
@@ -57,9 +57,9 @@ class Folder:
         return Answer(url, data)
 
 
-def embedded() -> Folder:
+def embedded() -> FolderFetcher:
     """Return the fetcher of the registry inside the package."""
-    return Folder(_FOLDER, EMBEDDED_URL)
+    return FolderFetcher(_FOLDER, EMBEDDED_URL)
 
 
 @cache

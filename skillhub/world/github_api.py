@@ -27,7 +27,7 @@ from skillhub.model.text import is_object_id, quote
 from skillhub.world.fetch import Answer, Web, whole
 from skillhub.world.git_objects import Leaf, checked, file_id, object_id, of_skills, tree_of, walk
 from skillhub.world.git_revision import choose, spellings
-from skillhub.world.github_host import Host
+from skillhub.world.github_host import GitHubHost
 from skillhub.world.snapshot import Node
 
 _JSON = "application/vnd.github+json"
@@ -51,7 +51,7 @@ _ROW = decode.record(
 _TREE = decode.record({"tree": decode.array(_ROW)})
 
 
-def open_github_api(owner: str, repo: str, *, rev: str | None, web: Web, host: Host) -> GitHubSnapshot:
+def open_github_api(owner: str, repo: str, *, rev: str | None, web: Web, host: GitHubHost) -> GitHubSnapshot:
     """Return the repository as it is at a branch, a tag or a commit.
 
     Raises:
@@ -164,7 +164,7 @@ class GitHubSnapshot:
 class _Api:
     """The part of the API that is about one repository, under ``url``."""
 
-    def __init__(self, url: str, web: Web, host: Host) -> None:
+    def __init__(self, url: str, web: Web, host: GitHubHost) -> None:
         self.url = url
         self._web = web
         self._fields = {"X-GitHub-Api-Version": "2022-11-28"}

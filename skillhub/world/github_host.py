@@ -20,7 +20,7 @@ _CAP = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class GitHubHost:
     """One GitHub.
 
     Attributes:
@@ -34,7 +34,7 @@ class Host:
     token: str | None = field(repr=False)
 
 
-def host_of(environ: Mapping[str, str]) -> Host:
+def host_of(environ: Mapping[str, str]) -> GitHubHost:
     """Return the GitHub that the environment names as GitHub's own tools do; without a word, github.com.
 
     ``GITHUB_SERVER_URL`` and ``GITHUB_API_URL`` say where it is. The token is that of ``GH_TOKEN`` or
@@ -49,7 +49,7 @@ def host_of(environ: Mapping[str, str]) -> Host:
     for name, url in (("GITHUB_SERVER_URL", site), ("GITHUB_API_URL", api)):
         if not url.startswith("https://") and not Hop.parse(url).loopback:
             raise UsageError("expected a URL that begins with https://", where=name)
-    return Host(site, api, _token(environ, site))
+    return GitHubHost(site, api, _token(environ, site))
 
 
 def _token(environ: Mapping[str, str], site: str) -> str | None:

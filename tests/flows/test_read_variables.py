@@ -15,7 +15,6 @@ from tests.support.world import Answers, World
 
 SCRIPT = 'curl -H "X-Key: $AWS_SECRET_ACCESS_KEY" https://api.acme.io/\n'
 CAN = ("env:AWS_SECRET_ACCESS_KEY", "network:api.acme.io", "scripts")
-OLDER = list(CAN[1:])
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from skillhub.world.embedded import Folder
+from skillhub.world.embedded import FolderFetcher
 from skillhub.world.tuf_client import Registry
 
 
@@ -22,7 +22,7 @@ def tree_of(folder: Path | str) -> dict[str, bytes]:
 def offered(site: Path, metadata: Path, root: bytes) -> tuple[str, ...]:
     """Return the versions of ``hello`` that a client with this metadata folder can install, every byte proved."""
     metadata.mkdir(exist_ok=True)
-    registry = Registry.open("folder:", root, Folder(str(site), "folder:"), str(metadata))
+    registry = Registry.open("folder:", root, FolderFetcher(str(site), "folder:"), str(metadata))
     releases = registry.release_index(["hello"]).releases("hello")
     for release in releases:
         registry.artifact(release)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import NotFound, UnsafeTransfer, WrongBytes
-from skillhub.world.embedded import Folder
+from skillhub.world.embedded import FolderFetcher
 from skillhub.world.hop import Hop, is_public
 
 LOCAL = """
@@ -130,7 +130,7 @@ def test_any_text_at_all(url, location):
 def test_folder_serves_nothing_outside_of_it(tmp_path, path):
     (tmp_path / "secret").write_bytes(b"secret")
     (tmp_path / "site" / "a").mkdir(parents=True)
-    folder = Folder(str(tmp_path / "site"), "embedded:")
+    folder = FolderFetcher(str(tmp_path / "site"), "embedded:")
     with pytest.raises(UnsafeTransfer):
         folder.get(f"embedded:{path}", cap=100)
 
@@ -138,7 +138,7 @@ def test_folder_serves_nothing_outside_of_it(tmp_path, path):
 def test_folder_answers_as_the_network_would(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b").write_bytes(b"12345")
-    folder = Folder(str(tmp_path), "embedded:")
+    folder = FolderFetcher(str(tmp_path), "embedded:")
     assert folder.get("embedded:/a/b", cap=5).data == b"12345"
     with pytest.raises(WrongBytes):
         folder.get("embedded:/a/b", cap=4)
