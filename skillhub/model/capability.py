@@ -12,7 +12,7 @@ from hashlib import sha256
 
 from skillhub.model.manifest import Manifest
 from skillhub.model.text import clean
-from skillhub.model.tree import File, Tree
+from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.model.variables import variables
 
 TEXT_MAX = 100
@@ -51,6 +51,17 @@ _NOWHERE = re.compile(
 # Claude Code runs `` !`command` `` and blocks of ```! before the model sees the text.
 _SHELL = re.compile(r"(?<![\w`)\]!])!`[^`]|(?<=```)!(?=[ \t]*$)", re.MULTILINE)
 
+# What a person or an agent is told to run, whatever its name and place: `bash references/setup.txt`.
+_PROGRAMS = r"(?:[bz]a|z|da|k|fi)?sh|python[0-9.]*|node|bun|deno|ruby|perl|php|Rscript|pwsh"
+_BEFORE = (
+    rf"(?<![\w/.-])(?:{_PROGRAMS}|source|\.|uv|chmod)[ \t]+(?:(?:run|[-+][\w.=-]*)[ \t]+){{0,9}}"
+    r"(?:<[ \t]*)?[\"']?(?:[^\s\"'`|;&<>()]*/)?\Z"
+)
+_AFTER = rf"(?![\w/-]|\.\w)(?:[\"']?[ \t]{{0,9}}\|[ \t]{{0,9}}(?:sudo[ \t]{{1,9}})?({_PROGRAMS})\b)?"
+# What is longer, or names a file more often, was not written to be read.
+_BODY_MAX = 1 << 18
+_TIMES_MAX = 100
+
 
 def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
     """Return what the skill in ``tree`` can do, sorted, each once.
@@ -59,7 +70,11 @@ def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
     Hosts without a dot, hosts kept for documentation and this machine's own are none. Variables are those that are
     declared, and those that files that run are seen to read; more than 200 of these are one ``env:*``.
     """
-    running = [(path, file.data) for path, file in tree.items() if runs(path, file)]
+    running = [
+        (path, file.data)
+        for path, file in tree.items()
+        if runs(path, file) or (path != SKILL_MD and _is_told_to_run(path, manifest.body))
+    ]
     found = {f"{kind}:{_line(text)}" for kind, text in _named(manifest)}
     if running:
         found.add("scripts")
@@ -91,6 +106,23 @@ def runs(path: str, file: File) -> bool:
         or file.data.startswith(b"#!")
         or path.lower().endswith(RUN_BY_NAME)
     )
+
+
+def _is_told_to_run(path: str, body: str) -> bool:
+    """Say whether the instructions have a program run the file; of those that nobody reads, yes."""
+    if len(body) > _BODY_MAX:
+        return True
+    at = -1
+    for _ in range(_TIMES_MAX):
+        at = body.find(path, at + 1)
+        if at < 0:
+            return False
+        after = re.compile(_AFTER).match(body, at + len(path))
+        start = max(at - 200, 0)
+        line = body[body.rfind("\n", start, at) + 1 or start : at]
+        if after and (after[1] or re.search(_BEFORE, line)):
+            return True
+    return True
 
 
 def is_text(data: bytes) -> bool:
