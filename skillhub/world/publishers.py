@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from skillhub.errors import NotFound, StateError, UsageError
 from skillhub.model.dataclass import dataclass, replace
@@ -83,19 +84,18 @@ class Publishers:
             raise UsageError(
                 f"{quote(added.name)} cannot name a publisher", hint="lowercase letters, digits, -"
             )
-        known = dict(self.all())
-        old = known.get(added.name, replace(added, keys=(), certificates=(), identities=()))
-        # Trust given for every source is not narrowed by a later line, and is widened only by saying so.
-        everywhere = not added.sources or not old.sources
-        merged = Trusted(
-            added.name,
-            tuple(dict.fromkeys(old.keys + added.keys)),
-            tuple(dict.fromkeys(old.certificates + added.certificates)),
-            () if everywhere else tuple(dict.fromkeys(old.sources + added.sources)),
-            tuple(dict.fromkeys(old.identities + added.identities)),
-        )
-        self._write(known | {added.name: merged})
-        return merged
+        with self._changing() as known:
+            old = known.get(added.name, replace(added, keys=(), certificates=(), identities=()))
+            # Trust given for every source is not narrowed by a later line, and is widened only by saying so.
+            everywhere = not added.sources or not old.sources
+            known[added.name] = Trusted(
+                added.name,
+                tuple(dict.fromkeys(old.keys + added.keys)),
+                tuple(dict.fromkeys(old.certificates + added.certificates)),
+                () if everywhere else tuple(dict.fromkeys(old.sources + added.sources)),
+                tuple(dict.fromkeys(old.identities + added.identities)),
+            )
+            return known[added.name]
 
     def remove(self, name: str) -> Trusted:
         """Trust a publisher no longer.
@@ -103,14 +103,12 @@ class Publishers:
         Raises:
             NotFound: none of that name is trusted.
         """
-        known = dict(self.all())
-        if name not in known:
-            raise NotFound(
-                f"no publisher {quote(name)} is trusted", hint="skillhub publisher list shows who is"
-            )
-        gone = known.pop(name)
-        self._write(known)
-        return gone
+        with self._changing() as known:
+            if name not in known:
+                raise NotFound(
+                    f"no publisher {quote(name)} is trusted", hint="skillhub publisher list shows who is"
+                )
+            return known.pop(name)
 
     def pin(self, proven: Digest, pem: str) -> None:
         """Keep the key, root or identity that signed something installed, so that it can be verified again offline.
@@ -127,6 +125,14 @@ class Publishers:
         """Return the text that was pinned for ``proven``; None if a power cut left the file empty or torn."""
         data = files.read(os.path.join(self._pins, f"{proven.hex}.pem"), 1 << 16)
         return data.decode("ascii", "replace") if data and b"\0" not in data else None
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, Trusted]]:
+        """Give what is trusted now, by another process too, and keep what is made of it."""
+        with files.lock(f"{self._path}.lock"):
+            known = dict(self._read())
+            yield known
+            self._write(known)
 
     def _write(self, publishers: Mapping[str, Trusted]) -> None:
         rows = {

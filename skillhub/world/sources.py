@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -197,10 +198,12 @@ class Sources:
         Raises:
             UsageError, SourceMismatch, TrustDowngrade: as ``meant``.
         """
-        source = self.meant(alias, url, first_root)
-        if first_root is not None and source.root is not None:
-            files.write_atomic(os.path.join(self._roots, f"{source.root.hex}.json"), first_root, mode=0o600)
-        self._write({**self.all(), alias: source})
+        with self._changing():
+            source = self.meant(alias, url, first_root)
+            if first_root is not None and source.root is not None:
+                path = os.path.join(self._roots, f"{source.root.hex}.json")
+                files.write_atomic(path, first_root, mode=0o600)
+            self._write({**self.all(), alias: source})
         return source
 
     def remove(self, alias: str) -> Source:
@@ -209,13 +212,19 @@ class Sources:
         Raises:
             NotFound: there is none of that alias.
         """
-        gone = self.get(alias)
-        self._write({name: source for name, source in self.all().items() if name != alias}, gone)
+        with self._changing():
+            gone = self.get(alias)
+            self._write({name: source for name, source in self.all().items() if name != alias}, gone)
         return gone
 
     def restore(self, source: Source) -> None:
         """Put back a source that was removed and whose trusted root is still here."""
-        self._write({**self.all(), source.alias: source})
+        with self._changing():
+            self._write({**self.all(), source.alias: source})
+
+    def _changing(self) -> AbstractContextManager[None]:
+        """Keep other processes from changing the file between the look at it and what is made of that."""
+        return files.lock(f"{self._path}.lock")
 
     def _write(self, sources: Mapping[str, Source], gone: Source | None = None) -> None:
         rows = {alias: _row(source) for alias, source in sources.items()}

@@ -27,6 +27,16 @@ def test_trust_for_every_source_is_not_narrowed_by_a_later_line(publishers):
     assert publishers.trust(Trusted("ann", keys=("k2",), sources=("acme",))).sources == ()
 
 
+def test_two_commands_at_once_lose_no_trust(publishers, tmp_path):
+    other = Publishers(Home.of({"SKILLHUB_HOME": str(tmp_path)}))
+    assert (publishers.all(), other.all()) == ({}, {})
+    publishers.trust(Trusted("ann", keys=("k1",)))
+    other.trust(Trusted("bob", keys=("k2",)))
+    publishers.trust(Trusted("eve", keys=("k3",)))
+    assert other.remove("eve").name == "eve"
+    assert list(Publishers(Home.of({"SKILLHUB_HOME": str(tmp_path)})).all()) == ["ann", "bob"]
+
+
 def test_removed_is_gone(publishers):
     publishers.trust(Trusted("ann", keys=("k1",)))
     assert publishers.remove("ann").name == "ann"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from skillhub.errors import NotFound, SkillhubError, SourceMismatch, StateError, TrustDowngrade, UsageError
@@ -20,6 +22,19 @@ def sources(tmp_path):
 def test_first_there_is_the_embedded_one(sources):
     assert [(alias, source.embedded) for alias, source in sources.all().items()] == [("github", True)]
     assert sources.root(sources.get("github")) == root()
+
+
+def test_commands_at_once_lose_no_source(tmp_path):
+    names = {f"hub-{number}" for number in range(16)}
+
+    def add(name):
+        Sources(Home.of({"SKILLHUB_HOME": str(tmp_path)})).add(
+            name, f"{URL}/{name}", b"root of " + name.encode()
+        )
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, names))
+    assert Sources(Home.of({"SKILLHUB_HOME": str(tmp_path)})).all().keys() == {"github", *names}
 
 
 def test_added_found_and_removed(sources):
