@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import pairwise
 
 from skillhub.model.matching import Budget, TooMany
 from skillhub.model.variables_shell import expanded, is_shell
@@ -36,8 +37,8 @@ _DRIVE += rb"(?:-path[ \t]{1,9}+)?[\"']?env:)(?!\$)"
 _PIPED = rb"(?:(?<=[\"'`;&|]env)|(?<=[;&|] env)|(?<=printenv)|(?<=bin/env)|(?<=\$\(env))[ \t]{0,9}+[|>]"
 _PIPED += rb"|(?:(?<=\$\(env)|(?<=\$\(printenv))\)"
 _GO = rb"Env(?:(?<=LookupEnv)|ironmentVariable)" + _QUOTED
-# What the patterns have in common is looked for in the whole file first, which is what keeps this fast. Few skills
-# need any of them: `re` compiles a pattern when it is first used, and keeps it. One that has no name takes them all.
+# What the patterns have in common is looked for around each `nv` and `NV` first, which is what keeps this fast. Few
+# skills need any of them: `re` compiles a pattern when it is first used, and keeps it. One that has no name takes all.
 _ACCESS = (
     (b"environ", _PYTHON),
     (  # Python, PHP, Lua, R, Java
@@ -125,10 +126,11 @@ def variables(files: Iterable[tuple[str, bytes]]) -> frozenset[str]:
 
 
 def _accessed(data: bytes, budget: Budget) -> set[bytes]:
+    around = _around(data)
     found = {
         name
         for needle, *patterns in _ACCESS
-        if needle in data
+        if needle in around
         for pattern in patterns
         for name in budget.all(pattern, data)
     }
@@ -136,15 +138,24 @@ def _accessed(data: bytes, budget: Budget) -> set[bytes]:
         for text in budget.all(_TEXT, data):
             found.update(budget.all(rb"\$\{?" + _NAME, text))
     aliases: set[bytes] = set()
-    named = [pattern for needle, pattern in _NAMED if needle in data]
-    if b"process" in data and b"env" in data:
+    named = [pattern for needle, pattern in _NAMED if needle in around]
+    if b"env" in around and b"process" in data:
         found |= _of_process(data, aliases, budget)
-    if b"import" in data and (b"environ" in data or b"getenv" in data):
+    if (b"environ" in around or b"getenv" in around) and b"import" in data:
         found |= _imported(data, aliases, budget)
         named += [each + rb"\.environ" + _BARE for each in {*budget.all(_OS, data)}]
     for pattern in named:
         found |= _renamed(pattern, data, aliases, budget)
     return found | _by_alias(aliases, data, budget)
+
+
+def _around(data: bytes) -> bytes:
+    """Return each ``nv`` and ``NV`` of a file, with up to five bytes before and behind it."""
+    return b" ".join(
+        before[-5:] + letters + behind[:5]
+        for letters in (b"nv", b"NV")
+        for before, behind in pairwise(data.split(letters))
+    )
 
 
 def _imported(data: bytes, aliases: set[bytes], budget: Budget) -> set[bytes]:
