@@ -198,6 +198,7 @@ class Sources:
         Raises:
             UsageError, SourceMismatch, TrustDowngrade: as ``meant``.
         """
+        self.meant(alias, url, first_root)  # what is refused leaves nothing behind, not even a lock file
         with self._changing():
             source = self.meant(alias, url, first_root)
             if first_root is not None and source.root is not None:
@@ -212,6 +213,7 @@ class Sources:
         Raises:
             NotFound: there is none of that alias.
         """
+        self.get(alias)
         with self._changing():
             gone = self.get(alias)
             self._write({name: source for name, source in self.all().items() if name != alias}, gone)
