@@ -10,14 +10,14 @@ from functools import partial
 from typing import Any
 
 from skillhub.flows.candidate import Candidate
-from skillhub.flows.obtain import Way, nothing
+from skillhub.flows.obtain import Way, held, nothing
 from skillhub.flows.ports import Report
 
 AT_ONCE = 16
 _FIRST = 4
 _WAIT = 0.005  # seconds; for less, more threads cost more than they bring
 _BYTES_MAX = 64 * 1024 * 1024  # of what was fetched and nobody has asked for yet
-_GUESS = 2 * 1024 * 1024  # of what nobody said the size of: few skills are larger
+_GUESS = 2 * 1024 * 1024  # of what nobody said the size of, until a larger one came: few skills are
 
 
 def turns(ways: Sequence[Way[Any]], report: Report) -> Iterator[Callable[[], Candidate]]:
@@ -40,7 +40,7 @@ def turns(ways: Sequence[Way[Any]], report: Report) -> Iterator[Callable[[], Can
             if way.fetch is nothing:
                 yield way.go
                 continue
-            _start(todo, started, pool, pace.at_once)
+            _start(todo, started, pool, pace)
             report("fetching", len(coming) - len(todo) - len(started), len(coming))
             yield partial(_made, way, started.popleft()[0], pace)
     finally:
@@ -49,10 +49,11 @@ def turns(ways: Sequence[Way[Any]], report: Report) -> Iterator[Callable[[], Can
 
 
 class _Pace:
-    """How many are to be fetched at once, by how long was waited for them."""
+    """How many are to be fetched at once, by how long was waited for them and how large they were."""
 
     def __init__(self) -> None:
         self.at_once = _FIRST
+        self.guess = _GUESS
         self.stopped = False
 
     def wait(self, coming: Future[Any]) -> Any:  # noqa: ANN401 - whatever the way fetches
@@ -69,14 +70,16 @@ class _Pace:
 
 
 def _made(way: Way[Any], coming: Future[Any], pace: _Pace) -> Candidate:
-    return way.make(pace.wait(coming))
+    came = pace.wait(coming)
+    pace.guess = max(pace.guess, held(came))  # a site that says no sizes may have one for all
+    return way.make(came)
 
 
 def _start(
-    todo: deque[Way[Any]], started: deque[tuple[Future[Any], int]], pool: ThreadPoolExecutor, at_once: int
+    todo: deque[Way[Any]], started: deque[tuple[Future[Any], int]], pool: ThreadPoolExecutor, pace: _Pace
 ) -> None:
-    while todo and len(started) < at_once:
-        size = todo[0].size or _GUESS
+    while todo and len(started) < pace.at_once:
+        size = todo[0].size or pace.guess
         if started and sum(each for _, each in started) + size > _BYTES_MAX:
             return
         started.append((pool.submit(todo.popleft().fetch), size))

@@ -51,6 +51,11 @@ class Way(Generic[_T]):
         return replace(self, make=lambda came: change(make(came)))
 
 
+def held(came: bytes | Unpacked) -> int:
+    """Return how many bytes what was fetched holds in memory."""
+    return len(came) if isinstance(came, bytes) else came.tree.size
+
+
 def nothing() -> None:
     """Fetch nothing: it is here already."""
 

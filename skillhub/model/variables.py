@@ -38,7 +38,7 @@ _PIPED = rb"(?:(?<=[\"'`;&|]env)|(?<=[;&|] env)|(?<=printenv)|(?<=bin/env)|(?<=\
 _PIPED += rb"|(?:(?<=\$\(env)|(?<=\$\(printenv))\)"
 _GO = rb"Env(?:(?<=LookupEnv)|ironmentVariable)" + _QUOTED
 # What the patterns have in common is looked for around each `nv` and `NV` first, which is what keeps this fast. Few
-# skills need any of them: `re` compiles a pattern when it is first used, and keeps it. One that has no name takes all.
+# skills need any of them: `re` compiles a pattern when it is first used, and keeps it. One without a name takes all.
 _ACCESS = (
     (b"environ", _PYTHON),
     (  # Python, PHP, Lua, R, Java

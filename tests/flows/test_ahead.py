@@ -78,6 +78,21 @@ def test_no_more_is_held_than_fits(size, most):
     assert 1 <= len(shelf.asked) <= most
 
 
+def test_attack_a_site_that_says_no_sizes_is_not_fetched_into_memory_whole():
+    large, asked = bytes(33 << 20), []
+
+    def fetch() -> bytes:
+        asked.append(1)
+        time.sleep(0.01)  # long enough for more to be fetched at once
+        return large
+
+    coming = turns([Way(fetch, len) for _ in range(40)], silent)
+    for _ in range(8):
+        assert next(coming)() == len(large)
+    coming.close()
+    assert len(asked) <= 8 + 3  # four at first, then as many as fit
+
+
 def test_what_needs_no_wire_waits_for_its_turn():
     shelf = Shelf()
     first, second = ways(shelf, 2)
