@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
-from typing import TypeVar
 
 from skillhub.model.patch import lines_of, text_of
 from skillhub.model.tree import File, Tree
-
-_T = TypeVar("_T")
 
 
 class _Overlap(Exception):
@@ -38,21 +35,17 @@ def _file(path: str, base: File | None, mine: File | None, theirs: File | None) 
         return theirs
     if theirs == base:
         return mine
-    texts = [text_of(path, file) if file else None for file in (base, mine, theirs)]
     if base is None or mine is None or theirs is None:
         raise _Overlap  # one took away what the other changed, or both brought a file of that name
-    executable = _one(base.executable, mine.executable, theirs.executable)
+    executable = theirs.executable if mine.executable == base.executable else mine.executable
     if mine.data in (base.data, theirs.data):
         return File(theirs.data, executable)
     if base.data == theirs.data:
         return File(mine.data, executable)
-    if not all(text is not None for text in texts):
+    texts = [text for file in (base, mine, theirs) if (text := text_of(path, file)) is not None]
+    if len(texts) < 3:
         raise _Overlap
-    return File("".join(_lines(*(lines_of(text or "") for text in texts))).encode("utf-8"), executable)
-
-
-def _one(base: _T, mine: _T, theirs: _T) -> _T:
-    return theirs if mine == base else mine
+    return File("".join(_lines(*map(lines_of, texts))).encode("utf-8"), executable)
 
 
 _Change = tuple[int, int, list[str]]  # of lines of the base, from and to, and what is there instead
