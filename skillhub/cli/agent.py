@@ -40,14 +40,14 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
     if not seen.text:
         common.terminal.say(f"{profile.name} finds no skill here that its model may call")
     if seen.warning:
-        common.terminal.say(f"warning: {seen.warning}", "yellow")
+        common.terminal.warn(f"warning: {seen.warning}")
     for name in seen.omitted:
-        common.terminal.say(f"  left out: {name}", "yellow")
+        common.terminal.warn(f"  left out: {name}")
     for each in seen.shadowed:
         common.terminal.say(f"{each.skill.path} is hidden by {each.by.path}", "dim")
     for problem in seen.problems:
         line = f":{problem.line}" if problem.line else ""
-        common.terminal.say(f"{problem.path}{line}: {problem.message}", "yellow")
+        common.terminal.warn(f"{problem.path}{line}: {problem.message}")
     return 0
 
 

@@ -119,9 +119,12 @@ def _annotate(report: Report, shape: Format, terminal: Terminal) -> None:
 
 def _end(report: Report, shape: Format, terminal: Terminal) -> None:
     for line in report.notes if shape != "markdown" else ():
-        terminal.say(f"note: {line}", "yellow")
+        terminal.warn(f"note: {line}")
     if shape == "text":
-        terminal.out(report.summary, "green" if report.ok else "red")
+        if report.ok:
+            terminal.did(report.summary, "green")
+        else:
+            terminal.out(report.summary, "red")
 
 
 def _draw(report: Report, terminal: Terminal) -> None:

@@ -66,11 +66,14 @@ def _draw(found: Validated, terminal: Terminal) -> None:
     if found.signature and found.signature.code:
         signature += f" ({found.signature.code})"
     tone: Literal["green", "red"] = "green" if found.ok and signature.split()[0] != "invalid" else "red"
-    terminal.out(f"{found.path}: {'ok' if tone == 'green' else 'not ok'}, signature {signature}", tone)
+    write = terminal.did if tone == "green" and not found.warnings else terminal.out
+    write(f"{found.path}: {'ok' if tone == 'green' else 'not ok'}, signature {signature}", tone)
     for issue in found.errors:
         terminal.out(f"  error: {issue} [{issue.code}]", "red")
     for issue in found.warnings:
         terminal.out(f"  warning: {issue} [{issue.code}]", "yellow")
+    if found.trust:
+        terminal.out(f"    to trust it: {found.trust}")
 
 
 def pack(
@@ -93,7 +96,7 @@ def pack(
         common.terminal.json(record)
     else:
         done = "would write " if common.dry_run else ""
-        common.terminal.out(f"{done}{packed.path}: {packed.size} bytes, {packed.digest}", "green")
+        common.terminal.did(f"{done}{packed.path}: {packed.size} bytes, {packed.digest}", "green")
     return 0
 
 
@@ -126,7 +129,7 @@ def sign(
     else:
         done = "would be" if common.dry_run else "is"
         who = f" of {signed.identity}" if signed.identity else ""
-        common.terminal.out(f"{signed.path} {done} signed by the key {signed.fingerprint}{who}", "green")
+        common.terminal.did(f"{signed.path} {done} signed by the key {signed.fingerprint}{who}", "green")
     return 0
 
 

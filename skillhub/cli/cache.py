@@ -55,11 +55,11 @@ def gc(
     done = "would remove" if common.dry_run else "removed"
     for each in found.waste:
         about = f"{each.about}: " if each.about else ""
-        common.terminal.out(f"{done} {each.kind} {about}{each.path} ({_spelled(each.size)})")
+        common.terminal.did(f"{done} {each.kind} {about}{each.path} ({_spelled(each.size)})")
     for base in found.gone:
         common.terminal.say(f"{base} had some of these, and is no more", "dim")
     if found.waste:
-        common.terminal.out(f"{done} {_spelled(found.size)} in all", "green")
+        common.terminal.did(f"{done} {_spelled(found.size)} in all", "green")
     else:
         common.terminal.say("there is nothing that nobody needs", "dim")
     return 0

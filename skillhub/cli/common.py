@@ -50,7 +50,7 @@ class Common:
     @property
     def terminal(self) -> Terminal:
         """Where this command writes."""
-        return Terminal(quiet=self.quiet, verbose=self.verbose)
+        return Terminal(quiet=self.quiet, verbose=self.verbose, planning=self.dry_run)
 
     @property
     def home(self) -> Home:
@@ -172,7 +172,7 @@ _HELP = {
     "yes": "Answer yes to what a flag may answer.",
     "dry_run": "Show what would be done; change nothing.",
     "offline": "Use no network.",
-    "quiet": "Say only what went wrong.",
+    "quiet": "Say only what you asked for and what is missing or wrong.",
     "verbose": "Say more.",
 }
 _NAMES = {

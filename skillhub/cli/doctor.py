@@ -48,13 +48,14 @@ def doctor(
         )
         return 0 if found.ok else 1
     for each in found.checks:
-        common.terminal.out(
-            f"{'ok ' if each.ok else 'NOT'} {each.name}: {each.message}", "green" if each.ok else "red"
-        )
-        if each.hint and not each.ok:
+        if each.ok:
+            common.terminal.did(f"ok  {each.name}: {each.message}", "green")
+            continue
+        common.terminal.out(f"NOT {each.name}: {each.message}", "red")
+        if each.hint:
             common.terminal.out(f"    {each.hint}")
     for root in found.roots:
-        common.terminal.out(f"    skills are read from {root.path} ({root.scope})", "dim")
+        common.terminal.did(f"    skills are read from {root.path} ({root.scope})", "dim")
     common.terminal.say("this is the setup alone; for what is in the skills: skillhub audit", "dim")
     return 0 if found.ok else 1
 

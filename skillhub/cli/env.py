@@ -71,7 +71,7 @@ def set_(
         common.terminal.json(_json(secret))
         return 0
     may = f"for {', '.join(secret.skills)}" if secret.skills else "for no skill yet"
-    common.terminal.out(
+    common.terminal.did(
         f"{'would store' if common.dry_run else 'stored'} {name} {may}, {_place(secret)}", "green"
     )
     if not secret.skills:
@@ -101,9 +101,9 @@ def unset(
     if common.json:
         common.terminal.json({**_json(left), "stored": bool(left.skills)})
     elif left.skills:
-        common.terminal.out(f"{name} is for {', '.join(left.skills)} alone now")
+        common.terminal.did(f"{name} is for {', '.join(left.skills)} alone now")
     else:
-        common.terminal.out(f"{'would remove' if common.dry_run else 'removed'} the value of {name}")
+        common.terminal.did(f"{'would remove' if common.dry_run else 'removed'} the value of {name}")
     return 0
 
 
@@ -129,7 +129,7 @@ def exec_(
         return 0
     released = release(secrets, os.environ, _vault()) if secrets else Released(os.environ)
     for name in released.missing:
-        common.terminal.say(f"warning: the keyring has no value of {name}; skillhub env set {name}", "yellow")
+        common.terminal.warn(f"warning: the keyring has no value of {name}; skillhub env set {name}")
     sys.stdout.flush()
     sys.stderr.flush()
     return become(words, released.environ)

@@ -10,6 +10,8 @@ from skillhub.cli.common import Common, Run
 from skillhub.cli.passphrase import new_passphrase, with_passphrase
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from skillhub.world.keys import Key
 
 Kind = Annotated[
@@ -37,9 +39,9 @@ def new(
         if common.json:
             common.terminal.json({"name": name, "kind": kind, "fingerprint": None})
         else:
-            common.terminal.out(f"would make the key {name}: {kind}")
+            common.terminal.did(f"would make the key {name}: {kind}")
         return 0
-    _show(keys.new(name, kind, new_passphrase(f"key {name}", common)), common)
+    _made(keys.new(name, kind, new_passphrase(f"key {name}", common)), common)
     return 0
 
 
@@ -79,7 +81,7 @@ def show(
     if common.json:
         common.terminal.json({**_json(key), "public_key": pem})
     else:
-        _draw(key, common)
+        _draw(key, common.terminal.out)
         for line in pem.splitlines():
             common.terminal.verbatim(line)
     return 0
@@ -102,23 +104,23 @@ def import_(
     keys.free(name)
     private = with_passphrase(f"passphrase of {file}", common, lambda given: read_key(file, given))
     if common.dry_run:
-        common.terminal.json(None) if common.json else common.terminal.out(f"would make the key {name}")
+        common.terminal.json(None) if common.json else common.terminal.did(f"would make the key {name}")
         return 0
-    _show(keys.add(name, private, new_passphrase(f"key {name}", common)), common)
+    _made(keys.add(name, private, new_passphrase(f"key {name}", common)), common)
     return 0
 
 
-def _show(key: Key, common: Common) -> None:
+def _made(key: Key, common: Common) -> None:
     if common.json:
         common.terminal.json(_json(key))
     else:
-        _draw(key, common)
+        _draw(key, common.terminal.did)
 
 
-def _draw(key: Key, common: Common) -> None:
-    common.terminal.out(f"{key.name}: {key.kind} {key.fingerprint}", "green")
-    common.terminal.out(f"  private, for you alone: {key.path}")
-    common.terminal.out(f"  public, to give away:   {key.public_path}")
+def _draw(key: Key, write: Callable[..., None]) -> None:
+    write(f"{key.name}: {key.kind} {key.fingerprint}", "green")
+    write(f"  private, for you alone: {key.path}")
+    write(f"  public, to give away:   {key.public_path}")
 
 
 def _json(key: Key) -> dict[str, str]:

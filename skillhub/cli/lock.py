@@ -122,13 +122,13 @@ def fix(
         )
         return 0
     for choice in done.choices:
-        common.terminal.out(_line(choice), "yellow" if choice.took is None else "plain")
+        common.terminal.did(_line(choice), "yellow" if choice.took is None else "plain")
     if done.changed:
         common.terminal.say(
             "skillhub install asks about what is new here, and finds what the intent wants else"
         )
     else:
-        common.terminal.out("there is no conflict in the lock")
+        common.terminal.did("there is no conflict in the lock")
     return 0
 
 

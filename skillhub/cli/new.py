@@ -23,9 +23,9 @@ def new(
     if common.json:
         common.terminal.json({"name": begun.name, "path": begun.path, "files": list(begun.files)})
         return 0
-    common.terminal.out(f"{'would make' if common.dry_run else 'made'} {begun.path}", "green")
+    common.terminal.did(f"{'would make' if common.dry_run else 'made'} {begun.path}", "green")
     for file in begun.files:
-        common.terminal.out(f"  {file}")
+        common.terminal.did(f"  {file}")
     common.terminal.say(
         f"fill it in, then: skillhub validate ./{name}, and to try it: skillhub install ./{name}"
     )

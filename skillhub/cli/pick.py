@@ -34,7 +34,7 @@ def pick(
     ports = common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run)
     offer = offers(ports)
     for warning in offer.warnings:
-        common.terminal.say(f"warning: {warning}", "yellow")
+        common.terminal.warn(f"warning: {warning}")
     if not offer.releases:
         common.terminal.say("no source lists a skill; skillhub source list shows what you have")
         return 0

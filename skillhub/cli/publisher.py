@@ -87,7 +87,7 @@ def trust(
         return 0
     may = "might" if common.dry_run else "may"
     for each in _json(trusted)["signers"]:
-        common.terminal.out(f"{name} {may} sign with the {each['kind']} {each['fingerprint']}", "green")
+        common.terminal.did(f"{name} {may} sign with the {each['kind']} {each['fingerprint']}", "green")
     return 0
 
 
@@ -103,7 +103,7 @@ def remove(common: Common, name: Name) -> int:
     if common.json:
         common.terminal.json(_json(gone))
     else:
-        common.terminal.out(f"{gone.name} {'would be' if common.dry_run else 'is'} no longer trusted")
+        common.terminal.did(f"{gone.name} {'would be' if common.dry_run else 'is'} no longer trusted")
     return 0
 
 

@@ -47,7 +47,7 @@ def init(
         if common.json:
             common.terminal.json(planned)
         else:
-            common.terminal.out(f"{planned['path']}: would be a registry")
+            common.terminal.did(f"{planned['path']}: would be a registry")
         return 0
     passphrase = new_passphrase("the registry's keys", common)
     setup = Setup(settings=Settings(publisher), passphrase=passphrase, keys=keys)
@@ -57,11 +57,11 @@ def init(
             {"path": created.path, "site": _site(folder), "fingerprint": created.fingerprint}
         )
         return 0
-    common.terminal.out(f"{created.path}: a registry, root {created.fingerprint}", "green")
-    common.terminal.out(f"  serve {_site(folder)} with any web server; it holds nothing secret")
+    common.terminal.did(f"{created.path}: a registry, root {created.fingerprint}", "green")
+    common.terminal.did(f"  serve {_site(folder)} with any web server; it holds nothing secret")
     offline = keys or os.path.join(created.path, "keys", "offline")
-    common.terminal.out(f"  guard {os.path.join(created.path, 'keys')}")
-    common.terminal.out(f"  keep {offline} where no network reaches; --keys DIR brings it back")
+    common.terminal.did(f"  guard {os.path.join(created.path, 'keys')}")
+    common.terminal.did(f"  keep {offline} where no network reaches; --keys DIR brings it back")
     return 0
 
 
@@ -88,9 +88,9 @@ def add(
     done = "would publish" if common.dry_run else "published"
     for release in added.releases:
         text = f"{done} {release.name} {release.version}, signed by {release.publisher}"
-        common.terminal.out(text, "green")
+        common.terminal.did(text, "green")
     for release in added.unchanged:
-        common.terminal.out(f"{release.name} {release.version} was published before, with the same content")
+        common.terminal.did(f"{release.name} {release.version} was published before, with the same content")
     return 0
 
 
@@ -114,11 +114,11 @@ def check(
         common.terminal.json({"ok": not issues, "problems": rows, "warnings": soon})
     else:
         for issue in warnings:
-            common.terminal.say(f"warning: {issue} [{issue.code}]", "yellow")
+            common.terminal.warn(f"warning: {issue} [{issue.code}]")
         for issue in issues:
             common.terminal.out(f"{issue} [{issue.code}]", "red")
         if not issues:
-            common.terminal.out(f"{place}: sound", "green")
+            common.terminal.did(f"{place}: sound", "green")
     return 1 if issues else 0
 
 

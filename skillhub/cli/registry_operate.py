@@ -93,7 +93,7 @@ def _recalled(common: Common, release: Release, verb: str) -> int:
         common.terminal.json(_row(release))
     else:
         would = "would be " if common.dry_run else ""
-        common.terminal.out(f"{release.name} {release.version} {would}{verb}", "green")
+        common.terminal.did(f"{release.name} {release.version} {would}{verb}", "green")
     return 0
 
 
@@ -159,7 +159,7 @@ def delegate(
 def _show_delegated(done: Delegated, common: Common) -> None:
     from skillhub.flows.registry_delegate import ALWAYS, fingerprints
 
-    admission, out = done.admission, common.terminal.out
+    admission, did = done.admission, common.terminal.did
     if common.json:
         revoked = [{"fingerprint": each.fingerprint, "since": each.since} for each in admission.revoked]
         common.terminal.json(
@@ -172,15 +172,15 @@ def _show_delegated(done: Delegated, common: Common) -> None:
             }
         )
         return
-    out(f"{admission.publisher}{' (dry run)' if common.dry_run else ''}", "bold")
+    did(f"{admission.publisher}{' (dry run)' if common.dry_run else ''}", "bold")
     for fingerprint in fingerprints(admission):
-        out(f"  signs with {fingerprint}")
+        did(f"  signs with {fingerprint}")
     for gone in admission.revoked:
-        out(f"  revoked    {gone.fingerprint} since {'ever' if gone.since == ALWAYS else gone.since}")
+        did(f"  revoked    {gone.fingerprint} since {'ever' if gone.since == ALWAYS else gone.since}")
     for name in sorted(admission.names):
-        out(f"  publishes  {name}")
+        did(f"  publishes  {name}")
     for release in done.withdrawn:
-        out(f"withdrawn: {release.name} {release.version}: {release.withdrawn}", "yellow")
+        common.terminal.out(f"withdrawn: {release.name} {release.version}: {release.withdrawn}", "yellow")
 
 
 def rotate(
@@ -212,9 +212,9 @@ def rotate(
         return 0
     for verb, ids in (("would go" if common.dry_run else "gone", done.gone), ("kept", done.kept)):
         for each in ids:
-            common.terminal.out(f"{verb}: {each}{'' if each in done.at_hand else ' (not at hand)'}")
+            common.terminal.did(f"{verb}: {each}{'' if each in done.at_hand else ' (not at hand)'}")
     for each in done.new:
-        common.terminal.out(f"new: {each}", "green")
+        common.terminal.did(f"new: {each}", "green")
     if done.gone and not common.dry_run:
         common.terminal.say("the old keys are in keys/retired; once the site is published, destroy them")
     return 0
@@ -254,10 +254,10 @@ def refresh(
                 for part, found in rows.items()
             }
         )
-    elif done.renewed and not common.quiet:
+    elif done.renewed:
         verb = "would sign anew" if common.dry_run else "signed anew"
         first = min(done.renewed, key=lambda each: each.when)
-        common.terminal.out(
+        common.terminal.did(
             f"{verb}: {len(done.renewed)} documents; the first expires {_shown(first)}", "green"
         )
     return 0

@@ -51,11 +51,11 @@ def push(
             common.terminal.say(path)
     if done.written:
         verb = "would write" if common.dry_run else "published"
-        common.terminal.out(
+        common.terminal.did(
             f"{target}: {verb} {len(done.written)} files, {done.unchanged} were there", "green"
         )
     else:
-        common.terminal.out(f"{target}: nothing to do, all {done.unchanged} files are there")
+        common.terminal.did(f"{target}: nothing to do, all {done.unchanged} files are there")
     return 0
 
 

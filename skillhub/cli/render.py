@@ -60,8 +60,8 @@ def show_outcome(outcome: Outcome, done: str, terminal: Terminal, *, as_json: bo
         did = done if is_busy and skill.name not in left else ""
         if skill.name in outcome.as_before:
             did = "unchanged" if is_busy else ""
-        terminal.out(_done(skill, did), "green" if skill.links else "yellow")
-        for link in skill.links:
+        terminal.did(_done(skill, did), "green" if skill.links else "yellow")
+        for link in skill.links if terminal.reports else ():
             terminal.verbatim(f"  {link}")  # a path may have blanks
     _show_edits(outcome, terminal)
     if is_plan:
@@ -86,9 +86,9 @@ def _show_edits(outcome: Outcome, terminal: Terminal) -> None:
 def _show_beside(outcome: Outcome, left_out: str, terminal: Terminal) -> None:
     """Show warnings, and what was left out."""
     for warning in outcome.warnings:
-        terminal.say(f"warning: {warning}", "yellow")
+        terminal.warn(f"warning: {warning}")
     for left in outcome.left:
-        terminal.say(f"{left_out} {left.name}: {left.message} [{left.code}]", "yellow")
+        terminal.warn(f"{left_out} {left.name}: {left.message} [{left.code}]")
 
 
 def _done(skill: Skill, done: str) -> str:
@@ -103,7 +103,7 @@ def _show_open(outcome: Outcome, terminal: Terminal) -> None:
     """Show what a plan would ask, less what every first install asks."""
     for question, answer in outcome.asked:
         if answer.said == "unanswered" and question.kind != "install":
-            terminal.say(f"would ask: {question.message}", "yellow")
+            terminal.warn(f"would ask: {question.message}")
 
 
 def show_changes(outcome: Outcome, terminal: Terminal, *, as_json: bool) -> None:
@@ -130,12 +130,12 @@ def show_waiting(
 
     stays = "would be stored and locked, and stay" if planned else "is stored and locked, and stays"
     for skill in skills:
-        terminal.say(f"{skill.name} {stays} disabled; missing:", "yellow")
+        terminal.warn(f"{skill.name} {stays} disabled; missing:")
         for need in skill.requires:
             if need.open and (skill.name, need.spell()) not in given:
                 about = f" ({need.description})" if need.description else ""
-                terminal.say(f"  {need.kind} {need.name}{about}")
-                terminal.say(f"    {how_to_meet(skill.name, need)}", "dim")
+                terminal.warn(f"  {need.kind} {need.name}{about}", "plain")
+                terminal.warn(f"    {how_to_meet(skill.name, need)}", "dim")
 
 
 def skills_table(skills: Sequence[Skill], terminal: Terminal) -> None:

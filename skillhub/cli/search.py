@@ -35,7 +35,7 @@ def search(
     else:
         found = search_everywhere(query, skills, common.ports(), common.home.cache, limit)
     for warning in found.warnings:
-        common.terminal.say(f"warning: {warning}", "yellow")
+        common.terminal.warn(f"warning: {warning}")
     if common.json:
         common.terminal.json(found.found.to_json())
         return 0

@@ -65,9 +65,10 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
     terminal.out(f"{skill.name} {skill.version or ''}", "bold")
     terminal.prose(skill.description, sys.stdout)
     signed = ", ".join(f"{one.identity} ({one.kind} {one.fingerprint})" for one in skill.signed_by)
-    state = skill.state if skill.managed else "not installed"
+    is_found = not skill.managed and skill.state == "enabled"
+    state = skill.state if skill.managed or is_found else "not installed"
     rows = [
-        ("source", f"{skill.source}  {skill.url or ''}"),
+        ("source", "(unmanaged)" if is_found else f"{skill.source}  {skill.url or ''}"),
         ("state", state),
         ("signed by", signed or "nobody"),
         ("tree", skill.tree or ""),
@@ -81,7 +82,7 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
         *(("release", _spelled(each)) for each in shown.releases),
     ]
     for warning in shown.warnings:
-        terminal.say(f"warning: {warning}", "yellow")
+        terminal.warn(f"warning: {warning}")
     for label, text in rows:
         terminal.out(f"  {label:<14}{text}", hang=16)
     for path, file in shown.tree.items():

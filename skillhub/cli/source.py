@@ -46,7 +46,7 @@ def add(
         common.terminal.json(_json(source))
     else:
         done = "would add" if common.dry_run else "added"
-        common.terminal.out(f"{done} {source.alias}: {_spelled(source)}", "green")
+        common.terminal.did(f"{done} {source.alias}: {_spelled(source)}", "green")
     return 0
 
 
@@ -108,7 +108,7 @@ def remove(common: Common, name: Name) -> int:
     if common.json:
         common.terminal.json(_json(gone))
     else:
-        common.terminal.out(f"{'would remove' if common.dry_run else 'removed'} {gone.alias}: {gone.url}")
+        common.terminal.did(f"{'would remove' if common.dry_run else 'removed'} {gone.alias}: {gone.url}")
     return 0
 
 
@@ -128,7 +128,7 @@ def trust(
     if common.json:
         common.terminal.json(_json(source))
     else:
-        common.terminal.out(f"trusted {source.alias}: {_spelled(source)}", "green")
+        common.terminal.did(f"trusted {source.alias}: {_spelled(source)}", "green")
     return 0
 
 

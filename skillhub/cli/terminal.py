@@ -42,14 +42,25 @@ class Terminal:
 
     _drawn = False  # of the screen, which all that write to it share
 
-    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, verbose: bool = False, planning: bool = False) -> None:
         self.quiet = quiet
         self.verbose = verbose
+        self._planning = planning
         self._started = time.monotonic()
 
     def out(self, text: str, tone: Tone = "plain", hang: int | None = None) -> None:
-        """Write a line of the result; what of it a terminal has no room for goes below, ``hang`` blanks in."""
+        """Write a line of the answer; what of it a terminal has no room for goes below, ``hang`` blanks in."""
         self._write(sys.stdout, text, tone, hang)
+
+    def did(self, text: str, tone: Tone = "plain") -> None:
+        """Write what was done, or found to be in order; ``--quiet`` silences it, but not the plan of a dry run."""
+        if self.reports:
+            self.out(text, tone)
+
+    @property
+    def reports(self) -> bool:
+        """Whether it tells what was done."""
+        return self._planning or not self.quiet
 
     def verbatim(self, text: str, tone: Tone = "plain") -> None:
         """Write a line of the result that is somebody's text, and is not broken anew."""
@@ -59,6 +70,10 @@ class Terminal:
         """Write a line of talk; ``--quiet`` silences it."""
         if not self.quiet:
             self._write(sys.stderr, text, tone)
+
+    def warn(self, text: str, tone: Tone = "yellow") -> None:
+        """Write beside the result what is missing or wrong, and what to do about it; nothing silences it."""
+        self._write(sys.stderr, text, tone)
 
     def prompt(self, text: str) -> str:
         """Write what an answer is typed behind, and return the line; where input has ended that is empty."""

@@ -1,0 +1,211 @@
+"""``--quiet``: the answer that was asked for, and what is missing or wrong; of what went well, not a word."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from importlib.util import find_spec
+
+import pytest
+
+from skillhub.cli.table import COMMANDS
+from skillhub.model.digest import Digest
+from tests.support.cli import Shell
+from tests.support.here import Here
+
+# In turn, on one machine; all of it goes well. A line that begins with `!` is the machine's, not skillhub's.
+WELL = """
+    key new mine
+    key import {keys}/mine.pem --name twin
+    new begun
+    validate plain
+    sign plain --key mine
+    pack plain -o ../packed.zip
+    publisher trust me --key {keys}/mine.pub.pem
+    validate plain
+    publisher trust them --key {keys}/twin.pub.pem
+    publisher remove them
+    registry init ../other
+    registry add ../other ../src/greeting
+    registry add ../other ../src/greeting
+    registry yank ../other greeting@1.0.0 --reason bad
+    registry refresh ../other --within 400
+    registry rotate ../other timestamp
+    registry delegate ../other acme --key {keys}/mine.pub.pem --name plain
+    registry check ../registry
+    registry push ../other ../pushed
+    registry push ../other ../pushed
+    registry withdraw ../other greeting@1.0.0 --reason worse
+    source add acme {url} --fingerprint {root}
+    source trust acme --fingerprint {root}
+    install acme:greeting --yes
+    install acme:greeting --yes
+    sync
+    verify
+    update --yes
+    update --check
+    audit ./plain
+    disable greeting
+    enable greeting
+    doctor
+    ! edit greeting
+    patch greeting --yes
+    patch greeting --drop --yes
+    lock fix
+    lock merge lock lock lock
+    remove greeting
+    cache gc --yes
+    source remove acme
+    lock import skills-lock.json --yes --allow-unsigned
+    ! put loose
+"""
+WITH_EXTRAS = """
+    env set A_TOKEN --skill loose
+    env unset A_TOKEN
+    lock export -o ../bom.json
+"""
+ANSWERS = """
+    list
+    show loose
+    search --local loose
+    diff --from-lock lock
+    source list
+    source show github
+    publisher list
+    key list
+    key show mine
+    env exec --dry-run -- true
+    cache info
+    catalog
+    resolve $loose
+    load loose
+    doctor policy
+    sync --dry-run
+    remove near --dry-run
+    registry add ../registry ../src/later --dry-run
+    new nothing --dry-run
+"""
+ALL = "\n".join((WELL.strip(), WITH_EXTRAS.strip(), ANSWERS.strip()))
+GROUPS = {"source", "publisher", "key", "cache", "env", "registry", "lock"}
+ELSEWHERE = {
+    "pick",
+    "registry serve",
+    "env list",
+}  # a terminal, no end, and nothing to list without a keyring
+EXTRAS = find_spec("keyring") and find_spec("cyclonedx")
+
+
+def lines(text: str) -> list[str]:
+    return [line.strip() for line in text.strip().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def quiet(offered, tmp_path_factory):
+    """A machine on which all of ``WELL`` was done, and what it said."""
+    folder = tmp_path_factory.mktemp("quiet")
+    offered.copy(folder)
+    shell = Here(folder)
+    for path in ("project/plain", "src/later"):
+        shell.skill(path, head='metadata:\n  version: "1.0.0"\n')
+    near = {"near": {"source": "./near", "sourceType": "local"}}
+    shell.skill("project/near")
+    shell.write("project/skills-lock.json", json.dumps({"version": 1, "skills": near}))
+    shell.write("project/lock", '{\n  "skills": {},\n  "sources": {},\n  "version": 1\n}\n')
+    root = folder / "registry/site/metadata/1.root.json"
+    process, url = offered.serve(offered.folder / "registry")
+    known = {"url": url, "root": Digest.of(root.read_bytes()), "keys": shell.hub / "state/keys"}
+    said = []
+    for line in lines(WELL):
+        words = line.format(**known).split()
+        if line == "! edit greeting":
+            with open(shell.project / ".agents/skills/greeting/SKILL.md", "a") as file:
+                file.write("More.\n")
+        elif line == "! put loose":
+            shell.skill("project/.agents/skills/loose")
+        else:
+            done = shell.run(*words, "--quiet")
+            said.append((line, done.status, done.out + done.err))
+    process.terminate()
+    process.communicate()
+    return shell, said
+
+
+def test_of_what_went_well_not_a_word(quiet):
+    _, said = quiet
+    spoken = [each for each in said if each[1:] != (0, "")]
+    assert not spoken, spoken
+
+
+@pytest.mark.skipif(not EXTRAS, reason="takes the extras keyring and sbom")
+def test_what_takes_an_extra_goes_well_without_a_word(shell):
+    keyring = {
+        "PYTHON_KEYRING_BACKEND": "tests.support.keyring_file.FileKeyring",
+        "TEST_KEYRING": str(shell.folder / "keyring.json"),
+    }
+    for line in lines(WITH_EXTRAS):
+        done = shell.run(*line.split(), "--quiet", stdin=b"sesame\n", **keyring)
+        assert (done.status, done.out, done.err) == (0, "", ""), line
+
+
+@pytest.mark.parametrize("line", lines(ANSWERS))
+def test_what_was_asked_for_is_answered_and_no_more(quiet, line):
+    shell, _ = quiet
+    words, more, rest = line.partition(" -- ")
+    loud = shell.run(*line.split())
+    done = shell.run(*words.split(), "--quiet", *(more + rest).split())
+    assert (done.status, done.out) == (loud.status, loud.out)
+    assert done.out
+    assert done.err == ""
+
+
+def test_every_command_is_held_to_it():
+    every = set()
+    for name, command in COMMANDS.items():
+        verbs = (
+            getattr(import_module(f"skillhub.cli.{command.module}"), "VERBS", {}) if name in GROUPS else {}
+        )
+        every |= {f"{name} {verb}" for verb in verbs} or {name}
+    tried = [*lines(ALL), *(line for line, *_ in WRONG)]
+    tried = {" ".join(line.split()[: 2 if line.split()[0] in GROUPS else 1]) for line in tried}
+    assert every - tried == ELSEWHERE
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory):
+    """A machine on which something is missing and something is wrong."""
+    shell = Shell(tmp_path_factory.mktemp("wrong"))
+    assert shell.run("install", "github:release-notes", "--yes", "--quiet").raw == b""
+    assert shell.run("install", "github:gh-fix-ci", "--yes", "--quiet").status == 6
+    with open(shell.project / ".agents/skills/release-notes/SKILL.md", "a") as file:
+        file.write("More.\n")
+    shell.skill("project/.agents/skills/loose")
+    shell.write("project/.agents/skills/broken/SKILL.md", "no frontmatter\n")
+    return shell
+
+
+NEED = "gh-fix-ci is stored and locked, and stays disabled; missing:"
+MISSING = "env GITHUB_TOKEN"
+WRONG = [
+    ("enable gh-fix-ci", 6, (NEED, MISSING, "skillhub env set")),
+    ("install gh-fix-ci --yes", 6, (NEED, MISSING, "skillhub env set")),
+    ("install gh-fix-ci --yes --dry-run", 0, ("gh-fix-ci", "missing:", MISSING)),
+    ("verify", 1, ("[changed-file]",)),
+    ("doctor", 1, ("NOT ",)),
+    ("audit", 1, ("high: ",)),
+    ("catalog", 0, ("broken/SKILL.md",)),
+    ("validate .agents/skills/broken", 1, ("not ok", "error: ")),
+    ("show nope", 3, ("[not-found]",)),
+    ("adopt loose --yes --allow-unsigned", 0, ("warning: loose: nothing here says where it came from",)),
+    ("sync", 6, ("release-notes was edited by hand",)),
+]
+
+
+@pytest.mark.parametrize(("line", "status", "told"), WRONG, ids=lambda each: str(each)[:40])
+def test_what_is_missing_or_wrong_is_always_told(wrong, line, status, told):
+    done = wrong.run(*line.split(), "--quiet")
+    assert done.status == status, done.out + done.err
+    assert all(each in done.out + done.err for each in told), done.out + done.err
+
+
+def test_doctor_tells_of_what_is_wrong_alone(wrong):
+    assert not any(line.startswith("ok ") for line in wrong.run("doctor", "-q").out.splitlines())
