@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Annotated, Literal, cast
 
 import typer
@@ -40,6 +41,7 @@ Link = Annotated[
 NoEnable = Annotated[bool, typer.Option("--no-enable", help="Store and lock; link nothing.")]
 AllowUnsigned = Annotated[bool, typer.Option("--allow-unsigned", help="Take skills that nobody signed.")]
 _ENV_FILE_CAP = 1 << 20
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def wishes_of(
@@ -59,6 +61,12 @@ def wishes_of(
     values = _read_env_file(env_file) if env_file else {}
     for number, word in enumerate(env or [], 1):
         name, has_value, value = word.partition("=")
+        if has_value and not _VARIABLE.fullmatch(name):
+            # Nor here: a value may have = in it.
+            message = f"--env number {number} does not begin with the name of a variable and ="
+            raise UsageError(
+                message, hint="a name has letters, digits and _, and no digit first: --env NAME=VALUE"
+            )
         if not has_value and name not in os.environ:
             # The word is not shown: it may be a value that lost its name.
             message = f"--env number {number} has no value, and the process has no variable of that name"
@@ -84,7 +92,7 @@ def _read_env_file(path: str) -> dict[str, str]:
         if not text or text.startswith("#"):
             continue
         name, has_value, value = text.partition("=")
-        if not has_value:
+        if not (has_value and name.strip()):
             # The line is not shown: it may be a value that lost its name.
             raise UsageError("expected NAME=VALUE", where=f"{path}:{number}")
         bare = value.strip()

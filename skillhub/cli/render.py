@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from skillhub.cli.failure import question_json
@@ -37,11 +37,12 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def waiting(outcome: Outcome) -> list[Skill]:
-    """Return the skills that an open need keeps disabled."""
+    """Return the skills that an open need keeps disabled; one that its user disabled waits for nothing."""
     return [
         skill
         for skill in outcome.skills
-        if skill.state == "disabled" and any(need.open for need in skill.requires)
+        if skill.state == "disabled" and skill.name not in outcome.disabled
+        if any(need.open for need in skill.requires)
     ]
 
 
@@ -122,20 +123,19 @@ def show_changes(outcome: Outcome, terminal: Terminal, *, as_json: bool) -> None
         terminal.say("everything is as new as the intent allows", "dim")
 
 
-def show_waiting(
-    skills: Iterable[Skill], given: Collection[tuple[str, str]], terminal: Terminal, *, planned: bool = False
-) -> None:
-    """Say which needs are open and what to type; what was ``given`` just now is not asked for again."""
+def show_waiting(outcome: Outcome, terminal: Terminal, *, planned: bool = False) -> None:
+    """Say which needs are open and what to type; what was given just now is not asked for again."""
     from skillhub.flows.needs import how_to_meet
 
     stays = "would be stored and locked, and stay" if planned else "is stored and locked, and stays"
-    for skill in skills:
+    for skill in waiting(outcome):
         terminal.warn(f"{skill.name} {stays} disabled; missing:")
         for need in skill.requires:
-            if need.open and (skill.name, need.spell()) not in given:
+            key = skill.name, need.spell()
+            if need.open and key not in outcome.given:
                 about = f" ({need.description})" if need.description else ""
                 terminal.warn(f"  {need.kind} {need.name}{about}", "plain")
-                terminal.warn(f"    {how_to_meet(skill.name, need)}", "dim")
+                terminal.warn(f"    {outcome.ways.get(key) or how_to_meet(skill.name, need)}", "dim")
 
 
 def skills_table(skills: Sequence[Skill], terminal: Terminal) -> None:
@@ -161,7 +161,7 @@ def ended(outcome: Outcome, terminal: Terminal, *, enable: bool = True, dry_run:
     Of what nobody asked for, to enable skills (``enable``) or to do anything (``dry_run``), only the needs are told.
     """
     held = waiting(outcome)
-    show_waiting(held, outcome.given, terminal, planned=dry_run)
+    show_waiting(outcome, terminal, planned=dry_run)
     if not enable:
         ready = [each.name for each in outcome.skills if each.state == "disabled" and each not in held]
         if ready:

@@ -29,7 +29,7 @@ class Survey:
 
     need: Requirement
     files: Mapping[str, mcp.ConfigFile]
-    states: Mapping[str, str]
+    states: Mapping[str, mcp.State]
 
     @property
     def settled(self) -> bool:
@@ -44,7 +44,11 @@ class Survey:
     @property
     def absent(self) -> tuple[str, ...]:
         """The agents whose file would be written."""
-        return tuple(agent for agent, state in self.states.items() if state == "absent")
+        return self.where("absent")
+
+    def where(self, *states: mcp.State) -> tuple[str, ...]:
+        """Return the agents whose file is in one of these states."""
+        return tuple(agent for agent, state in self.states.items() if state in states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,8 @@ def widen(
 ) -> Gate:
     """Look at the servers that an enabled skill needs, for the agents that we wrote no entry for.
 
-    What a person sees to themselves is theirs to do for another agent too, unless they name it now.
+    What a person sees to themselves is theirs to do for another agent too, unless they name it now; so is another
+    server of that name, which they agreed to use.
 
     Raises:
         FormatError, StateError: as for ``approach``.
@@ -123,7 +128,9 @@ def widen(
     for need in manifest.requires:
         if need.kind == "mcp" and (wishes.agents or need.spell() not in record.waived):
             others = [each for each in agents if each.id not in record.mcp.get(need.name, {})]
-            surveys.append(_survey(need, others, ports))
+            survey = _survey(need, others, ports)
+            is_settled = need.spell() in record.met and not (wishes.agents or survey.absent)
+            surveys += [] if is_settled else [survey]
     return _gate(name, (), surveys, wishes.mcp, ports)
 
 
@@ -152,7 +159,8 @@ def passage(gate: Gate, manifest: Manifest, wishes: Wishes, asked: Sequence[Aske
         answer = said.get(("env", need.name))
         if answer is not None and answer.said == "yes" and answer.value:
             met.append(f"env:{need.name}")
-    waived, writes = [], []
+    waived: list[str] = []
+    writes: list[tuple[Survey, tuple[str, ...]]] = []
     for survey in gate.surveys:
         spelled = survey.need.spell()
         if survey.settled:
@@ -161,7 +169,7 @@ def passage(gate: Gate, manifest: Manifest, wishes: Wishes, asked: Sequence[Aske
             waived.append(spelled)
         elif survey.states and _agreed(survey, said):
             met.append(spelled)
-            writes.append((survey, survey.absent))
+            writes += [(survey, survey.absent)] if survey.absent else []
     return Passage(tuple(met), tuple(waived), tuple(writes))
 
 
@@ -173,7 +181,8 @@ def _agreed(survey: Survey, said: Mapping[tuple[Kind, str], Answer]) -> bool:
 
 
 def _survey(need: Requirement, agents: Sequence[Host], ports: Ports) -> Survey:
-    files, states = {}, {}
+    files: dict[str, mcp.ConfigFile] = {}
+    states: dict[str, mcp.State] = {}
     for agent in agents:
         project = ports.project
         file = mcp.config_file(agent.id, project.scope, project.base, ports.user_home, ports.environ)
@@ -204,11 +213,7 @@ def _ask_server(skill: str, survey: Survey, choice: McpChoice) -> list[Question]
     where = tuple(f"{agent}: {survey.files[agent].path}" for agent in survey.absent)
     questions = []
     if survey.differs:
-        theirs = tuple(
-            f"{agent}: {survey.files[agent].path}"
-            for agent, state in survey.states.items()
-            if state == "different"
-        )
+        theirs = tuple(f"{agent}: {survey.files[agent].path}" for agent in survey.where("different"))
         questions.append(
             Question(
                 "mcp-conflict",

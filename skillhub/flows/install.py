@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from skillhub.errors import Refused, UsageError
-from skillhub.flows import proposals
+from skillhub.flows import proposals, told
 from skillhub.flows.admission import admit
 from skillhub.flows.agreed import as_agreed, but_other_signers, refuse_other_signer
 from skillhub.flows.candidate import Candidate
@@ -215,25 +215,26 @@ def carry_out(
         for each in plans
         for name in [each.candidate.name]
     ]
-    warnings = [f"{each.candidate.name}: {note}" for each in plans for note in each.candidate.warnings]
-    warnings += [note for each in plans if each.gate for note in each.gate.warnings]
-    warnings += [f"{q.skill}: {line}" for q, _ in asked if q.kind == "finding" for line in q.details]
-    warnings += [
-        f"{question.skill} was edited by hand: {path}"
-        for question, answer in asked
-        if question.kind == "local-edit" and answer == UNANSWERED
-        for path in question.details
-    ]
+    gates = [each.gate for each in plans if each.gate]
     changed = not wishes.dry_run and commit(changes, wishes, standing, ports)
     skills = tuple(
-        view(each.name, each.candidate.entry, each.record, is_met, ports.project, ports.store)
+        told.as_given(
+            view(each.name, each.candidate.entry, each.record, is_met, ports.project, ports.store), each.given
+        )
         for each in changes
     )
-    given_now = frozenset((each.name, need) for each in changes for need in each.given)
-    differing = {each.candidate.name: each.changes for each in plans if each.changes}
-    left = tuple(map(left_alone, kept))
-    as_before = frozenset(each.name for each in changes if _is_as_before(each, standing))
-    return Outcome(skills, changed, tuple(asked), tuple(warnings), given_now, left, differing, as_before)
+    return Outcome(
+        skills,
+        changed,
+        tuple(asked),
+        tuple(told.warnings([each.candidate for each in plans], gates, asked)),
+        given=frozenset((each.name, need) for each in changes for need in each.given),
+        left=tuple(map(left_alone, kept)),
+        changes={each.candidate.name: each.changes for each in plans if each.changes},
+        as_before=frozenset(each.name for each in changes if _is_as_before(each, standing)),
+        disabled=frozenset(each.name for each in changes if each.record.held == "user"),
+        ways=told.ways(gates, ports.project.scope),
+    )
 
 
 def _is_as_before(change: Change, standing: Standing) -> bool:
@@ -274,8 +275,7 @@ def _settled(
 
 def decide(proposal: Proposal, wishes: Wishes, asked: Sequence[Asked], is_met: Given) -> Change:
     """Return what becomes of one candidate now that all ``asked`` about it is answered: enabled, or waiting."""
-    candidate, gate, linking = proposal.candidate, proposal.gate, proposal.linking
-    before = proposal.record
+    candidate, before, gate, linking = proposal.candidate, proposal.record, proposal.gate, proposal.linking
     is_known = before is not None and before.is_of(candidate.entry)
     facts = before.facts if before and is_known else facts_of(candidate.manifest, candidate.can)
     base = Record(

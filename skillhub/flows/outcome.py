@@ -25,6 +25,8 @@ class Outcome:
         left: What ``--all`` left out.
         as_before: Those of the skills of which nothing had to be done.
         given: Skill and need (``env:NAME``) that this command met, of skills that wait for another.
+        disabled: Those of the skills that their user disabled, whatever they need.
+        ways: By skill and need (``mcp:NAME``) what to do about it, where ``how_to_meet`` does not know.
     """
 
     skills: tuple[Skill, ...]
@@ -35,6 +37,8 @@ class Outcome:
     left: tuple[Left, ...] = ()
     changes: Mapping[str, Changes] = field(default_factory=dict)
     as_before: frozenset[str] = frozenset()
+    disabled: frozenset[str] = frozenset()
+    ways: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

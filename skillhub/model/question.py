@@ -31,7 +31,7 @@ Way = Literal["save", "merge", "take", "keep"]
 
 # What `--yes` leaves unanswered: each needs a decision of its own, made before or beside the command.
 NOT_BY_YES: frozenset[Kind] = frozenset(
-    {"publisher", "unsigned", "critical-finding", "root", "env", "mcp-shell", "mcp-conflict"}
+    {"publisher", "unsigned", "critical-finding", "root", "env", "mcp-shell"}
 )
 # A no to one of these leaves the skill disabled; a no to any other refuses the whole command.
 NEEDS: frozenset[Kind] = frozenset({"env", "mcp", "mcp-shell", "mcp-conflict"})

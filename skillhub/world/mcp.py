@@ -42,6 +42,13 @@ class ConfigFile:
     path: str
 
 
+def agents_with_file(scope: Scope) -> tuple[str, ...]:
+    """Return the agents that keep MCP servers in a file of this scope."""
+    return tuple(
+        name for name, each in DIALECTS.items() if (each.project if scope == "project" else each.user)
+    )
+
+
 def entry(agent: str, server: McpServer) -> Entry:
     """Return how this agent's config file spells ``server``; it holds names of variables, never a value.
 

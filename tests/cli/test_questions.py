@@ -185,14 +185,19 @@ def test_yes_leaves_a_server_that_runs_a_shell_unanswered(shell):
     assert not (shell.project / ".mcp.json").exists()
 
 
-def test_yes_leaves_another_server_of_that_name_alone(shell):
+def test_yes_uses_another_server_of_that_name_and_leaves_it_alone(shell):
     words = serving(shell, "demo-server")
     mine = shell.write("project/.mcp.json", '{"mcpServers": {"demo": {"command": "mine"}}}')
     done = shell.run(*words, "--yes", "--json")
-    assert done.status == 6
-    assert "mcp-conflict" in {
-        each["kind"] for each in done.json["questions"] if each["answer"] == "unanswered"
-    }
+    assert done.status == 0
+    answers = {each["kind"]: each["answer"] for each in done.json["questions"]}
+    assert answers["mcp-conflict"] == "yes"
+    [found] = done.json["skills"]
+    assert (found["state"], [need["satisfied"] for need in found["requires"]]) == ("enabled", [True])
+    assert "served uses the MCP server demo as it was configured before, unchanged" in done.json["warnings"]
+    again = shell.run("install", "--yes", "--json").json
+    assert (again["changed"], again["questions"], again["warnings"]) == (False, [], [])
+    assert shell.run("remove", "served").status == 0
     assert json.loads(mine.read_bytes()) == {"mcpServers": {"demo": {"command": "mine"}}}
 
 

@@ -1,0 +1,73 @@
+"""What a person is told of skills once every question about them is answered: what is odd, and what they lack."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from skillhub.flows.candidate import Candidate
+from skillhub.flows.gate import Gate, Survey
+from skillhub.model.dataclass import replace
+from skillhub.model.question import UNANSWERED, Asked
+from skillhub.model.skill import Scope, Skill
+from skillhub.world import mcp
+
+
+def warnings(candidates: Iterable[Candidate], gates: Iterable[Gate], asked: Iterable[Asked]) -> list[str]:
+    """Return what a person should know of these skills and nothing refuses."""
+    found = [f"{each.name}: {note}" for each in candidates for note in each.warnings]
+    found += [note for gate in gates for note in gate.warnings]
+    for question, answer in asked:
+        skill = question.skill
+        if question.kind == "finding":
+            found += [f"{skill}: {line}" for line in question.details]
+        elif question.kind == "local-edit" and answer == UNANSWERED:
+            found += [f"{skill} was edited by hand: {path}" for path in question.details]
+        elif question.kind == "mcp-conflict" and answer.said == "yes":
+            found.append(
+                f"{skill} uses the MCP server {question.subject} as it was configured before, unchanged"
+            )
+    return found
+
+
+def as_given(skill: Skill, given: Collection[str]) -> Skill:
+    """Return the skill, which waits for something else, with the variables that this very command gave it as met."""
+    requires = tuple(
+        replace(need, satisfied=True) if need.kind == "env" and need.spell() in given else need
+        for need in skill.requires
+    )
+    return replace(skill, requires=requires)
+
+
+def ways(gates: Iterable[Gate], scope: Scope) -> Mapping[tuple[str, str], str]:
+    """Return by skill and need what to do about MCP servers of which ``--mcp configure`` does not make an end."""
+    found = {
+        (gate.name, survey.need.spell()): _way(gate.name, survey, scope)
+        for gate in gates
+        for survey in gate.surveys
+    }
+    return {key: way for key, way in found.items() if way}
+
+
+def _way(skill: str, survey: Survey, scope: Scope) -> str:
+    need, server = survey.need, survey.need.server
+    enable = f"skillhub enable {skill}"
+    skip = f"or see to it yourself: {enable} --mcp skip"
+    if not survey.states:
+        first, *others = mcp.agents_with_file(scope)
+        return (
+            f"no agent was found here that keeps MCP servers in a file; name yours: {enable} --mcp configure "
+            f"--agent {first}  (or {', '.join(others)}); {skip}"
+        )
+    files = ", ".join(
+        dict.fromkeys(survey.files[agent].path for agent in survey.where("different", "absent"))
+    )
+    if server is None:
+        return (
+            f"the skill does not say how to run it: configure {need.name} in {files}, then {enable}; {skip}"
+        )
+    if survey.differs:
+        files = ", ".join(survey.files[agent].path for agent in survey.where("different"))
+        return f"another server is called {need.name} in {files}: {enable} --yes uses that one; {skip}"
+    if server.runs_shell:
+        return f"it runs a shell, to which no flag agrees: {enable} asks at a terminal; {skip}"
+    return ""

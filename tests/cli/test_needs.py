@@ -1,0 +1,89 @@
+"""Needs that stay open: the message says what is missing and what to type, and that is the end of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.test_questions import ASK, serving
+
+
+def told(done):
+    """Return what was told, as one line."""
+    return " ".join(done.err.split())
+
+
+def test_what_to_type_where_no_agent_keeps_servers_in_a_file(shell):
+    words = serving(shell, "demo-server")[:3]
+    (shell.project / ".claude").rmdir()
+    done = shell.run(*words, "--yes", "--mcp", "configure")
+    assert done.status == 6
+    assert "skillhub enable served --mcp configure --agent claude-code" in told(done)
+    assert "or codex, cursor, github-copilot, opencode" in told(done)
+    assert shell.run("enable", "served", "--mcp", "configure", "--agent", "claude-code").status == 0
+
+
+def test_what_to_type_where_another_server_has_that_name(shell):
+    mine = shell.write("project/.mcp.json", '{"mcpServers": {"demo": {"command": "mine"}}}')
+    words = serving(shell, "demo-server")
+    done = shell.at_terminal(*words, "--mcp", "configure", say=[(ASK, "y\n"), (ASK, "n\n")], columns=400)
+    assert done.status == 6
+    assert f"another server is called demo in {mine}: skillhub enable served --yes uses that one" in " ".join(
+        done.out.split()
+    )
+    assert shell.run("enable", "served", "--yes").status == 0
+
+
+def test_what_to_type_where_the_server_runs_a_shell(shell):
+    done = shell.run(*serving(shell, "'sh -c true'"), "--yes", "--mcp", "configure")
+    assert done.status == 6
+    assert "it runs a shell, to which no flag agrees: skillhub enable served asks at a terminal" in told(done)
+    assert "skillhub enable served --mcp skip" in told(done)
+    assert shell.at_terminal("enable", "served", say=[(ASK, "y\n")]).status == 0
+
+
+def test_what_to_type_where_nobody_says_how_to_run_the_server(shell):
+    words = serving(shell, "demo-server")
+    text = (shell.project / "served/agents/openai.yaml").read_text()
+    shell.write("project/served/agents/openai.yaml", text.split("      transport")[0])
+    done = shell.run(*words, "--yes", "--mcp", "configure")
+    assert done.status == 6
+    assert "does not say how to run it: configure demo in" in told(done)
+    shell.write("project/.mcp.json", '{"mcpServers": {"demo": {"command": "mine"}}}')
+    assert shell.run("enable", "served").status == 0
+
+
+@pytest.mark.parametrize("word", ["=v-secret", "1A=v-secret", "A B=v-secret", "A-B=v-secret"])
+def test_what_is_no_variable_is_no_variable_given(shell, word):
+    shell.skill("project/plain")
+    done = shell.run("install", "./plain", "--allow-unsigned", "-y", "--env", word, "--json")
+    assert (done.status, done.error["code"]) == (2, "usage")
+    assert "v-secret" not in done.out + done.err
+    file = shell.write("env", "=v-secret\n")
+    assert shell.run("install", "./plain", "--allow-unsigned", "-y", "--env-file", file).status == 2
+
+
+def test_what_a_person_disabled_is_missing_nothing(shell):
+    words = serving(shell, "demo-server")
+    assert shell.run(*words, "--yes", "--mcp", "skip").status == 0
+    assert shell.run("disable", "served").status == 0
+    for more in ([], ["--frozen"], ["./served", "--allow-unsigned"]):
+        done = shell.run("install", *more, "--yes", "--json")
+        assert (done.status, done.json["skills"][0]["state"]) == (0, "disabled")
+        assert "missing" not in done.err
+    assert shell.run("update", "--yes").status == 0
+    assert "missing" in shell.run("enable", "served").err
+
+
+def test_a_variable_that_was_given_is_met_though_another_need_is_open(shell):
+    head = (
+        'metadata:\n  openclaw:\n    requires:\n      bins: ["no-such-program"]\n      env: ["SOME_TOKEN"]\n'
+    )
+    shell.skill("project/needy", head=head)
+    words = "install", "./needy", "--allow-unsigned", "--yes", "--json", "--env"
+    done = shell.run(*words, "SOME_TOKEN=secret-value")
+    needs = {need["name"]: need["satisfied"] for need in done.json["skills"][0]["requires"]}
+    assert (done.status, needs) == (6, {"SOME_TOKEN": True, "no-such-program": False})
+    assert "program no-such-program" in done.err
+    assert "SOME_TOKEN" not in done.err
+    [listed] = shell.run("list", "--json").json["skills"]  # it was for that command alone
+    assert {need["name"]: need["satisfied"] for need in listed["requires"]}["SOME_TOKEN"] is False
