@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from skillhub.cli.common import Common, Run, now
+from skillhub.cli.common import Common, Run, now, working_folder
 from skillhub.cli.passphrase import with_passphrase
 from skillhub.cli.terminal import Terminal
 
@@ -15,6 +15,29 @@ if TYPE_CHECKING:
     from skillhub.model.finding import Issue
 
 Format = Annotated[Literal["zip", "tar.gz"], typer.Option("--format", help="The form of the archive.")]
+
+
+def new(
+    common: Common,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the skill, and its folder, is called.")],
+) -> int:
+    """Begin a skill: a folder NAME here, which validate accepts and you fill in.
+
+    Example: skillhub new my-skill
+    """
+    from skillhub.flows.new import begin
+
+    begun = begin(name, working_folder(), dry_run=common.dry_run)
+    if common.json:
+        common.terminal.json({"name": begun.name, "path": begun.path, "files": list(begun.files)})
+        return 0
+    common.terminal.did(f"{'would make' if common.dry_run else 'made'} {begun.path}", "green")
+    for file in begun.files:
+        common.terminal.did(f"  {file}")
+    common.terminal.say(
+        f"fill it in, then: skillhub validate ./{name}, and to try it: skillhub install ./{name}"
+    )
+    return 0
 
 
 def validate(
@@ -133,4 +156,4 @@ def sign(
     return 0
 
 
-COMMANDS: dict[str, Run] = {"validate": validate, "pack": pack, "sign": sign}
+COMMANDS: dict[str, Run] = {"new": new, "validate": validate, "pack": pack, "sign": sign}

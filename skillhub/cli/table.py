@@ -41,7 +41,7 @@ COMMANDS: dict[str, Command] = {
     "load": Command("agent", "Show what an agent gets of a skill.", _SEE),
     "source": Command("source", "Registries and sites that skills come from.", _TRUST),
     "publisher": Command("publisher", "Who may sign skills.", _TRUST),
-    "new": Command("new", "Begin a skill.", _WRITE),
+    "new": Command("author", "Begin a skill.", _WRITE),
     "validate": Command("author", "Check skills as install and registries do.", _WRITE),
     "pack": Command("author", "Pack a skill into an archive.", _WRITE),
     "sign": Command("author", "Sign a skill.", _WRITE),
