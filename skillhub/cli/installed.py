@@ -101,7 +101,7 @@ def _would(common: Common, do: str, names: Sequence[str] = ()) -> int:
 
     skills = {skill.name: skill for skill in managed(common.open_project(), common.store, os.environ)}
     refuse_unknown(names, skills)
-    chosen = tuple(skills[name] for name in names or skills)
+    chosen = tuple(skills[name] for name in dict.fromkeys(names or skills))
     show_outcome(Outcome(chosen, changed=False), f"would {do}", common.terminal, as_json=common.json)
     return 0
 

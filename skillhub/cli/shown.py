@@ -51,6 +51,11 @@ def _show(skills: list[Skill], users: list[Skill], common: Common) -> None:
         skills_table(skills, common.terminal)
     else:
         common.terminal.say("no skills are installed here; for one: skillhub install github:gh-fix-ci")
+    waiting = {skill.name for skill in skills if skill.managed and skill.state == "disabled"}
+    for skill in skills:
+        if not skill.managed and skill.name in waiting:
+            message = f"{skill.name} is disabled, and agents read {skill.path}: skillhub verify"
+            common.terminal.out(message, "yellow")
     if users:
         common.terminal.out("")
         common.terminal.out("Of your own, in every project (skillhub list --global):", "bold")
@@ -81,6 +86,8 @@ def verify_skills(common: Common, names: Sequence[str]) -> int:
             codes = {problem.code for each in found for problem in each.problems}
             if codes - BEYOND_SYNC:
                 common.terminal.say("skillhub sync puts back what is locked")
+            if "not-enabled" in codes:
+                common.terminal.say("skillhub sync takes away what is not enabled")
             if codes & _EDITED:
                 common.terminal.say("skillhub diff NAME shows what was edited")
                 common.terminal.say("skillhub patch NAME makes edits a patch that the project agrees to")

@@ -8,7 +8,7 @@ from typing import Any
 from skillhub.errors import Refused
 from skillhub.flows.commit import forget, write_records
 from skillhub.flows.install import Aim, carry_out, plan, questions
-from skillhub.flows.linking import Linker, Linking
+from skillhub.flows.linking import Linker, Linking, about_deleted
 from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.needed import needed_by, orphans
 from skillhub.flows.needs import given
@@ -21,7 +21,7 @@ from skillhub.flows.view import view
 from skillhub.flows.wishes import Wishes
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import NO_FILES
-from skillhub.model.question import UNANSWERED, Asked, Question
+from skillhub.model.question import UNANSWERED, Asked
 from skillhub.model.record import Record, Records
 from skillhub.model.skill import Skill
 from skillhub.world import links, mcp
@@ -37,7 +37,7 @@ def enable(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
         Refused: nobody agreed to the skill, or a policy forbids it.
         StateError: the disk is in the way.
     """
-    standing = read_standing(ports)
+    standing, names = read_standing(ports), tuple(dict.fromkeys(names))
     refuse_unknown(names, standing.lock.skills)
     standing = _willing(standing, names)
     ports = under(standing.intent, ports)
@@ -59,12 +59,12 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
         Refused: nobody agreed to what becomes of edits made by hand.
         StateError: the disk is in the way.
     """
-    standing = read_standing(ports)
+    standing, names = read_standing(ports), tuple(dict.fromkeys(names))
     refuse_unknown(names, standing.lock.skills)
     cleared = _to_clear(names, standing, ports)
     if dry_run:
         return _planned(names, cleared, standing, ports)
-    asked = ask(_about_edits(cleared), ports)
+    asked = ask(about_deleted(cleared), ports)
     cleared = _answered(cleared, asked)
     with ports.project.exclusively():
         records = read_standing(ports).records
@@ -91,14 +91,15 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outc
     """
     standing = read_standing(ports)
     _refuse_needed(names, standing)
-    names = [*names, *orphans(names, standing)]
+    names = tuple(dict.fromkeys((*names, *orphans(names, standing))))
     # What `sync` found gone from the lock may have left MCP entries behind.
     refuse_unknown(names, {*standing.lock.skills, *standing.records.skills})
     cleared = _to_clear(names, standing, ports)
     if dry_run:
         return _planned(names, cleared, standing, ports)
-    skills = _views(names, {}, standing, ports)
-    asked = ask(_about_edits(cleared), ports)
+    gone = {name: replace(r, enabled=False, links=()) for name, r in standing.records.skills.items()}
+    skills = _views(names, gone, standing, ports)
+    asked = ask(about_deleted(cleared), ports)
     cleared = _answered(cleared, asked)
     with ports.project.exclusively():
         now = read_standing(ports)
@@ -107,8 +108,8 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outc
         ports.project.write_intent(edit(text, {}, names))
         ports.project.write_lock(lock.dump())
         _take_away(cleared, standing, ports)
-        gone = [now.records.skills[name] for name in names if name in now.records.skills]
-        write_records(take_back_servers(gone, records, ports), ports)
+        removed = [now.records.skills[name] for name in names if name in now.records.skills]
+        write_records(take_back_servers(removed, records, ports), ports)
     return Outcome(skills, True, tuple(asked))
 
 
@@ -176,14 +177,6 @@ def _to_clear(names: Sequence[str], standing: Standing, ports: Ports) -> list[Li
     ]
 
 
-def _about_edits(cleared: Sequence[Linking]) -> list[Question]:
-    """Return what is to be asked about edits made by hand where links are to go."""
-    gone = "was edited by hand, and the copy is to be deleted; save the edits as a patch first?"
-    return [
-        replace(question, message=f"{each.name} {gone}") for each in cleared for question in each.questions()
-    ]
-
-
 def _answered(cleared: Sequence[Linking], asked: Sequence[Asked]) -> list[Linking]:
     return [linking for each in cleared if (linking := each.answered(asked))]
 
@@ -203,7 +196,7 @@ def _views(
 def _planned(names: Sequence[str], cleared: Sequence[Linking], standing: Standing, ports: Ports) -> Outcome:
     """Return what a dry run shows: the skills as they are, and the questions, asked of nobody."""
     skills = _views(names, standing.records.skills, standing, ports)
-    return Outcome(skills, False, tuple((each, UNANSWERED) for each in _about_edits(cleared)))
+    return Outcome(skills, False, tuple((each, UNANSWERED) for each in about_deleted(cleared)))
 
 
 def _take_away(cleared: Sequence[Linking], standing: Standing, ports: Ports) -> None:

@@ -85,6 +85,14 @@ class Linking:
         )
 
 
+def about_deleted(cleared: Iterable[Linking]) -> list[Question]:
+    """Return what is to be asked about edits made by hand where links are to go."""
+    gone = "was edited by hand, and the copy is to be deleted; save the edits as a patch first?"
+    return [
+        replace(question, message=f"{each.name} {gone}") for each in cleared for question in each.questions()
+    ]
+
+
 def left_alone(name: str) -> Left:
     """Return what is told of a skill whose edits a person wants to keep."""
     return Left(name, "edited", "it was edited by hand, and is left as it is")

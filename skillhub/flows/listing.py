@@ -58,9 +58,15 @@ def unmanaged(project: Project, user_home: str, environ: Mapping[str, str]) -> I
 
 
 def _ours(project: Project) -> dict[str, set[str]]:
-    """Return what the lock accounts for, names by folder: links of skills, and the folders that local ones are of."""
-    links = [link for record in project.records().skills.values() for link in record.links]
-    links += [entry.path for entry in project.lock().skills.values() if entry.path]
+    """Return what the lock accounts for, names by folder: links of what is enabled, and folders of local skills.
+
+    What left the lock or was disabled, and could not be taken away, agents still read: it is nobody's by now.
+    """
+    locked, records = project.lock().skills, project.records().skills
+    links = [
+        link for name, record in records.items() if record.enabled and name in locked for link in record.links
+    ]
+    links += [entry.path for entry in locked.values() if entry.path]
     names: defaultdict[str, set[str]] = defaultdict(set)
     for link in links:
         folder, _, name = link.rpartition("/")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from skillhub.flows.linking import Linker, Linking, left_alone
+from skillhub.flows.linking import Linker, Linking, about_deleted, left_alone
 from skillhub.flows.needs import given
-from skillhub.flows.outcome import Outcome, ask
+from skillhub.flows.outcome import Left, Outcome, ask
 from skillhub.flows.policy import of_entry, refuse
 from skillhub.flows.ports import Ports
 from skillhub.flows.recalled import last_seen, refuse_recalled
 from skillhub.flows.standing import Standing, read_standing
+from skillhub.flows.strays import is_spare, left_in, strays, to_take
 from skillhub.flows.view import view
 from skillhub.model.dataclass import replace
 from skillhub.model.lock import Locked
 from skillhub.model.policy import LASTING
+from skillhub.model.question import Question
 from skillhub.model.record import Record
 from skillhub.model.tree import Tree
 from skillhub.world import links
@@ -27,7 +29,7 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
     """Make store, links and lock agree.
 
     A skill that nobody agreed to on this machine, and one that is disabled, is stored and stays in no agent's
-    folder. A skill that left the lock leaves the agents' folders.
+    folder, whoever put a copy there. A skill that left the lock leaves the agents' folders.
 
     Args:
         obtain: Gets a tree that the store does not have whole, and verifies it.
@@ -46,13 +48,15 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
         _sweep(standing, ports)
         originals = _originals(standing, obtain, ports)
         trees = _fetch(standing, obtain, ports)
+        astray = strays(standing.lock, standing.records, ports)
         planned = [_plan(name, trees.get(name), standing, ports) for name in standing.records.skills]
+        planned, foreign = _with_strays(planned, astray, standing, ports)
         _refuse_forbidden([each.name for each in planned if _is_broken(each, standing)], standing, ports)
-        asked = ask([question for linking in planned for question in linking.questions()], ports)
+        asked = ask([question for linking in planned for question in _questions(linking, standing)], ports)
         plans = {each.name: each.answered(asked) for each in planned}
         kept = {name for name, linking in plans.items() if linking is None}
         for each in filter(None, plans.values()):
-            record = standing.records.skills[each.name]
+            record = standing.records.skills.get(each.name)
             Linker(ports.project, ports.store).save(each, record, trees.get(each.name))
         changed = _restore(kept, standing, trees, ports) or bool(originals)
         for tree in originals:
@@ -68,7 +72,7 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
     )
     touched = {*trees, *(each.name for each in planned if not _is_whole(each, standing))}
     as_before = standing.lock.skills.keys() - touched
-    left = tuple(map(left_alone, sorted(kept)))
+    left = (*map(left_alone, sorted(kept)), *foreign)
     return Outcome(skills, changed, tuple(asked), left=left, as_before=frozenset(as_before))
 
 
@@ -102,6 +106,12 @@ def _is_broken(linking: Linking, standing: Standing) -> bool:
     """Say whether links of an enabled skill are to be put back."""
     agreed = standing.agreed(linking.name)
     return agreed is not None and agreed.enabled and not linking.done
+
+
+def _questions(linking: Linking, standing: Standing) -> list[Question]:
+    """Return what is to be asked about edits made by hand, which are put back to what is locked or deleted."""
+    agreed = standing.agreed(linking.name)
+    return linking.questions() if agreed is not None and agreed.enabled else about_deleted([linking])
 
 
 def _is_whole(linking: Linking, standing: Standing) -> bool:
@@ -151,18 +161,35 @@ def _plan(name: str, fetched: Tree | None, standing: Standing, ports: Ports) -> 
     return linker.plan(name, record.links, record.link, listing, record)
 
 
+def _with_strays(
+    planned: Sequence[Linking], astray: Mapping[str, Sequence[str]], standing: Standing, ports: Ports
+) -> tuple[list[Linking], list[Left]]:
+    """Return the plans with the strays of skills that are not enabled among what goes, and what skillhub leaves."""
+    plans = {each.name: each for each in planned}
+    left = []
+    for name, paths in astray.items():
+        agreed = standing.agreed(name)
+        tree, record = standing.lock.skills[name].tree, standing.records.skills.get(name)
+        if agreed is not None and agreed.enabled:
+            left += [left_in(name, path) for path in paths if not is_spare(path, tree, ports.store)]
+            continue
+        steps, others = to_take(paths, tree, record, ports.store)
+        left += [left_in(name, path) for path in others]
+        linking = plans.get(name, Linking(name, "copy", ()))
+        plans[name] = replace(linking, steps=(*linking.steps, *steps))
+    return list(plans.values()), left
+
+
 def _put_back(linking: Linking, standing: Standing, trees: Mapping[str, Tree], ports: Ports) -> bool:
     """Make the links of an enabled skill whole, or take away those of one that is not to be enabled."""
-    record = standing.records.skills[linking.name]
     agreed = standing.agreed(linking.name)
-    linker = Linker(ports.project, ports.store)
     if agreed is not None and agreed.enabled:
         if linking.done:
             return False
-        tree = trees.get(linking.name) or ports.store.read(record.tree)
+        tree = trees.get(linking.name) or ports.store.read(agreed.tree)
         if tree is None:
             return False
-        linker.make(linking, tree, record)
+        Linker(ports.project, ports.store).make(linking, tree, agreed)
         return True
     for path in linking.paths:
         links.unmake(path)

@@ -35,7 +35,7 @@ def update(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
         Refused: a question was answered no or by nobody, or a policy forbids it; nothing was changed.
         StateError: the disk is in the way.
     """
-    standing = read_standing(ports)
+    standing, names = read_standing(ports), tuple(dict.fromkeys(names))
     ports = under(standing.intent, ports)
     newer = newest_of(_named(names, standing), standing, ports)
     candidates = {each.name: each for each in newer.candidates}
@@ -67,7 +67,7 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
     Raises:
         NotFound, SourceError, SecurityError: as for ``update``.
     """
-    standing = read_standing(ports)
+    standing, names = read_standing(ports), tuple(dict.fromkeys(names))
     ports = under(standing.intent, ports)
     newer = newest_of(_named(names, standing), standing, ports, keep=True)
     is_met = given(ports.environ, standing.lock.skills)

@@ -9,23 +9,25 @@ from datetime import datetime
 from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError
 from skillhub.flows import recalled, signers
 from skillhub.flows.edits import read_patch
-from skillhub.flows.listing import agent_folders, refuse_unknown
+from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.ports import Ports
+from skillhub.flows.strays import strays
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
-from skillhub.model.lock import Locked
-from skillhub.model.record import Record
+from skillhub.model.lock import Lock, Locked
+from skillhub.model.record import Record, Records
 from skillhub.model.signer import Signer
-from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
+from skillhub.model.tree import SIGNATURE, Listing, Tree
 from skillhub.model.whence import Whence
 from skillhub.trust.judgement import judge
 from skillhub.trust.publishers import Publisher
 from skillhub.world import links
 from skillhub.world.folders import Problem, compare
+from skillhub.world.project import Project
 from skillhub.world.store import Store
 
 # What no copying mends.
-BEYOND_SYNC = frozenset({"signature", "patch", "withdrawn", "revoked", "name-not-owned"})
+BEYOND_SYNC = frozenset({"signature", "patch", "withdrawn", "revoked", "name-not-owned", "not-enabled"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
     """Compare what is locked with what is stored and enabled, and judge the stored signatures again, offline.
 
     A release that its registry has withdrawn, or whose key it has revoked, is a problem as far as this machine has
-    heard of it.
+    heard of it. What left the lock, and agents still read, is one too.
 
     Args:
         names: The skills; none means all.
@@ -58,11 +60,15 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
     """
     project, store = ports.project, ports.store
     lock, records = project.lock(), project.records()
-    refuse_unknown(names, lock.skills)
-    folders = [os.path.realpath(each) for each in agent_folders(project, ports.user_home, ports.environ)]
+    left = _left(lock, records, project)
+    refuse_unknown(names, {*lock.skills, *left})
+    astray = strays(lock, records, ports)
     now = ports.clock()
     found = []
-    for name in names or lock.skills:
+    for name in dict.fromkeys(names or (*lock.skills, *left)):
+        if name in left:
+            found.append(Verified(name, left[name]))
+            continue
         entry, record = lock.skills[name], records.skills.get(name)
         source = lock.sources.get(entry.source)
         problems, notes = _vouched(name, entry.original, source.root if source else None, ports, now)
@@ -71,10 +77,26 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
         places = [links.place(project, link) for link in record.links] if record else []
         problems += _linked(entry, record, places, listing, store)
         problems += _elsewhere(name, entry, record, project.lock_path)
-        elsewhere = {os.path.join(folder, name) for folder in folders}.difference(places)
-        problems += _namesakes(sorted(elsewhere), listing)
+        is_enabled = record is not None and record.enabled and record.is_of(entry)
+        problems += _namesakes(astray.get(name, ()), listing, is_enabled)
         found.append(Verified(name, tuple(problems), tuple(notes)))
     return found
+
+
+def _left(lock: Lock, records: Records, project: Project) -> dict[str, tuple[Problem, ...]]:
+    """Return what is where agents read it though it left the lock; without a lock there is nothing to verify."""
+    found = {}
+    for name, record in records.skills.items() if os.path.lexists(project.lock_path) else ():
+        if name not in lock.skills:
+            there = _still([links.place(project, link) for link in record.links], "left the lock")
+            if there:
+                found[name] = there
+    return found
+
+
+def _still(places: Sequence[str], what: str) -> tuple[Problem, ...]:
+    message = f"the skill {what}, and agents still read it here"
+    return tuple(Problem("not-enabled", path, message) for path in places if os.path.lexists(path))
 
 
 def _vouched(
@@ -139,13 +161,15 @@ def _problem(error: SecurityError | FormatError, path: str, code: str | None = N
     return Problem(code or error.code, path, error.message)
 
 
-def _namesakes(places: Sequence[str], listing: Listing | None) -> Iterator[Problem]:
-    """Yield what agents would take for the locked skill, was put there by somebody else, and is not it."""
+def _namesakes(places: Sequence[str], listing: Listing | None, is_enabled: bool) -> Iterator[Problem]:
+    """Yield what agents would take for the locked skill though it is not, or is not to be there."""
     for path in places:
-        if os.path.isfile(os.path.join(path, SKILL_MD)) and (listing is None or compare(path, listing)):
+        if listing is None or compare(path, listing):
             yield Problem(
                 "other-skill", path, "has the name of a locked skill, and skillhub did not put it there"
             )
+        elif not is_enabled:
+            yield from _still([path], "is not enabled")
 
 
 def _elsewhere(name: str, entry: Locked, record: Record | None, lock: str) -> Iterator[Problem]:
@@ -165,7 +189,10 @@ def _linked(
         message = "the lock has another version than the one enabled here; skillhub install asks about it"
         yield from (Problem("other-tree", path, message) for path in places)
         return
-    for path in places if record.enabled else ():
+    if not record.enabled:
+        yield from _still(places, "is not enabled")
+        return
+    for path in places:
         if listing is None:
             yield Problem("unknown", path, "cannot be compared: the store no longer lists its files")
             continue

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from skillhub.errors import NotFound, Refused
+from skillhub.flows.verify import verify
 from tests.support.world import STDIO, Answers, needs, skill, unlocked
 
 CLAUDE = {"agents": ("claude-code",), "mcp": "configure"}
@@ -97,3 +98,14 @@ def test_removed_is_forgotten_and_asked_about_again(world):
     world.remove("code-review")
     with pytest.raises(Refused):
         world.install("github:code-review", answers=Answers())
+
+
+def test_what_is_named_twice_is_meant_once(world):
+    world.install("github:code-review", needy(world, "plain"), **CLAUDE)
+    twice = ("plain", "plain")
+    for act in (world.update, world.disable, world.enable, world.remove):
+        skills = act(*twice).skills
+        assert [each.name for each in skills] == (["plain"] if act != world.update else []), act
+    assert skills[0].description == "Does it."
+    assert (skills[0].state, skills[0].links) == ("disabled", ())
+    assert len(verify(["code-review"] * 2, world.ports())) == 1

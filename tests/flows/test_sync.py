@@ -11,7 +11,7 @@ import pytest
 from skillhub.errors import FormatError, NotFound, SourceError
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
-from tests.support.world import World, skill, unlocked
+from tests.support.world import Answers, World, skill, unlocked
 
 
 @pytest.fixture
@@ -125,3 +125,9 @@ def test_what_was_coming_and_never_came_is_forgotten(world):
     assert world.project.records().coming == {}
     assert world.record("code-review").held == "user"
     assert world.sync().skills[0].state == "disabled"
+
+
+def test_what_was_whole_is_told_from_what_was_mended(world):
+    (world.copy("code-review", ".claude/skills") / "SKILL.md").unlink()
+    outcome = world.sync(Answers("yes"))
+    assert (outcome.changed, outcome.as_before) == (True, {"plain"})

@@ -1,0 +1,173 @@
+"""A skill that is not enabled lies in no agent's folder, whoever put it there, and whatever kept it there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from skillhub.errors import NotFound, Refused, StateError
+from skillhub.flows.listing import unmanaged
+from tests.support.faults import in_child
+from tests.support.world import TOKEN, Answers, World, needs, plain, skill, unlocked
+
+PLACES = (".agents/skills", ".claude/skills")
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="another user is a forked child")
+
+
+@pytest.fixture
+def waiting(world):
+    """A world with a skill that its user disabled, and a copy of it kept elsewhere."""
+    world.install(plain(world))
+    shutil.copytree(world.copy("plain"), world.folder / "kept")
+    world.disable("plain")
+    return world
+
+
+def put(world, place=PLACES[0]):
+    return shutil.copytree(world.folder / "kept", world.copy("plain", place))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_copy_of_what_is_disabled_is_told_of_and_taken_away(waiting, place):
+    put(waiting, place)
+    assert waiting.problems() == ["not-enabled"]
+    outcome = waiting.sync(Answers())
+    assert (outcome.changed, outcome.left, outcome.as_before) == (True, (), frozenset())
+    assert not waiting.copy("plain", place).exists()
+    assert waiting.problems() == []
+    assert not waiting.sync(Answers()).changed
+    assert waiting.enable("plain").skills[0].state == "enabled"
+
+
+def test_a_copy_of_what_waits_for_a_need(world):
+    world.install(str(skill(world.base / "src", agents__openai_yaml=needs(TOKEN))))
+    stored = world.store.path(world.lock().skills["plain"].tree)
+    shutil.copytree(stored, world.copy("plain"))
+    assert world.problems() == ["not-enabled"]
+    world.sync(Answers())
+    assert not world.copy("plain").exists()
+    assert world.problems() == []
+
+
+def test_a_copy_of_what_nobody_here_agreed_to(waiting):
+    put(waiting)
+    other = waiting.on_another_machine()
+    assert other.sync(Answers()).changed  # its store is empty before
+    assert not other.copy("plain").exists()
+    assert other.problems() == []
+
+
+def test_a_link_to_it_is_taken_away_and_not_what_it_leads_to(waiting):
+    place = waiting.copy("plain")
+    place.symlink_to(waiting.folder / "kept")
+    assert waiting.problems() == ["not-enabled"]
+    waiting.sync(Answers())
+    assert not place.is_symlink()
+    assert (waiting.folder / "kept/SKILL.md").exists()
+
+
+def test_an_edited_copy_is_asked_about_and_saved_first(waiting):
+    (put(waiting) / "SKILL.md").write_text("by hand\n")
+    assert waiting.problems() == ["other-skill"]
+    before = unlocked(waiting.snapshot())
+    with pytest.raises(Refused, match="the copy is to be deleted"):
+        waiting.sync(Answers())
+    assert unlocked(waiting.snapshot()) == before
+    assert waiting.sync(Answers("yes")).changed
+    assert not waiting.copy("plain").exists()
+    assert "+by hand" in (waiting.base / "skillhub-edits/plain-1.patch").read_text()
+    assert waiting.problems() == []
+
+
+@pytest.mark.parametrize("how", ["nobody agreed", "enabled elsewhere", "a link"])
+def test_what_skillhub_never_put_there_stays_and_is_told_of(waiting, how):
+    world = waiting
+    (world.folder / "kept/SKILL.md").write_text("---\nname: plain\ndescription: Another.\n---\n")
+    if how == "enabled elsewhere":
+        world.enable("plain")
+    place = world.copy("plain", PLACES[1])
+    if how == "a link":
+        place.parent.mkdir(parents=True)
+        place.symlink_to(world.folder / "kept")
+    else:
+        put(world, PLACES[1])
+    if how == "nobody agreed":
+        world = world.on_another_machine()
+    for _ in range(2):
+        outcome = world.sync(Answers())
+        assert [(each.name, each.code) for each in outcome.left] == [("plain", "other-skill")]
+        assert str(place) in outcome.left[0].message
+        assert (place / "SKILL.md").exists()
+        assert world.problems() == ["other-skill"]
+
+
+def test_the_folder_that_a_local_skill_is_installed_from_stays(world):
+    path = skill(world.base / ".claude/skills")
+    world.install(str(path), agents=("codex",))
+    world.disable("plain")
+    assert world.problems() == []
+    assert world.sync(Answers()).left == ()
+    assert (path / "SKILL.md").exists()
+
+
+ORDINARY = 65534
+
+
+def as_ordinary_user():
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(ORDINARY)
+        os.setuid(ORDINARY)
+
+
+@pytest.fixture
+def reachable():
+    """A folder that another user reaches; pytest's own are for its user alone."""
+    with TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("verb", ["disable", "remove"])
+def test_what_could_not_be_taken_away_is_told_of_until_it_is(reachable, verb):
+    world = World(reachable / "now")
+    world.install("github:code-review", plain(world))
+    if os.geteuid() == 0:
+        for path in (world.folder, *world.folder.rglob("*")):
+            os.lchown(path, ORDINARY, ORDINARY)
+    place = world.copy("plain")
+    folders = (place.parent.parent, place.parent)
+    for folder in folders:
+        folder.chmod(0o555)
+    status = in_child(lambda: getattr(world, verb)("plain"), as_ordinary_user)
+    for folder in folders:
+        folder.chmod(0o755)
+    assert status == StateError.exit_code
+    found = in_child(lambda: look(world, ["not-enabled"], [str(place)]), as_ordinary_user)
+    assert found == 0
+    assert in_child(lambda: world.sync(), as_ordinary_user) == 0
+    assert not place.exists()
+    assert in_child(lambda: look(world, [], []), as_ordinary_user) == 0
+    assert world.copy("code-review").exists()
+
+
+def look(world, problems, loose):
+    assert world.problems() == problems
+    if problems:
+        assert world.problems("plain") == problems
+    assert list(unmanaged(world.project, str(world.user_home), world.environ)) == loose
+
+
+def test_what_left_the_lock_may_be_named(world):
+    world.install("github:code-review", plain(world))
+    with pytest.raises(NotFound):
+        world.problems("else")
+    (world.base / "skillhub.lock").write_text('{"skills": {}, "sources": {}, "version": 1}\n')
+    assert world.problems() == ["not-enabled", "not-enabled"]
+    assert world.problems("plain") == ["not-enabled"]
+    (world.base / "skillhub.lock").unlink()
+    assert world.problems() == []
