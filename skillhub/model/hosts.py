@@ -36,11 +36,15 @@ class Host:
     user_dir_env: str | None = None
     other_dirs: tuple[str, ...] = ()
     config_dirs: tuple[str, ...] = ()
+    config_files: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
 
     @property
     def signs(self) -> tuple[str, ...]:
-        """The folders that only this agent (or a sibling of its maker) makes, of project and user."""
+        """The folders and files that only this agent (or a sibling of its maker) reads, of project and user.
+
+        What an editor keeps there for everybody (``.vscode``), or a forge (``.github``), is none.
+        """
         parents = (
             folder.rpartition("/")[0]
             for folder in (self.project_dir, self.user_dir, *self.other_dirs)
@@ -48,7 +52,7 @@ class Host:
         )
         # A parent such as `data` or the project itself is there for reasons of its own.
         own = (parent for parent in parents if parent.startswith((".", "~/")) and parent not in _SHARED)
-        return tuple(dict.fromkeys((*own, *self.config_dirs)))
+        return tuple(dict.fromkeys((*own, *self.config_dirs, *self.config_files)))
 
 
 @cache

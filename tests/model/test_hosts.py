@@ -4,6 +4,7 @@ import pytest
 
 from skillhub.errors import UsageError
 from skillhub.model import hosts
+from skillhub.world.mcp import AGENTS_WITH_MCP, config_file
 
 HOME = os.path.join(os.sep, "home", "u")
 PROJECT = os.path.join(os.sep, "work", "p")
@@ -25,7 +26,13 @@ def test_the_table_is_whole():
     assert all(each.id == key and each.name for key, each in table.items())
     for each in table.values():
         assert each.project_dir or each.user_dir
-        for path in (each.project_dir, each.user_dir, *each.other_dirs, *each.config_dirs):
+        for path in (
+            each.project_dir,
+            each.user_dir,
+            *each.other_dirs,
+            *each.config_dirs,
+            *each.config_files,
+        ):
             assert path is None or ".." not in path.split("/")
             assert path is None or not path.startswith("/")
         assert each.user_dir is None or each.user_dir.startswith("~/")
@@ -88,7 +95,34 @@ def test_an_agent_is_found_by_its_own_folder():
     assert hosts.found(hosts.host("goose"), PROJECT, HOME, {}, lambda path: path.endswith("goose"))
 
 
+@pytest.mark.parametrize(
+    ("path", "agent"),
+    [
+        ("/work/p/.mcp.json", "claude-code"),
+        ("/home/u/.claude.json", "claude-code"),
+        ("/work/p/.vscode/mcp.json", "github-copilot"),
+        ("/work/p/.github/copilot-instructions.md", "github-copilot"),
+        ("/home/u/.config/Code/User/mcp.json", "github-copilot"),
+        ("/work/p/opencode.json", "opencode"),
+        ("/work/p/opencode.jsonc", "opencode"),
+    ],
+)
+def test_an_agent_is_found_by_a_file_that_it_alone_reads(path, agent):
+    assert detected(path) == [agent]
+
+
+@pytest.mark.parametrize("agent", AGENTS_WITH_MCP)
+def test_where_an_agent_keeps_its_servers_it_is_found(agent):
+    file = config_file(agent, "project", PROJECT, HOME, {})
+    parents = (file.path, os.path.dirname(file.path))
+    assert [each for each in detected(*parents) if each == agent] == [agent]
+
+
 def test_what_is_shared_or_everyones_says_nothing_of_an_agent():
     assert detected("/home/u/.agents", "/home/u/.config/agents", "/work/p/.agents") == []
     assert detected("/work/p", "/work/p/", "/work/p/data", "/work/p/agent", "/work/p/skills") == []
     assert detected("/home/u", "/home/u/.config") == []
+    assert (
+        detected("/work/p/.vscode", "/work/p/.vscode/settings.json", "/work/p/.github", "/home/u/.vscode")
+        == []
+    )
