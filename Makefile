@@ -12,17 +12,17 @@ INTEROP := .venv-interop
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## */\t/' | expand -t 16
 
-# A virtual environment knows this folder by its name: in one that was renamed it is made anew.
-ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
-$(shell rm -f $(READY))
-endif
-
+# Nothing in it holds the name of this folder, which may have characters that setuptools makes nothing of, and may
+# change: skillhub is found from where the environment lies, and programs are run as modules, not as scripts.
 $(READY): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "skillhub needs Python 3.11 or newer; name it with: make PYTHON=python3.12"; exit 2; }
 	@echo "setting up $(VENV), once; later runs need no network"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
-	@pwd -P > $(READY)
+	@$(BIN)/python -c 'import tomllib; own = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	  print(*own["dependencies"], *own["optional-dependencies"]["test"], sep="\n")' > $(VENV)/requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements.txt
+	@cd $(VENV)/lib/python3*/site-packages && echo ../../../.. > skillhub.pth
+	@touch $(READY)
 
 demo: $(READY)   ## install a signed skill in a new empty project, with the questions answered by a script
 	@$(BIN)/python docs/demo.py
@@ -34,7 +34,7 @@ lint: $(READY)   ## ruff, mypy, import floors
 	@$(BIN)/python -m ruff check .
 	@$(BIN)/python -m ruff format --check .
 	@$(BIN)/python -m mypy
-	@$(BIN)/lint-imports
+	@$(BIN)/python -c 'from importlinter.cli import lint_imports_command as lint; lint()'
 
 test-interop: $(READY)   ## tests against other tools, set up in a place of their own on first use
 	@PYTHON='$(PYTHON)' sh tests/interop/setup.sh '$(INTEROP)'

@@ -1,0 +1,49 @@
+"""The Makefile: set up once, in a clone of any name, which may be renamed afterwards."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parents[1]
+# Stands in for Python: makes what an environment is made of, and notes what it is asked to run.
+STAND_IN = """\
+#!/bin/sh
+if [ "$1 $2" = "-m venv" ]; then
+  mkdir -p .venv/bin .venv/lib/python3.11/site-packages
+  cp "$0" .venv/bin/python
+fi
+echo "$@" >> {notes}
+"""
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="takes make")
+@pytest.mark.parametrize("name", ["plain", "we$ird 'n#ä\"me; x%", "$(shell false)"])
+def test_a_clone_is_set_up_once_whatever_its_name_was_and_is(tmp_path, name):
+    clone, notes, python = tmp_path / name, tmp_path / "notes", tmp_path / "python"
+    clone.mkdir()
+    for each in ("Makefile", "pyproject.toml"):
+        shutil.copy(REPO / each, clone)
+    python.write_text(STAND_IN.format(notes=notes))
+    python.chmod(0o755)
+
+    def run() -> list[str]:
+        notes.write_text("")
+        words = ["make", "--no-print-directory", "demo", f"PYTHON={python}"]
+        subprocess.run(words, cwd=clone, check=True, capture_output=True, env={"PATH": os.environ["PATH"]})
+        return notes.read_text().splitlines()
+
+    assert run()[-1] == "docs/demo.py"
+    path = clone / ".venv/lib/python3.11/site-packages"
+    assert (path / (path / "skillhub.pth").read_text().strip()).resolve() == clone.resolve()
+    clone = clone.rename(tmp_path / f"{name} moved")
+    assert run() == ["docs/demo.py"]
+
+
+def test_nothing_of_the_environment_is_run_that_knows_its_name():
+    text = (REPO / "Makefile").read_text()
+    assert set(part.split()[0] for part in text.split("$(BIN)/")[1:]) == {"python"}
