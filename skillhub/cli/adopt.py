@@ -8,7 +8,7 @@ import typer
 
 from skillhub.cli.common import Common
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, wishes_of
-from skillhub.cli.render import ended, show_outcome
+from skillhub.cli.render import finish
 
 
 def adopt(
@@ -44,9 +44,7 @@ def adopt(
         wishes,
         common.ports(allow_unsigned=allow_unsigned),
     )
-    done = "would adopt" if common.dry_run else "adopted"
-    show_outcome(outcome, done, common.terminal, as_json=common.json)
-    return 0 if common.dry_run else ended(outcome, common.terminal)
+    return finish(common, outcome, wishes, "adopt", "adopted")
 
 
 COMMANDS = {"adopt": adopt}

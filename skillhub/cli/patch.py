@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from skillhub.cli.common import Common
-from skillhub.cli.render import ended, show_outcome
+from skillhub.cli.render import finish
 
 
 def patch(
@@ -28,15 +28,15 @@ def patch(
     from skillhub.flows import patch as flow
     from skillhub.flows.wishes import Wishes
 
-    act = flow.drop if drop else flow.patch
-    outcome = act(names, Wishes(dry_run=common.dry_run), common.ports())
-    done = "would patch" if common.dry_run else "unpatched" if drop else "patched"
-    show_outcome(outcome, done, common.terminal, as_json=common.json)
+    act, verb, done = (flow.drop, "unpatch", "unpatched") if drop else (flow.patch, "patch", "patched")
+    wishes = Wishes(dry_run=common.dry_run)
+    outcome = act(names, wishes, common.ports())
+    status = finish(common, outcome, wishes, verb, done)
     if not common.json and not common.dry_run:
         for skill in outcome.skills:
             if skill.patch:
                 common.terminal.say(f"{skill.patch} belongs to skillhub.lock: commit both")
-    return 0 if common.dry_run else ended(outcome, common.terminal)
+    return status
 
 
 COMMANDS = {"patch": patch}

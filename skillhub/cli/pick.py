@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from skillhub.cli.common import Common
-from skillhub.cli.installing import finish
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
+from skillhub.cli.render import finish
 from skillhub.cli.streams import is_interactive
 from skillhub.errors import UsageError
 

@@ -12,7 +12,9 @@ from skillhub.model.question import way_of
 from skillhub.model.skill import Skill
 
 if TYPE_CHECKING:
+    from skillhub.cli.common import Common
     from skillhub.flows.outcome import Outcome
+    from skillhub.flows.wishes import Wishes
 
 
 # Verbs that tell the state, too.
@@ -168,3 +170,9 @@ def ended(outcome: Outcome, terminal: Terminal, *, enable: bool = True, dry_run:
             stay = "would stay disabled until" if dry_run else "to enable what stays disabled"
             terminal.say(f"{stay}: skillhub enable {' '.join(ready)}")
     return Refused.exit_code if (held or outcome.left) and enable and not dry_run else 0
+
+
+def finish(common: Common, outcome: Outcome, wishes: Wishes, verb: str, done: str) -> int:
+    """Show what became of the skills, ``done`` or what the ``verb`` would do, and return the exit status."""
+    show_outcome(outcome, f"would {verb}" if wishes.dry_run else done, common.terminal, as_json=common.json)
+    return ended(outcome, common.terminal, enable=wishes.enable, dry_run=wishes.dry_run)

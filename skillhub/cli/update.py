@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from skillhub.cli.common import Common
-from skillhub.cli.installing import finish
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
-from skillhub.cli.render import show_changes
+from skillhub.cli.render import finish, show_changes
 
 BEHIND = 1
 

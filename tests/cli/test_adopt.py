@@ -67,6 +67,15 @@ def test_nothing_is_adopted_before_somebody_agreed(found):
     assert not (found.project / "skills").exists()
 
 
+def test_a_dry_run_says_what_is_missing(found):
+    needs = "dependencies:\n  tools:\n    - type: env_var\n      value: TRACKER_TOKEN\n"
+    found.write("project/.claude/skills/loose/agents/skillhub.yaml", needs)
+    done = found.run("adopt", "--dry-run")
+    assert done.status == 0, done.err
+    assert "would adopt loose: disabled" in done.out
+    assert "loose would be stored and locked, and stay disabled; missing:" in done.err
+
+
 def test_what_its_origin_has_to_the_last_byte_is_locked_from_there(found):
     origin = found.skill("project/team/loose")
     lock = {"version": 1, "skills": {"loose": {"source": "./team/loose", "sourceType": "local"}}}

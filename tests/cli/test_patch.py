@@ -40,6 +40,8 @@ def test_a_patch_goes_from_one_machine_to_the_other(shell):
     assert skill["tree"] == shell.lock()["skills"]["release-notes"]["tree"]
     assert "thank" in (other.project / ".agents/skills/release-notes/SKILL.md").read_text()
     assert other.run("verify").status == 0
+    done = other.run("patch", "release-notes", "--drop", "--dry-run")
+    assert (done.status, done.out.split()[:3]) == (0, ["would", "unpatch", "release-notes"])
     assert other.run("patch", "release-notes", "--drop", "--yes").status == 0
     assert "patch" not in other.lock()["skills"]["release-notes"]
     assert other.run("verify").status == 0
