@@ -13,7 +13,7 @@ from skillhub.cli.common import Common, Run
 from skillhub.cli.epoch import epoch
 from skillhub.cli.given import read_file
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
-from skillhub.cli.render import ended, show_outcome
+from skillhub.cli.render import finish
 from skillhub.errors import Refused, UsageError, extra
 
 if TYPE_CHECKING:
@@ -51,14 +51,10 @@ def import_(
     wishes = wishes_of(common, agent, env, env_file, mcp, link, no_enable)
     ports = common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run)
     outcome = import_lock(other, wishes, ports)
-    done = "would import" if common.dry_run else "imported"
     common.terminal.say(f"{file}: {other.format}")
-    show_outcome(outcome, done, common.terminal, as_json=common.json)
-    if common.dry_run:
-        return 0
-    if no_enable:
-        return Refused.exit_code if outcome.left else 0
-    return ended(outcome, common.terminal)
+    status = finish(common, outcome, wishes, "import", "imported")
+    # What was left out counts also where the rest is not to be enabled.
+    return Refused.exit_code if outcome.left and not common.dry_run else status
 
 
 def export(

@@ -147,6 +147,13 @@ def test_a_dry_run_of_an_import_changes_nothing(others):
     assert not (others.project / "skillhub.lock").exists()
 
 
+def test_an_import_that_enables_nothing_says_how_to(others):
+    done = others.run("lock", "import", "skills-lock.json", "--yes", "--allow-unsigned", "--no-enable")
+    assert done.status == 6, done.err  # for what was left out
+    assert "to enable what stays disabled: skillhub enable" in done.err
+    assert not (others.project / ".agents/skills/near").exists()
+
+
 def test_a_lock_with_hostile_names_shows_none_of_them_to_the_terminal(shell):
     entry = {"source": "\x1b[2J", "sourceType": "\x1b]0;x\x07"}
     shell.write("project/skills-lock.json", json.dumps({"version": 1, "skills": {"\x1b[31m": entry}}))
