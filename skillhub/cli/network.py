@@ -150,9 +150,9 @@ class Network:
         return self._throwaway()
 
     def _throwaway(self) -> str:
-        from tempfile import TemporaryDirectory
+        from skillhub.world.throwaway import throwaway
 
-        self._thrown_away.append(TemporaryDirectory(prefix="skillhub-"))
+        self._thrown_away.append(throwaway())
         return self._thrown_away[-1].name
 
     def _reached(self, ref: Remote | Local, pin: str | None, named_by: NamedBy, may: May | None) -> Place:

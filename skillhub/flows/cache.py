@@ -22,6 +22,7 @@ from skillhub.world import disk_use, files
 from skillhub.world.home import Home
 from skillhub.world.projects import Known, known
 from skillhub.world.store import Store
+from skillhub.world.throwaway import abandoned
 
 DAY = 24 * 60 * 60.0
 _SHOWN = 20
@@ -134,6 +135,7 @@ def _leftovers(home: Home, before: float) -> Iterator[Waste]:
     # On some systems several of these are one folder, or one is in another.
     folders = (home.config, home.data, home.cache, home.state)
     found = {each.path: each for folder in folders for each in disk_use.leftovers(folder, before)}
+    found |= {each.path: each for each in abandoned(before)}
     return (Waste("leftover", each.path, each.size) for each in found.values())
 
 

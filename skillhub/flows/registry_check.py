@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from tempfile import TemporaryDirectory
 
 from skillhub.archive import unpack
 from skillhub.errors import NotFound, SecurityError, SkillhubError
@@ -25,6 +24,7 @@ from skillhub.world.embedded import FolderFetcher
 from skillhub.world.fetch import Answer, Fetcher
 from skillhub.world.http import Http
 from skillhub.world.registry_dir import RegistryDir
+from skillhub.world.throwaway import throwaway
 from skillhub.world.tuf_client import Registry, fetch_root
 
 ONLINE_DAYS = 1
@@ -42,7 +42,7 @@ def check(place: str, now: datetime) -> tuple[Issue, ...]:
         SourceError: there is no registry.
         StateError: the disk refuses.
     """
-    with _opened(place) as (url, fetcher), TemporaryDirectory() as folder:
+    with _opened(place) as (url, fetcher), throwaway() as folder:
         try:
             registry = Registry.open(url, fetch_root(url, fetcher), fetcher, folder)
             listing = registry.listing()
@@ -60,7 +60,7 @@ def aging(place: str, now: datetime) -> tuple[Issue, ...]:
 
     A registry that ``check`` finds unsound as a whole has none. Takes and raises what ``check`` does.
     """
-    with _opened(place) as (url, fetcher), TemporaryDirectory() as folder:
+    with _opened(place) as (url, fetcher), throwaway() as folder:
         try:
             registry = Registry.open(url, fetch_root(url, fetcher), fetcher, folder)
             registry.listing()

@@ -1,0 +1,54 @@
+"""Folders of one command, thrown away at its end, and those of commands that were killed before it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from tempfile import TemporaryDirectory, gettempdir
+
+from skillhub.world.disk_use import Old, use
+
+_NAME = re.compile(r"(?a)skillhub-(\d{1,10})-\w{8}")
+
+
+def throwaway() -> TemporaryDirectory[str]:
+    """Return a new folder among those that the system keeps for a while; its name tells which process made it."""
+    return TemporaryDirectory(prefix=f"skillhub-{os.getpid()}-")
+
+
+def abandoned(before: float) -> Iterator[Old]:
+    """Yield such folders of this user's, last changed before that time (epoch seconds), whose process is no more.
+
+    Others can make what they like where these are: a link, or what is theirs, is passed over.
+    """
+    try:
+        with os.scandir(gettempdir()) as rows:
+            found = [row for row in rows if _NAME.fullmatch(row.name)]
+    except OSError:
+        return
+    for row in found:
+        if _is_ours(row, before) and not _runs(int(row.name.split("-")[1])):
+            yield Old(row.path, use(row.path).size)
+
+
+def _is_ours(row: os.DirEntry[str], before: float) -> bool:
+    try:
+        status = row.stat(follow_symlinks=False)
+        is_mine = os.name == "nt" or status.st_uid == os.geteuid()  # there each user has a folder for these
+        return is_mine and row.is_dir(follow_symlinks=False) and status.st_mtime < before
+    except OSError:
+        return False
+
+
+def _runs(process: int) -> bool:
+    """Say whether there is such a process; where asking for it would end it, nobody is asked."""
+    if os.name == "nt":
+        return False
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
