@@ -15,7 +15,7 @@ from skillhub.model.policy_view import rows
 from skillhub.model.skill import Scope
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Root, discover
-from skillhub.world import tracked
+from skillhub.world import links, tracked
 from skillhub.world.links import SHARED
 from skillhub.world.sources import Source
 
@@ -50,7 +50,8 @@ def diagnose(ports: Ports) -> Diagnosis:
     agents = detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
     roots = tuple(_roots(agents, ports))
     sources, source_checks = _sources(ports)
-    checks = [*source_checks, _policy(ports), *_project(ports), _agents(agents), *_catalog(roots, ports)]
+    checks = [*source_checks, _policy(ports), *_project(ports), *_links(agents, ports), _agents(agents)]
+    checks += _catalog(roots, ports)
     return Diagnosis(tuple(checks), roots, agents, sources)
 
 
@@ -129,6 +130,18 @@ def _project(ports: Ports) -> Iterator[Check]:
     for path in tracked.copies(ports.project.base, list(copies)):
         hint = f"git rm -r --cached {path}"
         yield Check("git", False, f"an enabled copy is tracked by git: {path}", hint)
+
+
+def _links(agents: tuple[Host, ...], ports: Ports) -> Iterator[Check]:
+    """Yield the first agent's folder that cannot be linked into, for it leads out of the project."""
+    try:
+        links.link_folders(ports.project, agents, ports.user_home, ports.environ)
+        for record in ports.project.records().skills.values():
+            for link in record.links:
+                links.place(ports.project, link)
+    except SkillhubError as error:
+        hint = error.hint or "put a folder in its place; until then no skill is linked or verified"
+        yield Check("links", False, f"{error.where}: {error.message}", hint)
 
 
 def _agents(agents: tuple[Host, ...]) -> Check:

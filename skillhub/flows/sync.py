@@ -73,7 +73,15 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
     touched = {*trees, *(each.name for each in planned if not _is_whole(each, standing))}
     as_before = standing.lock.skills.keys() - touched
     left = (*map(left_alone, sorted(kept)), *foreign)
-    return Outcome(skills, changed, tuple(asked), left=left, as_before=frozenset(as_before))
+    return Outcome(
+        skills, changed, tuple(asked), _unlocked(standing), left=left, as_before=frozenset(as_before)
+    )
+
+
+def _unlocked(standing: Standing) -> tuple[str, ...]:
+    """Return what is told of skills that the intent names and nobody has locked yet, which sync does not do."""
+    names = ", ".join(name for name in standing.intent.skills if name not in standing.lock.skills)
+    return (f"skillhub.toml names {names}, and the lock does not: skillhub install",) if names else ()
 
 
 def _refuse_recalled(standing: Standing, ports: Ports) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 
 from skillhub.flows.agreed import but_other_signers
 from skillhub.flows.candidate import Candidate
@@ -39,26 +39,28 @@ def update(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
     ports = under(standing.intent, ports)
     newer = newest_of(_named(names, standing), standing, ports)
     candidates = {each.name: each for each in newer.candidates}
-    candidates |= _unfinished(
-        [name for name in names or standing.lock.skills if name not in candidates], standing, ports
-    )
+    left = {each.name for each in newer.left}
+    others = [
+        name
+        for name in names or standing.lock.skills
+        if name not in candidates
+        and (standing.agreed(name) is None or (name not in left and _edited(name, standing, ports)))
+    ]
+    candidates |= _locked(others, standing, ports)
     found, notes = with_needed(candidates, standing, ports)
     newer.warnings.extend(notes)
     if not names:
         found, notes = but_other_signers(found, standing, ports)
         newer.warnings.extend(notes)
     outcome = take(found, wishes, standing, ports)
-    warnings = (*newer.warnings, *_edited(names, found, standing, ports), *outcome.warnings)
+    warnings = (*newer.warnings, *outcome.warnings)
     return replace(outcome, left=(*newer.left, *outcome.left), warnings=warnings)
 
 
-def _edited(names: Sequence[str], asked: Collection[str], standing: Standing, ports: Ports) -> Iterator[str]:
-    """Yield what is told of skills that were edited by hand and of which nothing was asked."""
-    linker = Linker(ports.project, ports.store)
-    for name in names or standing.lock.skills:
-        record = standing.records.skills.get(name)
-        for place in linker.plan_removal(name, record).edited if record and name not in asked else ():
-            yield f"{name} was edited by hand: {place}"
+def _edited(name: str, standing: Standing, ports: Ports) -> Sequence[str]:
+    """Return the places of a skill that were edited by hand."""
+    record = standing.records.skills.get(name)
+    return Linker(ports.project, ports.store).plan_removal(name, record).edited if record else ()
 
 
 def behind(names: Sequence[str], ports: Ports) -> Outcome:
@@ -81,8 +83,14 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
         for each in newer.candidates
     )
     changes = {each.name: _changes(each, standing, ports) for each in newer.candidates}
-    warnings = (*newer.warnings, *_edited(names, (), standing, ports))
-    return Outcome(skills, False, warnings=warnings, left=tuple(newer.left), changes=changes)
+    edited = [
+        f"{name} was edited by hand: {place}"
+        for name in names or standing.lock.skills
+        for place in _edited(name, standing, ports)
+    ]
+    return Outcome(
+        skills, False, warnings=(*newer.warnings, *edited), left=tuple(newer.left), changes=changes
+    )
 
 
 def _named(names: Sequence[str], standing: Standing) -> Sequence[str]:
@@ -101,13 +109,14 @@ def _changes(candidate: Candidate, standing: Standing, ports: Ports) -> Changes:
     return found or Changes.between(before, candidate.entry, candidate.tree.listing, candidate.tree.listing)
 
 
-def _unfinished(names: Sequence[str], standing: Standing, ports: Ports) -> dict[str, Candidate]:
-    """Return what is locked and not what this person has: an update was cut off, or a pull brought it."""
+def _locked(names: Sequence[str], standing: Standing, ports: Ports) -> dict[str, Candidate]:
+    """Return what the lock has of skills that this person has otherwise.
+
+    They edited it, an update was cut off, or a pull brought another.
+    """
     held = Held(ports.store)
     return {
-        name: held.keep(_again(name, standing, ports))
-        for name in names
-        if name in standing.records.skills and standing.agreed(name) is None
+        name: held.keep(_again(name, standing, ports)) for name in names if name in standing.records.skills
     }
 
 

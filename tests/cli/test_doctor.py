@@ -135,3 +135,14 @@ def test_a_refusal_by_a_policy_has_a_code_a_line_and_a_hint(shell):
     assert (done.status, done.error["code"], done.error["where"]) == (6, "policy", f"{path}:2")
     assert "sources = []" in done.error["message"]
     assert "doctor policy" in done.error["hint"]
+
+
+def test_an_agents_folder_that_leads_out_of_the_project_is_told_of(shell):
+    shell.run("install", REF, "--yes")
+    (shell.project / ".agents").rename(shell.folder / "away")
+    (shell.project / ".agents").symlink_to(shell.folder / "away")
+    by_name, found = checks(shell)
+    assert found["ok"] is False
+    assert by_name["links"]["message"].startswith(
+        f"{shell.project / '.agents'}: a link leads out of the project"
+    )

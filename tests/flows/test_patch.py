@@ -325,11 +325,17 @@ def test_the_same_folder_again_keeps_the_patch(world):
     assert (world.base / "skillhub.lock").read_bytes() == before
 
 
-def test_update_tells_of_edits_that_it_does_not_ask_about(world):
+def test_update_asks_about_edits_though_nothing_is_newer(world):
     edited(world)
-    for outcome in (world.update(answers=Answers()), behind((), world.ports())):
+    for outcome in (world.update(answers=Answers(), dry_run=True), behind((), world.ports())):
         assert [note for note in outcome.warnings if "was edited by hand" in note]
-    assert "Step one." in (world.copy("plain") / "SKILL.md").read_text()
+    before = unlocked(world.snapshot())
+    with pytest.raises(Refused, match="edited by hand"):
+        world.update(answers=Answers())
+    assert unlocked(world.snapshot()) == before
+    assert world.update(answers=Answers("yes")).changed
+    assert "Step one." in (world.base / "skillhub-edits/plain-1.patch").read_text()
+    assert world.problems() == []
 
 
 def test_a_dry_run_tells_of_edits_and_writes_nothing(world):

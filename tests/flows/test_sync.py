@@ -131,3 +131,12 @@ def test_what_was_whole_is_told_from_what_was_mended(world):
     (world.copy("code-review", ".claude/skills") / "SKILL.md").unlink()
     outcome = world.sync(Answers("yes"))
     assert (outcome.changed, outcome.as_before) == (True, {"plain"})
+
+
+def test_what_was_cut_off_before_the_lock_is_told_of(world):
+    wanted = 'plain = { path = "src/plain" }\n'
+    (world.base / "skillhub.toml").write_text(f'[skills]\n{wanted}release-notes = "^1"\ngh-fix-ci = "^1"\n')
+    (told,) = world.sync().warnings
+    assert told == "skillhub.toml names release-notes, gh-fix-ci, and the lock does not: skillhub install"
+    (world.base / "skillhub.toml").write_text(f"[skills]\n{wanted}")
+    assert world.sync().warnings == ()
