@@ -13,12 +13,14 @@ from skillhub.cli.terminal import Terminal
 from skillhub.errors import SkillhubError, UsageError
 from skillhub.model.question import Answer, Question
 
+_REPORT = "this is a bug in skillhub; please report it at https://github.com/skillhub/skillhub/issues"
 
-def fail(error: Exception, args: list[str], report: str) -> int:
+
+def fail(error: Exception, args: list[str]) -> int:
     """Tell of ``error`` on stderr, and with ``--json`` on stdout, and return the exit status."""
     terminal = Terminal()
     if not isinstance(error, SkillhubError):
-        error = _usage_of_typer(error) or _bug(error, report)
+        error = _usage_of_typer(error) or _bug(error)
     if "--json" in (args[: args.index("--")] if "--" in args else args):
         terminal.json(error_json(error))
     terminal.error(error)
@@ -90,14 +92,14 @@ def _usage_of_typer(error: Exception) -> SkillhubError | None:
     return UsageError(message[:1].lower() + message[1:], hint=hint)
 
 
-def _bug(error: Exception, report: str) -> SkillhubError:
+def _bug(error: Exception) -> SkillhubError:
     # The type alone, and where: a message may hold anything, a secret among it.
     if os.environ.get("SKILLHUB_TRACEBACK"):
         for cause in _chain(error):
             sys.stderr.write(f"{type(cause).__name__} at\n")
             traceback.print_tb(cause.__traceback__, file=sys.stderr)
     found = SkillhubError(
-        f"unexpected {type(error).__name__}; {report}", hint="SKILLHUB_TRACEBACK=1 shows where it happened"
+        f"unexpected {type(error).__name__}; {_REPORT}", hint="SKILLHUB_TRACEBACK=1 shows where it happened"
     )
     found.__cause__ = error
     return found

@@ -15,11 +15,9 @@ if TYPE_CHECKING:
 
     import typer
 
-BUG = 70
 _STATE = 7  # `StateError.exit_code`
 _COMPLETE = "_SKILLHUB_COMPLETE"
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
-_REPORT = "this is a bug in skillhub; please report it at https://github.com/skillhub/skillhub/issues"
 
 
 def run() -> NoReturn:
@@ -64,7 +62,7 @@ def _rendered(args: list[str]) -> int:
             raise
         from skillhub.cli.failure import fail
 
-        return fail(error, args, _REPORT)
+        return fail(error, args)
 
 
 def _answer(args: list[str]) -> int:

@@ -50,14 +50,14 @@ COMMANDS: dict[str, Command] = {
 }
 
 
-def top_help(prog: str = "skillhub") -> str:
+def top_help() -> str:
     """Return what ``skillhub --help`` prints; written here, for Typer's own takes six times as long."""
     lines = [
-        f"Usage: {prog} [OPTIONS] COMMAND [ARGS]...",
+        "Usage: skillhub [OPTIONS] COMMAND [ARGS]...",
         "",
         "  The secure registry and installer for agent skills.",
         "",
-        f"  Example: {prog} install github:gh-fix-ci",
+        "  Example: skillhub install github:gh-fix-ci",
     ]
     group = None
     for name, command in COMMANDS.items():
@@ -73,6 +73,6 @@ def top_help(prog: str = "skillhub") -> str:
         "  --show-completion     Show completion for this shell, or the one you name.",
         "  --help                Show this message and exit.",
         "",
-        f"{prog} COMMAND --help tells more; docs: https://github.com/skillhub/skillhub",
+        "skillhub COMMAND --help tells more; docs: https://github.com/skillhub/skillhub",
     ]
     return "\n".join(lines) + "\n"
