@@ -12,6 +12,7 @@ from skillhub.flows.standing import Standing
 from skillhub.model.digest import Digest
 from skillhub.model.lock import LockedSource
 from skillhub.model.question import Asked, Question
+from skillhub.world.embedded import EMBEDDED_URL
 from skillhub.world.hop import Hop
 
 
@@ -54,8 +55,7 @@ def adopt(proposed: dict[str, LockedSource], asked: Iterable[Asked], ports: Port
     }
     for alias in agreed & proposed.keys():
         source = proposed[alias]
-        hop = Hop.parse(source.url)
-        if hop.scheme != "https" and not hop.loopback:
+        if not _is_safe(source.url):
             hint = f"if that is meant: skillhub source add {alias} URL"
             raise UnsafeTransfer("a repository may propose https alone", where=source.url, hint=hint)
         if source.kind == "well-known":
@@ -68,6 +68,14 @@ def adopt(proposed: dict[str, LockedSource], asked: Iterable[Asked], ports: Port
         if Digest.of(root) != source.root:
             raise WrongBytes(f"expected the root {source.root}, found {Digest.of(root)}", where=source.url)
         ports.sources.add(alias, source.url, root)
+
+
+def _is_safe(url: str) -> bool:
+    """Say whether a repository may propose what is there: over https, on this machine, or inside the package."""
+    if url == EMBEDDED_URL:
+        return True
+    hop = Hop.parse(url)
+    return hop.scheme == "https" or hop.loopback
 
 
 def _adopt_site(alias: str, url: str, ports: Ports) -> None:

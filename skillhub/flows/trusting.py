@@ -16,6 +16,7 @@ from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.question import Question
 from skillhub.model.text import quote
+from skillhub.world.embedded import EMBEDDED_URL, root_fingerprint
 from skillhub.world.sources import Source, check
 
 
@@ -53,6 +54,8 @@ def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = 
         SecurityError, SourceError, FormatError: as for opening it; it is not added then.
     """
     check(alias, url)
+    if url == EMBEDDED_URL and pin == Pin():
+        pin = Pin(fingerprint=root_fingerprint())  # who has the package has its word for what is in it
     return _add(alias, url, pin, pin == Pin(), _under(ports), dry_run=dry_run)
 
 

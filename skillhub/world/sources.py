@@ -58,6 +58,10 @@ def check(alias: str, url: str) -> None:
         words = ", ".join(sorted(RESERVED_ALIASES))
         hint = f"lowercase letters, digits and single hyphens, at most 64; not {words}"
         raise UsageError(f"{quote(alias)} cannot name a source", hint=hint)
+    if url == EMBEDDED_URL:
+        if alias != EMBEDDED_ALIAS:
+            raise UsageError(f"the registry inside the package is called {EMBEDDED_ALIAS}")
+        return
     scheme, _, rest = url.partition("://")
     if "@" in re.split(r"[/?#\\]", rest)[0]:
         raise UsageError("a source's URL names no user and no password", hint="locks would carry them")
@@ -131,6 +135,8 @@ class Sources:
                 f"configured: {', '.join(known) or 'none'}; skillhub source add adds one, "
                 "skillhub install asks about those that the project names"
             )
+            if alias == EMBEDDED_ALIAS:
+                hint = f"to bring back the one inside the package: skillhub source add {alias} {EMBEDDED_URL}"
             raise NotFound(f"no source is named {quote(alias)}", hint=hint)
         return known[alias]
 
@@ -176,7 +182,7 @@ class Sources:
         """
         check(alias, url)
         source = Source(alias, url.rstrip("/"), Digest.of(first_root) if first_root is not None else None)
-        if source.root == root_fingerprint():
+        if source.root == root_fingerprint() and not source.embedded:
             raise UsageError("that is the root of the embedded registry, whose keys are public test keys")
         kept = self._kept()
         if source.root is None and _place(source.url) in kept.registries:
@@ -201,7 +207,7 @@ class Sources:
         self.meant(alias, url, first_root)  # what is refused leaves nothing behind, not even a lock file
         with self._changing():
             source = self.meant(alias, url, first_root)
-            if first_root is not None and source.root is not None:
+            if first_root is not None and source.root is not None and not source.embedded:
                 path = os.path.join(self._roots, f"{source.root.hex}.json")
                 files.write_atomic(path, first_root, mode=0o600)
             self._write({**self.all(), alias: source})

@@ -92,6 +92,30 @@ def test_the_embedded_registrys_root_is_for_it_alone(shell, served):
     assert "public test keys" in done.error["message"]
 
 
+def test_the_registry_of_the_package_is_removed_and_brought_back(shell):
+    assert shell.run("install", "github:release-notes", "--yes").status == 0
+    before = shell.run("source", "list", "--json").json
+    assert shell.run("source", "remove", "github").status == 0
+    asked = shell.run("install", "github:code-review", "--project", shell.home, "--json")
+    assert (asked.status, asked.error["code"]) == (3, "not-found")
+    assert asked.error["hint"].endswith("skillhub source add github embedded:")
+    for words in (("other", "embedded:"), ("github", "embedded:", "--fingerprint", "sha256:" + "0" * 64)):
+        assert shell.run("source", "add", *words).status in (2, 5)
+    assert shell.run("source", "add", "github", "embedded:", "--offline").status == 0
+    assert shell.run("source", "list", "--json").json == before
+    assert shell.run("verify").status == 0
+    assert shell.run("install", "github:code-review", "--yes").status == 0
+
+
+def test_a_lock_brings_back_the_registry_of_the_package_once_that_is_agreed_to(shell):
+    assert shell.run("install", "github:release-notes", "--yes").status == 0
+    assert shell.run("source", "remove", "github").status == 0
+    asked = shell.run("install", "--json")
+    assert (asked.status, [each["kind"] for each in asked.json["questions"]]) == (6, ["source"])
+    assert shell.run("install", "--yes").status == 0
+    assert [each["url"] for each in shell.run("source", "list", "--json").json["sources"]] == ["embedded:"]
+
+
 @pytest.mark.parametrize("alias", ["https", "git", "UPPER", "a--b", "embedded", "x" * 65])
 def test_what_is_no_alias(shell, served, fingerprint, alias):
     done = shell.run("source", "add", alias, served, "--fingerprint", fingerprint, "--json")
