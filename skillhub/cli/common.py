@@ -117,10 +117,12 @@ class Common:
         from skillhub.world.first_seen import FirstSeen
         from skillhub.world.policies import read_policies
 
+        project = self.open_project()
+        project.waiting = lambda: self.terminal.say("another skillhub is at work here; waiting for it to end")
         network = Network(self.home, self.sources, self.user_home, offline=self.offline, scratch=scratch)
         self.undo.callback(network.close)
         return Ports(
-            project=self.open_project(),
+            project=project,
             store=self.store,
             sources=self.sources,
             publishers=self.publishers,

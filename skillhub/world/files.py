@@ -12,7 +12,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from skillhub.errors import FormatError, LinkLeavesProject, StateError
@@ -28,6 +28,7 @@ _CLOEXEC = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0) | getattr
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _READ = os.O_RDONLY | _NO_LINK | _CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC
+_TELL_AFTER = 1.0  # seconds
 _LOCK = os.O_RDWR | os.O_CREAT | _NO_LINK | _CLOEXEC
 _HINTS = {
     errno.ENOSPC: "free some space on that disk and run the command again",
@@ -138,11 +139,12 @@ def swap(path: str, before: bytes | None, after: bytes, *, mode: int | None = No
 
 
 @contextmanager
-def lock(path: str, *, timeout: float = 60.0) -> Iterator[None]:
+def lock(path: str, *, timeout: float = 60.0, waiting: Callable[[], None] | None = None) -> Iterator[None]:
     """Hold the lock file at ``path`` against every other process and thread of this machine.
 
     The system frees the lock when its holder dies, so a lock file that was left behind is harmless. It is
     never removed: a process could then hold the lock of a file that has no name any more. Not reentrant.
+    ``waiting`` is called once, when the wait takes longer than a second.
 
     Raises:
         StateError: another process held it for ``timeout`` seconds, or the disk refuses.
@@ -153,14 +155,18 @@ def lock(path: str, *, timeout: float = 60.0) -> Iterator[None]:
     except OSError as error:
         raise disk_error(error, path) from error
     try:
-        deadline = time.monotonic() + timeout
+        began = time.monotonic()
         while not _try_lock(handle, path):
-            if time.monotonic() >= deadline:
+            waited = time.monotonic() - began
+            if waited >= timeout:
                 raise StateError(
                     f"another skillhub has been at work for more than {timeout:g} s",
                     where=path,
                     hint="wait for it to end, or end it, and run the command again",
                 )
+            if waiting is not None and waited >= _TELL_AFTER:
+                waiting()
+                waiting = None
             time.sleep(0.02)
         try:
             yield

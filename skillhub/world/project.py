@@ -38,9 +38,11 @@ class Project:
         secrets: Which values the user has stored, for this and for all other projects.
         config_lock: The lock file for editing agents' configuration, which projects of a user may share.
         patience: Seconds to wait for another process that is changing the project.
+        waiting: Called once when that takes longer than a second.
     """
 
     patience = 60.0
+    waiting: Callable[[], None] | None = None
 
     def __init__(self, base: str, scope: Scope, home: Home) -> None:
         self.base = base
@@ -141,7 +143,7 @@ class Project:
             StateError: another one is at work for longer than ``patience`` seconds, or the disk refuses.
         """
         self._make_state()
-        with files.lock(f"{self._state}.lock", timeout=self.patience):
+        with files.lock(f"{self._state}.lock", timeout=self.patience, waiting=self.waiting):
             yield
 
     def _make_state(self) -> None:

@@ -1,0 +1,33 @@
+"""A command that another one keeps waiting says so."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from skillhub.world.home import Home
+from skillhub.world.project import Project
+
+
+@contextmanager
+def at_work(shell):
+    """Be another skillhub at work in the project."""
+    home = Home.of({"SKILLHUB_HOME": str(shell.hub)})
+    with Project(str(shell.project), "project", home).exclusively():
+        yield
+
+
+def test_a_command_that_waits_for_another_says_so_once_and_goes_on(shell):
+    with at_work(shell):
+        process = shell.start("sync", "--json")
+        silent = shell.start("sync", "--quiet")
+        assert process.stderr.readline() == b"another skillhub is at work here; waiting for it to end\n"
+        assert process.poll() is None
+    out, err = process.communicate()
+    assert (process.returncode, err) == (0, b"")
+    assert b'"changed": false' in out
+    assert silent.communicate() == (b"", b"")
+    assert silent.returncode == 0
+
+
+def test_one_that_need_not_wait_says_nothing(shell):
+    assert b"another" not in shell.run("sync").raw_err
