@@ -10,7 +10,6 @@ from skillhub.archive import Kind, pack
 from skillhub.errors import BadSignature, NotFound, Reasoned, SkillhubError, StateError, UsageError
 from skillhub.flows import signers
 from skillhub.flows.new import unfilled
-from skillhub.flows.questions import trusting
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.finding import Issue
@@ -31,12 +30,20 @@ _IN_A_NAME = re.compile(r"[0-9A-Za-z.+_-]{1,100}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a skill's signature is worth; ``code`` says what is wrong with an ``invalid`` one."""
+    """What a skill's signature is worth.
+
+    Attributes:
+        code: What is wrong with an ``invalid`` one.
+        claim: As in a ``Verdict``, which is no fingerprint: it is of the file, not of the key.
+        own: The user's own key that signed, where they have not trusted it.
+    """
 
     status: str
     identity: str | None = None
     fingerprint: Digest | None = None
     code: str | None = None
+    claim: Digest | None = None
+    own: signers.OwnKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,30 +96,32 @@ def validate(path: str, publishers: Publishers, now: datetime) -> Validated:
         refused = (_issue(error, path),)
     if not is_folder:  # what install takes is no error, however it is formed
         errors, noted = refused, () if refused else (*errors, *noted)
-    untrusted, trust = _trusting(signature, publishers)
+    untrusted, trust = _trusting(signature)
     warnings = (*warnings, *noted, *unfilled(tree), *untrusted)
     return Validated(path, name, tree.digest, errors or refused, warnings, signature, trust)
 
 
 def _signature(tree: Tree, publishers: Publishers, now: datetime) -> tuple[Tree, Signature]:
     try:
-        verdict = judge(tree, signers.trusted(publishers), None, now)
+        verdict, own = signers.judged(tree, publishers, None, now)
     except BadSignature as error:
         return tree, Signature("invalid", code=error.reason)
     signer = verdict.signer
     if signer is None:
-        return verdict.tree, Signature(verdict.status, fingerprint=verdict.claim)
-    return verdict.tree, Signature(verdict.status, signer.identity, signer.fingerprint)
+        return verdict.tree, Signature(verdict.status, claim=verdict.claim)
+    return verdict.tree, Signature(verdict.status, signer.identity, signer.fingerprint, own=own)
 
 
-def _trusting(signature: Signature, publishers: Publishers) -> tuple[tuple[Issue, ...], str | None]:
+def _trusting(signature: Signature) -> tuple[tuple[Issue, ...], str | None]:
     """Return a warning if nobody here trusts the key that signed, and what to type to trust it."""
-    if signature.status != "untrusted" or signature.identity is not None or signature.fingerprint is None:
+    if signature.own is not None:
+        who = f"{signature.identity}, a key of yours that you have not trusted"
+        return (Issue("untrusted", f"signed by {who}", SIGNATURE),), signature.own.trusting
+    if signature.status != "untrusted" or signature.identity is not None:
         return (), None
-    own = publishers.own(signature.fingerprint)
-    who = "a key that nobody here knows" if own is None else "a key of yours that you have not trusted"
-    how = "skillhub publisher trust NAME --key FILE" if own is None else trusting(own)
-    return (Issue("untrusted", f"signed by {who}", SIGNATURE),), how
+    said = f", said to be the one in a PEM file of {signature.claim}" if signature.claim else ""
+    message = f"signed by a key that nobody here knows{said}"
+    return (Issue("untrusted", message, SIGNATURE),), "skillhub publisher trust NAME --key FILE"
 
 
 def _issue(error: SkillhubError, path: str) -> Issue:

@@ -35,7 +35,8 @@ class Candidate:
         stored: Whether every byte was read from the store just now.
         base: Of a patched one, what its source has, if that is to be stored too.
         patch: The project's patch, if it is to be written anew where ``entry`` says.
-        own: The public half, a file, of the user's own key that is said to have signed, where nobody has trusted it.
+        own: The user's own key that signed, where they have not trusted it.
+        claim: Where that is all there is, the SHA-256 of the PEM file of the key that is said to have signed.
     """
 
     name: str
@@ -54,7 +55,8 @@ class Candidate:
     stored: bool = False
     base: Tree | None = None
     patch: bytes | None = None
-    own: str | None = None
+    own: signers.OwnKey | None = None
+    claim: Digest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ def candidate(
         signer=verdict.signer,
         pem=verdict.pem,
         kin=signers.kin(verdict.signer, publishers),
+        claim=verdict.claim,
         can=content.can,
         findings=content.findings,
         warnings=(*warnings, *([signers.EXPIRED] if verdict.expired else ()), *content.manifest.warnings),

@@ -160,9 +160,8 @@ def _from_outside(
         SecurityError: a broken signature, or a need that no skill may have.
         FormatError: the manifest is malformed.
     """
-    publishers = signers.trusted(ports.publishers)
     alias = None if source == LOCAL else source
-    verdict = judge(unpacked.tree, publishers, alias, ports.clock(), locked)
+    verdict, own = signers.judged(unpacked.tree, ports.publishers, alias, ports.clock(), locked)
     content = read(verdict.tree)
     entry = Locked(
         **{**origin, "version": origin.get("version") or content.manifest.version},
@@ -173,8 +172,8 @@ def _from_outside(
         capabilities=content.can,
         requires=spelled(content.manifest),
     )
-    found = candidate(content, entry, verdict, unpacked.warnings, publishers)
-    return replace(found, own=ports.publishers.own(verdict.claim)) if verdict.claim else found
+    found = candidate(content, entry, verdict, unpacked.warnings, signers.trusted(ports.publishers))
+    return replace(found, own=own)
 
 
 def by_path(path: str, ports: Ports, base: str = "", locked: Collection[Digest] = ()) -> Way[None]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -57,11 +55,9 @@ def _new(candidate: Candidate, changes: Changes) -> list[Question]:
 def _install(candidate: Candidate, record: Record | None, changes: Changes | None) -> Question:
     entry = candidate.entry
     version = f" {entry.version}" if entry.version else ""
-    signed = (
-        f"signed by {candidate.signer.identity} ({candidate.signer.fingerprint})"
-        if candidate.signer
-        else "not signed"
-    )
+    signed = "not signed" if candidate.trust == "unsigned" else "signed by a key that nobody here knows"
+    if candidate.signer:
+        signed = f"signed by {candidate.signer.identity} ({candidate.signer.fingerprint})"
     files = len(candidate.tree)
     details = [
         candidate.manifest.description,
@@ -119,19 +115,26 @@ def _unsigned(candidate: Candidate) -> Question:
 
 
 def _publisher(candidate: Candidate) -> Question:
-    signer, own = candidate.signer, candidate.own
-    if own is not None:
-        trust = trusting(own)
-        message = (
-            f"{candidate.name} is signed by a key of yours that you have not trusted; take it as if unsigned?"
-        )
-        return Question("publisher", candidate.name, message, (f"to trust it: {trust}",), trust)
+    signer, own, claim = candidate.signer, candidate.own, candidate.claim
     if signer is None:
+        # Nothing is proven without the key, which does not come with the signature: there is nothing to pin.
         return Question(
             "publisher",
             candidate.name,
             f"{candidate.name} is signed by a key that nobody here knows; take it as if unsigned?",
-            ("to check the signature: skillhub publisher trust NAME --key FILE",),
+            (
+                *((f"the key is said to be the one in a PEM file of {claim}",) if claim else ()),
+                "without it nothing is proven: nobody is pinned, and the lock will name no signer",
+                "with it the signature is checked: skillhub publisher trust NAME --key FILE",
+            ),
+        )
+    if own is not None:
+        return Question(
+            "publisher",
+            candidate.name,
+            f"{candidate.name} is signed by {own.name}, a key of yours that you have not trusted; trust it for this?",
+            (f"{signer.kind} {signer.fingerprint}", f"to trust it for every skill: {own.trusting}"),
+            own.trusting,
         )
     return Question(
         "publisher",
@@ -139,12 +142,6 @@ def _publisher(candidate: Candidate) -> Question:
         f"{candidate.name} is signed by {signer.identity}, whom nobody has trusted yet; trust them for it?",
         (f"{signer.kind} {signer.fingerprint}", "compare it with what the publisher tells elsewhere"),
     )
-
-
-def trusting(own: str) -> str:
-    """Return what to type to trust a key of one's own."""
-    name = os.path.basename(own).removesuffix(".pub.pem")
-    return shlex.join(["skillhub", "publisher", "trust", "me" if name == "default" else name, "--key", own])
 
 
 def _findings(candidate: Candidate) -> list[Question]:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import os
+import shlex
+from collections.abc import Collection, Iterable
+from datetime import datetime
 from functools import lru_cache
 
 from skillhub.flows.recalled import admission
-from skillhub.model.dataclass import replace
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.release import Index, Release
 from skillhub.model.signer import Signer
+from skillhub.model.tree import Tree
 from skillhub.trust.identity import Identity
-from skillhub.trust.publishers import Publisher
+from skillhub.trust.judgement import judge
+from skillhub.trust.publishers import Publisher, Verdict
 from skillhub.trust.registry import publisher_of
-from skillhub.world.publishers import Publishers
+from skillhub.world.publishers import OWN_SUFFIX, Publishers
 
 EXPIRED = "its certificate has expired; it is borne for the tree that is locked, and for no other"
 
@@ -30,6 +35,41 @@ def trusted(publishers: Publishers) -> list[Publisher]:
         replace(_parsed(one.name, one.keys, one.certificates, one.identities), sources=one.sources)
         for one in publishers.all().values()
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnKey:
+    """A key of the user's own that signed, though they have not trusted it: its name, and its public half, a file."""
+
+    name: str
+    path: str
+
+    @property
+    def trusting(self) -> str:
+        """What to type to trust it."""
+        return shlex.join(["skillhub", "publisher", "trust", self.name, "--key", self.path])
+
+
+def judged(
+    tree: Tree, publishers: Publishers, source: str | None, now: datetime, locked: Collection[Digest] = ()
+) -> tuple[Verdict, OwnKey | None]:
+    """Return what a signature is worth to the user, as ``judge`` does, and which key of their own made it.
+
+    A bare key proves nothing unless it is at hand. Their own is, so that it is named and may be pinned; yet nobody
+    trusts it before they say so.
+
+    Raises:
+        BadSignature, FormatError: as for ``judge``; it is said to be by a key of theirs, and is not.
+    """
+    known = trusted(publishers)
+    verdict = judge(tree, known, source, now, locked)
+    path = publishers.own(verdict.claim) if verdict.claim else None
+    if path is None:
+        return verdict, None
+    name = os.path.basename(path).removesuffix(OWN_SUFFIX)
+    own = OwnKey("me" if name == "default" else name, path)
+    mine = _parsed(own.name, (publishers.read_own(path),), (), ())
+    return replace(judge(tree, [*known, mine], source, now, locked), status="untrusted"), own
 
 
 def proven(name: str, entry: Locked, root: Digest | None) -> Digest:

@@ -17,6 +17,7 @@ from skillhub.world.home import Home
 
 _CAP = 16 << 20
 _KEY_CAP = 1 << 16
+OWN_SUFFIX = ".pub.pem"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,12 @@ class Publishers:
     def own(self, claim: Digest) -> str | None:
         """Return the public half, a file, of the user's own key that a signature names by this digest."""
         names = sorted(os.listdir(self._own)) if os.path.isdir(self._own) else []
-        halves = (os.path.join(self._own, name) for name in names if name.endswith(".pub.pem"))
-        return next((path for path in halves if Digest.of(files.read(path, _KEY_CAP) or b"") == claim), None)
+        halves = (os.path.join(self._own, name) for name in names if name.endswith(OWN_SUFFIX))
+        return next((path for path in halves if Digest.of(self.read_own(path).encode()) == claim), None)
+
+    def read_own(self, path: str) -> str:
+        """Return the PEM text of a public half that ``own`` returned."""
+        return (files.read(path, _KEY_CAP) or b"").decode("utf-8", "replace")
 
     def trust(self, added: Trusted) -> Trusted:
         """Trust a publisher, or add a key, root, identity or source to one; return what is trusted now.

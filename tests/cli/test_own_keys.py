@@ -1,0 +1,88 @@
+"""A skill signed with a bare key: one's own is at hand and named, and nothing is proven by a stranger's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from tests.cli.test_questions import ASK
+
+
+@pytest.fixture
+def signed(shell):
+    """Sign a skill with a key of one's own, and return its fingerprint."""
+    shell.skill("project/mine")
+    assert shell.run("key", "new").status == 0
+    return shell.run("sign", "mine", "--json").json["fingerprint"]
+
+
+def signature(shell, **environ):
+    [found] = shell.run("validate", "mine", "--json", **environ).json["skills"]
+    return found["signature"], " ".join(each["message"] for each in found["warnings"])
+
+
+def question(done):
+    [found] = [each for each in done.json["questions"] if each["kind"] == "publisher"]
+    return found
+
+
+def stranger(shell):
+    return {"SKILLHUB_HOME": str(shell.folder / "other")}
+
+
+def test_one_key_has_one_fingerprint(shell, signed):
+    found, warning = signature(shell)
+    assert found == {"status": "untrusted", "identity": "me", "fingerprint": signed, "code": None}
+    assert "me, a key of yours that you have not trusted" in warning
+    [listed] = shell.run("key", "list", "--json").json["keys"]
+    assert listed["fingerprint"] == signed
+
+
+def test_what_is_said_of_a_key_that_is_not_at_hand_is_no_fingerprint(shell, signed):
+    found, warning = signature(shell, **stranger(shell))
+    assert found == {"status": "untrusted", "identity": None, "fingerprint": None, "code": None}
+    assert "said to be the one in a PEM file of sha256:" in warning
+
+
+@pytest.mark.parametrize(("key", "name"), [("default", "me"), ("work", "work")])
+def test_a_yes_pins_a_key_of_ones_own(shell, signed, key, name):
+    if key != "default":
+        assert shell.run("key", "new", key).status == 0
+        signed = shell.run("sign", "mine", "--key", key, "--json").json["fingerprint"]
+    asked = question(shell.run("install", "./mine", "--yes", "--json"))
+    assert (asked["answer"], asked["details"][0]) == ("unanswered", f"key {signed}")
+    assert f"signed by {name}, a key of yours" in asked["message"]
+    assert shell.at_terminal("install", "./mine", say=[(ASK, "y\n")] * 2).status == 0
+    assert shell.lock()["skills"]["mine"]["signed_by"] == [f"key:{signed}:{name}"]
+    assert shell.run("verify").status == 0
+    shutil.rmtree(shell.hub / "data")
+    assert shell.run("sync").status == 0
+    assert shell.run("verify").status == 0
+    again = shell.run("install", "--yes", "--json")
+    assert (again.status, again.json["questions"]) == (0, [])
+
+
+def test_of_a_strangers_key_nothing_is_pinned_and_that_is_said(shell, signed):
+    asked = question(shell.run("install", "./mine", "--yes", "--json", **stranger(shell)))
+    assert "take it as if unsigned?" in asked["message"]
+    assert "nothing is proven" in " ".join(asked["details"])
+    assert signed not in " ".join(asked["details"])
+    assert shell.at_terminal("install", "./mine", say=[(ASK, "y\n")] * 2, **stranger(shell)).status == 0
+    assert "signed_by" not in shell.lock()["skills"]["mine"]
+
+
+def test_attack_a_signature_that_names_a_key_of_mine_and_is_anothers(shell, signed):
+    mine = json.loads((shell.project / "mine/skill.oms.sig").read_bytes())
+    shell.run("key", "new", **stranger(shell))
+    shell.run("sign", "mine", **stranger(shell))
+    forged = json.loads((shell.project / "mine/skill.oms.sig").read_bytes())
+    assert forged["verificationMaterial"] != mine["verificationMaterial"]
+    forged["verificationMaterial"] = mine["verificationMaterial"]
+    shell.write("project/mine/skill.oms.sig", json.dumps(forged))
+    found, _ = signature(shell)
+    assert (found["status"], found["code"]) == ("invalid", "wrong-signature")
+    done = shell.run("install", "./mine", "--yes", "--allow-unsigned", "--json")
+    assert (done.status, done.error["code"]) == (5, "bad-signature")
+    assert not (shell.project / "skillhub.lock").exists()
