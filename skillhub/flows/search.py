@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from hashlib import sha256
 
+from skillhub.errors import StateError
 from skillhub.flows.offered import listings
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass
@@ -53,7 +54,7 @@ def search_everywhere(query: str, skills: Sequence[Skill], ports: Ports, cache: 
         SourceError, Forbidden: no source can be asked, and no skill is here.
         SecurityError: a source shows signs of tampering.
         FormatError: a listing is malformed.
-        StateError: the disk refuses.
+        StateError: the disk refuses, or this Python's SQLite cannot index texts.
     """
     listed = listings(ports)
     if listed.failed is not None and not skills and not listed.each:
@@ -76,4 +77,10 @@ def _listed(source: Source, listing: Index, cache: str) -> SearchIndex:
     for row in rows:
         proof.update(f"{row.name}\0{row.description}\0{row.source}\n".encode("utf-8", "replace"))
     path = os.path.join(cache, "search", f"{(source.root or Digest.of(source.url.encode())).hex}.db")
-    return SearchIndex.opened(path, proof.hexdigest()) or SearchIndex.kept(path, proof.hexdigest(), rows)
+    found = SearchIndex.opened(path, proof.hexdigest())
+    if found is not None:
+        return found
+    try:
+        return SearchIndex.kept(path, proof.hexdigest(), rows)
+    except StateError:  # what cannot be written, or not read again, is made for this search alone
+        return SearchIndex.build(rows)

@@ -87,3 +87,11 @@ def test_a_source_that_is_down_is_told_of_and_left_out(world):
 
 def test_here_alone_asks_no_source():
     assert search_here("releases", [HERE], 8).hits[0].name == "release-here"
+
+
+def test_where_nothing_can_be_written_it_is_found_all_the_same(world):
+    (world.top / "cache").write_bytes(b"")  # where the folder would be: a refusal that holds for root, too
+    before = world.snapshot()
+    found = look(world, "first", Listing(alpha="The first.")).found
+    assert [hit.name for hit in found.hits] == ["alpha"]
+    assert world.snapshot() == before
