@@ -38,7 +38,7 @@ def init(
     """
     from skillhub.flows.registry import Setup
     from skillhub.flows.registry import init as flow
-    from skillhub.world.registry_dir import RegistryDir, Settings
+    from skillhub.world.registry_dir import RegistryDir, RegistrySettings
 
     if common.dry_run:
         if RegistryDir(folder).exists:
@@ -50,7 +50,7 @@ def init(
             common.terminal.did(f"{planned['path']}: would be a registry")
         return 0
     passphrase = new_passphrase("the registry's keys", common)
-    setup = Setup(settings=Settings(publisher), passphrase=passphrase, keys=keys)
+    setup = Setup(settings=RegistrySettings(publisher), passphrase=passphrase, keys=keys)
     created = flow(folder, setup, signing_time())
     if common.json:
         common.terminal.json(

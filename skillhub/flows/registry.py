@@ -17,7 +17,7 @@ from skillhub.trust.metadata import Dates, MetadataSet
 from skillhub.trust.registry import publisher_of
 from skillhub.trust.registry_documents import Shelf
 from skillhub.trust.roles import NAMESPACES, ROLES, ROOT, key_names
-from skillhub.world.registry_dir import RegistryDir, Settings
+from skillhub.world.registry_dir import RegistryDir, RegistrySettings
 
 NewKey = Callable[[str, Kind], PrivateKey]
 
@@ -36,7 +36,7 @@ class Setup:
         new_key: Makes the key of a name; random but for public test keys.
     """
 
-    settings: Settings
+    settings: RegistrySettings
     passphrase: bytes | None = field(default=None, repr=False)
     keys: str | None = None
     new_key: NewKey = field(default=_random_key)

@@ -18,7 +18,7 @@ from skillhub.trust.registry import admitted, refuse_shared
 from skillhub.trust.registry_documents import LISTING_PATH, Shelf
 from skillhub.trust.roles import NAMESPACES, ROOT, TARGETS, index_path
 from skillhub.trust.signing import keyid
-from skillhub.world.registry_dir import RegistryDir, Settings
+from skillhub.world.registry_dir import RegistryDir, RegistrySettings
 from skillhub.world.registry_keys import RegistryKeys
 
 
@@ -49,7 +49,7 @@ class Opened:
     """A registry, what its documents say, and what to sign the next ones with."""
 
     registry: RegistryDir
-    settings: Settings
+    settings: RegistrySettings
     metadata: MetadataSet
     keys: RegistryKeys
     signing: Signing

@@ -30,7 +30,7 @@ _CAP = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class RegistrySettings:
     """What an operator decided when the registry was made.
 
     Attributes:
@@ -50,7 +50,7 @@ class Settings:
         return (json.dumps({**asdict(self), "version": 1}, indent=2, sort_keys=True) + "\n").encode()
 
     @classmethod
-    def parse(cls, data: bytes, where: str) -> Settings:
+    def parse(cls, data: bytes, where: str) -> RegistrySettings:
         """Return the settings that ``dump`` wrote.
 
         Raises:
@@ -88,7 +88,7 @@ class RegistryDir:
         """
         return files.lock(os.path.join(self.path, ".lock"))
 
-    def create(self, settings: Settings) -> None:
+    def create(self, settings: RegistrySettings) -> None:
         """Write the settings, by which the folder is a registry from now on.
 
         Raises:
@@ -101,7 +101,7 @@ class RegistryDir:
         """Whether a registry is here."""
         return os.path.lexists(self._settings)
 
-    def settings(self) -> Settings:
+    def settings(self) -> RegistrySettings:
         """Return the settings.
 
         Raises:
@@ -112,7 +112,7 @@ class RegistryDir:
         if data is None:
             hint = f"skillhub registry init {self.path}"
             raise NotFound("there is no registry", where=self.path, hint=hint)
-        return Settings.parse(data, self._settings)
+        return RegistrySettings.parse(data, self._settings)
 
     def metadata(self, keys: RegistryKeys | None = None) -> MetadataSet:
         """Return the metadata that is served now, every signature of it verified.

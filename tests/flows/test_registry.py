@@ -21,7 +21,7 @@ from skillhub.trust.keys import PrivateKey
 from skillhub.trust.oms import sign
 from skillhub.world.embedded import root_fingerprint
 from skillhub.world.local import read_local
-from skillhub.world.registry_dir import RegistryDir, Settings
+from skillhub.world.registry_dir import RegistryDir, RegistrySettings
 from tests.support.killing import kill_everywhere
 from tests.support.published import tree_of
 from tests.support.registry import Simulator, key_of, long_ago, now, write_skill
@@ -68,7 +68,7 @@ def test_same_setup_and_time_give_the_same_bytes(tmp_path):
 def test_second_init_changes_nothing(hub):
     before = tree_of(hub.dir.path)
     with pytest.raises(UsageError):
-        init(hub.dir.path, Setup(settings=Settings("acme")), now())
+        init(hub.dir.path, Setup(settings=RegistrySettings("acme")), now())
     assert tree_of(hub.dir.path) == before
 
 
@@ -76,14 +76,14 @@ def test_offline_keys_of_another_registry_are_not_written_over(hub, tmp_path):
     disk = os.path.join(hub.dir.path, "keys", "offline")
     before = tree_of(hub.dir.path)
     with pytest.raises(UsageError, match="offline keys"):
-        init(str(tmp_path / "other"), Setup(settings=Settings("acme"), keys=disk), now())
+        init(str(tmp_path / "other"), Setup(settings=RegistrySettings("acme"), keys=disk), now())
     assert tree_of(hub.dir.path) == before
 
 
 @pytest.mark.parametrize("publisher", ["../evil", "", "A"])
 def test_publisher_that_is_no_name(tmp_path, publisher):
     with pytest.raises(UsageError):
-        init(str(tmp_path / "r"), Setup(settings=Settings(publisher)), now())
+        init(str(tmp_path / "r"), Setup(settings=RegistrySettings(publisher)), now())
     assert not (tmp_path / "r").exists()
 
 
@@ -199,7 +199,9 @@ def test_name_of_another_publisher(hub, tmp_path):
 
 def test_passphrase_is_needed_and_must_be_the_right_one(tmp_path):
     folder = str(tmp_path / "r")
-    setup = Setup(settings=Settings("acme", bin_bits=1), passphrase=b"secret", new_key=key_of("locked"))
+    setup = Setup(
+        settings=RegistrySettings("acme", bin_bits=1), passphrase=b"secret", new_key=key_of("locked")
+    )
     init(folder, setup, now())
     skill = write_skill(tmp_path)
     with pytest.raises(UsageError):

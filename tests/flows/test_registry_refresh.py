@@ -10,7 +10,7 @@ from skillhub.flows.registry_check import aging, check
 from skillhub.flows.registry_opened import Signing
 from skillhub.flows.registry_refresh import refresh
 from skillhub.trust.metadata import Dates
-from skillhub.world.registry_dir import Settings
+from skillhub.world.registry_dir import RegistrySettings
 from tests.support.killing import OldClients, kill_everywhere
 from tests.support.published import tree_of
 from tests.support.registry import Simulator, key_of, now
@@ -104,7 +104,11 @@ def test_dry_run_tells_and_writes_nothing(hub):
 
 def test_passphrase_is_asked_for_only_when_something_is_due(tmp_path):
     folder, when = str(tmp_path / "r"), now()
-    init(folder, Setup(settings=Settings("acme", bin_bits=1), passphrase=b"s", new_key=key_of("p")), when)
+    init(
+        folder,
+        Setup(settings=RegistrySettings("acme", bin_bits=1), passphrase=b"s", new_key=key_of("p")),
+        when,
+    )
     assert refresh(folder, Signing(now=when)).renewed == ()
     with pytest.raises(PassphraseNeeded):
         refresh(folder, Signing(now=when + timedelta(days=2)))

@@ -17,7 +17,7 @@ from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet
 from skillhub.trust.roles import key_names, namespace_path
 from skillhub.world.fetch import Answer
-from skillhub.world.registry_dir import RegistryDir, Settings
+from skillhub.world.registry_dir import RegistryDir, RegistrySettings
 from skillhub.world.tuf_client import Registry
 
 URL = "https://registry.example/hub"
@@ -56,7 +56,7 @@ class Simulator:
     ) -> None:
         self.when = when or now()
         self._settle(folder, os.path.join(str(folder), f"registry-{label}"))
-        init(self.dir.path, Setup(settings=Settings("acme", bits), new_key=key_of(label)), self.when)
+        init(self.dir.path, Setup(settings=RegistrySettings("acme", bits), new_key=key_of(label)), self.when)
         self.pull()
 
     def copy(self, folder: object) -> Simulator:
