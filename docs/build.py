@@ -61,7 +61,7 @@ def kinds(kind: type[SkillhubError]) -> Iterator[type[SkillhubError]]:
 def commands() -> str:
     """Return the page of all commands."""
     top = typer.main.get_command(build([]))
-    context = typer.Context(top, info_name="skillhub")
+    context = typer.Context(top, info_name="skillhub", **top.context_settings)
     parts = [HEAD, *_common(top, context)]
     group = ""
     for name, known in COMMANDS.items():

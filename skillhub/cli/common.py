@@ -237,11 +237,16 @@ def command(run: Run) -> Run:
 
 def add_group(app: typer.Typer, name: str, commands: Mapping[str, Run]) -> None:
     """Add a command that has commands of its own, each by its verb."""
+    import inspect
+
     import typer
 
     from skillhub.cli.table import COMMANDS
 
-    group = typer.Typer(help=COMMANDS[name].help, no_args_is_help=True, rich_markup_mode=None)
+    shown = next(run for verb, run in commands.items() if verb not in ("list", "info"))
+    example = (inspect.getdoc(shown) or "").partition("Example: ")[2]
+    about = f"{COMMANDS[name].help}\n\nExample: {example}"
+    group = typer.Typer(help=about, no_args_is_help=True, rich_markup_mode=None)
     for verb, run in commands.items():
         # What follows a program is the program's, whatever it looks like.
         settings = {"allow_interspersed_args": False} if verb == "exec" else None

@@ -128,7 +128,12 @@ def build(args: list[str]) -> typer.Typer:
 
     one = args[:1] if args and args[0] in COMMANDS and _COMPLETE not in os.environ else []
     # Rich stays out: its markup would read text from outside as its own, and it costs 50 ms.
-    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
+    app = typer.Typer(
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["--help", "-h"]},  # of every command below it, too
+    )
 
     @app.callback(help="The secure registry and installer for agent skills.")
     def _top() -> None: ...

@@ -71,7 +71,7 @@ def top_help() -> str:
         "  --version             Show the version and exit.",
         "  --install-completion  Install completion for the current shell.",
         "  --show-completion     Show completion for this shell, or the one you name.",
-        "  --help                Show this message and exit.",
+        "  --help, -h            Show this message and exit.",
         "",
         "skillhub COMMAND --help tells more; docs: https://github.com/skillhub/skillhub",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -45,6 +46,15 @@ def test_a_group_lists_its_commands(shell, group):
     done = shell.run(group, "--help")
     assert done.status == 0
     assert all(verb in done.out for verb in GROUPS[group])
+    assert re.search(f"^  Example: skillhub {group} ({'|'.join(GROUPS[group])}) ?", done.out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("list",), ("install",), ("source",), ("source", "add"), ("env", "exec")]
+)
+def test_the_short_flag_helps_everywhere(shell, words):
+    done = shell.run(*words, "-h")
+    assert (done.status, done.out) == (0, shell.run(*words, "--help").out)
 
 
 @pytest.mark.parametrize("group", GROUPS)
