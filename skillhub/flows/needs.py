@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # a manifest is parsed with PyYAML, which `list` has no use f
 
     from skillhub.model.manifest import Manifest
 
+SKIP = "or --mcp skip if you see to it yourself"
 Given = Callable[[str, str], bool]  # kind and name of a need -> whether it is met
 
 
@@ -86,5 +87,5 @@ def how_to_meet(skill: str, need: Need) -> str:
     if need.kind == "program":
         return f"install the program {need.name}, then skillhub enable {skill}"
     if need.kind == "mcp":
-        return f"skillhub enable {skill} --mcp configure  (or --mcp skip if you see to it yourself)"
+        return f"skillhub enable {skill} --mcp configure  ({SKIP})"
     return f"skillhub install {need.name}"

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.gate import Gate, Survey
+from skillhub.flows.needs import SKIP
 from skillhub.model.dataclass import replace
 from skillhub.model.question import UNANSWERED, Asked
 from skillhub.model.skill import Scope, Skill
@@ -49,25 +50,17 @@ def ways(gates: Iterable[Gate], scope: Scope) -> Mapping[tuple[str, str], str]:
 
 
 def _way(skill: str, survey: Survey, scope: Scope) -> str:
-    need, server = survey.need, survey.need.server
-    enable = f"skillhub enable {skill}"
-    skip = f"or see to it yourself: {enable} --mcp skip"
+    need, server, enable = survey.need, survey.need.server, f"skillhub enable {skill}"
+    theirs = ", ".join(survey.files[agent].path for agent in survey.where("different"))
     if not survey.states:
         first, *others = mcp.agents_with_file(scope)
-        return (
-            f"no agent was found here that keeps MCP servers in a file; name yours: {enable} --mcp configure "
-            f"--agent {first}  (or {', '.join(others)}); {skip}"
-        )
-    files = ", ".join(
-        dict.fromkeys(survey.files[agent].path for agent in survey.where("different", "absent"))
-    )
+        named = f"no agent with a file of MCP servers was found here; {', '.join(others)} have one too"
+        return f"{enable} --mcp configure --agent {first}  ({named}; {SKIP})"
     if server is None:
-        return (
-            f"the skill does not say how to run it: configure {need.name} in {files}, then {enable}; {skip}"
-        )
-    if survey.differs:
-        files = ", ".join(survey.files[agent].path for agent in survey.where("different"))
-        return f"another server is called {need.name} in {files}: {enable} --yes uses that one; {skip}"
+        files = ", ".join(survey.files[agent].path for agent in survey.absent)
+        return f"add {need.name} to {files}, then {enable}  (the skill does not say how to run it; {SKIP})"
+    if theirs:
+        return f"{enable} --yes  (uses the server that is called {need.name} in {theirs} already; {SKIP})"
     if server.runs_shell:
-        return f"it runs a shell, to which no flag agrees: {enable} asks at a terminal; {skip}"
+        return f"{enable}, at a terminal  (it runs a shell, to which no flag agrees; {SKIP})"
     return ""

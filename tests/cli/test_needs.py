@@ -18,7 +18,10 @@ def test_what_to_type_where_no_agent_keeps_servers_in_a_file(shell):
     done = shell.run(*words, "--yes", "--mcp", "configure")
     assert done.status == 6
     assert "skillhub enable served --mcp configure --agent claude-code" in told(done)
-    assert "or codex, cursor, github-copilot, opencode" in told(done)
+    assert (
+        "no agent with a file of MCP servers was found here; codex, cursor, github-copilot, opencode"
+        in told(done)
+    )
     assert shell.run("enable", "served", "--mcp", "configure", "--agent", "claude-code").status == 0
 
 
@@ -27,17 +30,18 @@ def test_what_to_type_where_another_server_has_that_name(shell):
     words = serving(shell, "demo-server")
     done = shell.at_terminal(*words, "--mcp", "configure", say=[(ASK, "y\n"), (ASK, "n\n")], columns=400)
     assert done.status == 6
-    assert f"another server is called demo in {mine}: skillhub enable served --yes uses that one" in " ".join(
-        done.out.split()
-    )
+    seen = " ".join(done.out.split())
+    assert f"skillhub enable served --yes (uses the server that is called demo in {mine} already" in seen
     assert shell.run("enable", "served", "--yes").status == 0
 
 
 def test_what_to_type_where_the_server_runs_a_shell(shell):
     done = shell.run(*serving(shell, "'sh -c true'"), "--yes", "--mcp", "configure")
     assert done.status == 6
-    assert "it runs a shell, to which no flag agrees: skillhub enable served asks at a terminal" in told(done)
-    assert "skillhub enable served --mcp skip" in told(done)
+    assert (
+        "skillhub enable served, at a terminal (it runs a shell, to which no flag agrees; or --mcp skip"
+        in told(done)
+    )
     assert shell.at_terminal("enable", "served", say=[(ASK, "y\n")]).status == 0
 
 
@@ -47,7 +51,7 @@ def test_what_to_type_where_nobody_says_how_to_run_the_server(shell):
     shell.write("project/served/agents/openai.yaml", text.split("      transport")[0])
     done = shell.run(*words, "--yes", "--mcp", "configure")
     assert done.status == 6
-    assert "does not say how to run it: configure demo in" in told(done)
+    assert f"add demo to {shell.project}/.mcp.json, then skillhub enable served" in told(done)
     shell.write("project/.mcp.json", '{"mcpServers": {"demo": {"command": "mine"}}}')
     assert shell.run("enable", "served").status == 0
 
