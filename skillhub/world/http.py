@@ -15,7 +15,7 @@ from typing import Self
 from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
 from skillhub.model.dataclass import dataclass
 from skillhub.model.text import quote
-from skillhub.world.fetch import Answer, is_limited, whole
+from skillhub.world.fetch import Answer, Web, is_limited
 from skillhub.world.hop import Hop
 from skillhub.world.wire import Clock, Patience, Wire
 
@@ -55,7 +55,7 @@ def _is_field(value: str) -> bool:
     return value.isascii() and value.isprintable()
 
 
-class Http:
+class Http(Web):
     """A ``Web`` over the network; connections are kept and shared by all threads.
 
     Args:
@@ -78,14 +78,6 @@ class Http:
         # Guarded connections are apart: one that a person's request made may lead where others must not go.
         self._idle: defaultdict[tuple[str, bool], deque[Wire]] = defaultdict(deque)
         self._private: set[str] = set()
-
-    def get(self, url: str, *, cap: int, named_by: str | None = None) -> Answer:
-        """Return what is at ``url``, as ``Fetcher.get`` promises.
-
-        Raises:
-            NotFound, SourceError, WrongBytes, UnsafeTransfer: see there.
-        """
-        return whole(self.ask(url, cap=cap, named_by=named_by))
 
     def ask(
         self, url: str, *, cap: int, named_by: str | None = None, headers: Mapping[str, str] | None = None
