@@ -46,20 +46,21 @@ def validate(
 ) -> int:
     """Check skills: a folder by the specification, an archive with the very code that install uses.
 
-    Exits 1 if a content is not as it should be or a signature is invalid.
+    Exits 1 if a content is not as it should be or a signature is invalid; 3 if there is none at one of the paths.
 
     Example: skillhub validate ./my-skill ./my-skill.zip
     """
-    from skillhub.flows.author import validate as flow
+    from skillhub.flows.author import validate_all
 
-    found = [flow(path, common.publishers, now()) for path in paths]
+    found = validate_all(paths, common.publishers, now())
     is_ok = all(each.ok and (each.signature is None or each.signature.status != "invalid") for each in found)
     if common.json:
         common.terminal.json({"ok": is_ok, "skills": [_json(each) for each in found]})
     else:
         for each in found:
             _draw(each, common.terminal)
-    return 0 if is_ok else 1
+    failed = max((each.error.exit_code for each in found if each.error), default=0)
+    return failed or (0 if is_ok else 1)
 
 
 def _json(found: Validated) -> dict[str, Any]:

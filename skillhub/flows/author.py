@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from datetime import datetime
 
 from skillhub.archive import Kind, pack
@@ -52,6 +53,7 @@ class Validated:
 
     Attributes:
         trust: What to type to trust the key that signed, where nobody here does.
+        error: Why there was nothing to look at.
     """
 
     path: str
@@ -61,11 +63,30 @@ class Validated:
     warnings: tuple[Issue, ...]
     signature: Signature | None
     trust: str | None = None
+    error: SkillhubError | None = None
 
     @property
     def ok(self) -> bool:
         """Whether the content is as it should be."""
         return not self.errors
+
+
+def validate_all(paths: Sequence[str], publishers: Publishers, now: datetime) -> list[Validated]:
+    """Check the skills at these paths; where nothing is to be looked at, that hides nothing of the others.
+
+    Raises:
+        NotFound, UsageError: as ``validate``, if it is so of all of them.
+    """
+    found = []
+    for path in paths:
+        try:
+            found.append(validate(path, publishers, now))
+        except (NotFound, UsageError) as error:
+            found.append(Validated(path, None, None, (_issue(error, path),), (), None, error=error))
+    errors = [each.error for each in found if each.error is not None]
+    if errors and len(errors) == len(found):
+        raise errors[0]
+    return found
 
 
 def validate(path: str, publishers: Publishers, now: datetime) -> Validated:

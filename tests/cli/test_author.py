@@ -187,3 +187,26 @@ def test_a_template_that_was_left_as_it_is_is_told_with_its_lines(shell):
     assert done.out.count("[unfilled]") == 2
     shell.run("pack", "mine")
     assert shell.run("validate", "mine-0.1.0.zip").out.count("[unfilled]") == 2
+
+
+def test_what_is_not_there_hides_nothing_of_what_is(shell):
+    shell.skill("project/good")
+    done = shell.run("validate", "good", "nothere", "--json")
+    assert done.status == 3
+    assert [(each["path"], each["ok"]) for each in done.json["skills"]] == [
+        ("good", True),
+        ("nothere", False),
+    ]
+    good, missing = done.json["skills"]
+    assert missing.keys() == good.keys()
+    assert [each["code"] for each in missing["errors"]] == ["not-found"]
+    assert done.json["ok"] is False
+    shown = shell.run("validate", "good", "nothere")
+    assert "good: ok" in shown.out
+    assert "nothere: not ok" in shown.out
+    assert "[not-found]" in shown.out
+    alone = shell.run("validate", "nothere", "--json")
+    assert (alone.status, alone.error["code"]) == (3, "not-found")
+    shell.write("project/text.md", "no archive")
+    assert shell.run("validate", "good", "text.md", "nothere").status == 3
+    assert shell.run("validate", "good", "text.md").status == 2
