@@ -86,7 +86,9 @@ def test_every_threat_is_answered_and_tested():
         if line.startswith("| ") and "AST" not in line and not line.startswith(("| attack", "| |")):
             _, _, code, test, _ = line.split(" | ") if line.count(" | ") > 3 else ["", *line.split(" | "), ""]
             assert "(../skillhub/" in code, line
-            assert "(../tests/" in test or "(../docs/demo.py" in test, line
+            named = re.findall(r"\[`(\S+): (\w+)`\]", test)
+            assert named, line
+            assert all(path.startswith("tests/") and name.startswith("test_") for path, name in named), line
 
 
 @cache

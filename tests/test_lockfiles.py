@@ -53,6 +53,8 @@ def test_every_file_is_in_the_tables():
     readme = (HERE / "README.md").read_text(encoding="utf-8")
     for file in (*VALID, *(HERE / "refused").iterdir()):
         assert f"| `{file.parent.name}/{file.name}` |" in readme
+    for row in REFUSED:
+        assert f"| `refused/{row['file']}` | {row['why']} |" in readme
     assert readme.count("| `") == len(VALID) + len(REFUSED)
 
 
