@@ -71,7 +71,7 @@ def ask(questions: list[Question], ports: Ports) -> list[Asked]:
         question, answer = refused[0]
         said = "the answer was no" if answer.said == "no" else "nobody was there to answer"
         hint = _HINTS.get(question.kind, "answer on a terminal, or agree beforehand with --yes")
-        if question.kind == "publisher" and question.subject:
+        if question.kind in ("publisher", "root") and question.subject:
             hint = f"to trust it: {question.subject}"
         if answer.said == "no":
             hint = "nothing was changed"

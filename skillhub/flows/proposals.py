@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from skillhub.errors import NotFound, SourceError, SourceMismatch, UnsafeTransfer, WrongBytes
+from skillhub.errors import NotFound, SourceMismatch, UnsafeTransfer, WrongBytes
+from skillhub.flows.outcome import ask
 from skillhub.flows.policy import refuse_source
 from skillhub.flows.ports import Ports
-from skillhub.flows.questions import propose_source
+from skillhub.flows.questions import first_root, propose_source
 from skillhub.flows.standing import Standing
 from skillhub.model.digest import Digest
 from skillhub.model.lock import LockedSource
@@ -40,10 +41,11 @@ def questions(proposed: dict[str, LockedSource]) -> list[Question]:
 
 
 def adopt(proposed: dict[str, LockedSource], asked: Iterable[Asked], ports: Ports) -> None:
-    """Add those that were agreed to, each by the root that the repository names.
+    """Add those that were agreed to, each by the root that the repository names, or by the one that a person sees.
 
     Raises:
-        SourceError: the source cannot be reached, or the proposal names no root.
+        SourceError: the source cannot be reached.
+        Refused: nobody agreed to a root that the repository does not name.
         WrongBytes: it answers with another root.
         SourceMismatch, TrustDowngrade: what is to be a site that nobody vouches for is a registry, or was one.
         UnsafeTransfer: its URL is none, or is not https; only a person may choose that.
@@ -61,11 +63,10 @@ def adopt(proposed: dict[str, LockedSource], asked: Iterable[Asked], ports: Port
         if source.kind == "well-known":
             _adopt_site(alias, source.url, ports)
             continue
-        if source.root is None:
-            hint = f"skillhub source add {alias} {source.url} shows the fingerprint and asks"
-            raise SourceError(f"the proposal of {alias} names no root", where=source.url, hint=hint)
         root = ports.fetch_root(source.url)
-        if Digest.of(root) != source.root:
+        if source.root is None:
+            ask([first_root(alias, source.url, Digest.of(root))], ports)
+        elif Digest.of(root) != source.root:
             raise WrongBytes(f"expected the root {source.root}, found {Digest.of(root)}", where=source.url)
         ports.sources.add(alias, source.url, root)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from skillhub.flows.candidate import Candidate, spelled
 from skillhub.model.changes import Changes
+from skillhub.model.digest import Digest
 from skillhub.model.finding import Finding, at_least
 from skillhub.model.lock import Locked, LockedSource
 from skillhub.model.question import Question
@@ -172,11 +174,23 @@ def _seen(finding: Finding, candidate: Candidate) -> Iterator[str]:
 
 def propose_source(alias: str, source: LockedSource) -> Question:
     """Return the question about a source that a repository brings and this user does not have."""
-    by_itself = "nobody but whoever serves it vouches for its skills"
-    vouching = by_itself if source.kind == "well-known" else f"root {source.root}"
+    if source.kind == "well-known":
+        vouching, flag = "nobody but whoever serves it vouches for its skills", "--allow-unsigned"
+    elif source.root is None:
+        vouching, flag = "the project names no root to know it by", "--fingerprint sha256:…"
+    else:
+        vouching, flag = f"root {source.root}", f"--fingerprint {source.root}"
     return Question(
         "source" if source.root else "root",  # the latter is more than `--yes` may agree to
         alias,
         f"This project uses the source {alias}, which you do not have; trust it?",
         (f"url {source.url}", vouching),
+        f"{shlex.join(['skillhub', 'source', 'add', alias, source.url])} {flag}",
     )
+
+
+def first_root(alias: str, url: str, root: Digest) -> Question:
+    """Return the question about a registry's root that nobody named beforehand."""
+    message = f"Trust the registry at {url} as {alias}, by the root that it shows now?"
+    details = (f"root {root}", "compare it with what whoever runs it tells elsewhere")
+    return Question("root", alias, message, details)

@@ -11,6 +11,7 @@ from skillhub.flows.outcome import ask
 from skillhub.flows.policy import refuse_source, under
 from skillhub.flows.ports import Ports
 from skillhub.flows.proposals import proposals
+from skillhub.flows.questions import first_root
 from skillhub.flows.standing import read_standing
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
@@ -63,7 +64,7 @@ def _add(alias: str, url: str, pin: Pin, is_asked: bool, ports: Ports, *, dry_ru
     _refuse(url, pin, ports)
     root = _root(url, pin, ports)
     source = ports.sources.meant(alias, url, root)
-    question = _site(source, ports) if root is None else _registry(source)
+    question = _site(source, ports) if source.root is None else first_root(alias, url, source.root)
     if dry_run:
         return source
     if is_asked:
@@ -105,8 +106,8 @@ def trust_source(alias: str, pin: Pin, ports: Ports) -> Source:
             where=mine.url,
             hint="somebody may have taken the metadata away; ask whoever runs it",
         )
-    if pin == Pin():
-        ask([_registry(source)], ports)
+    if pin == Pin() and source.root is not None:
+        ask([first_root(alias, mine.url, source.root)], ports)
     ports.sources.remove(alias)
     try:
         return _opened(ports.sources.add(alias, mine.url, root), ports, forget=True)
@@ -145,12 +146,6 @@ def _root(url: str, pin: Pin, ports: Ports) -> bytes | None:
     if pin.fingerprint is not None and Digest.of(found) != pin.fingerprint:
         raise WrongBytes(f"expected the root {pin.fingerprint}, found {Digest.of(found)}", where=url)
     return found
-
-
-def _registry(source: Source) -> Question:
-    message = f"Trust the registry at {source.url} as {source.alias}, by the root that it shows now?"
-    details = (f"root {source.root}", "compare it with what whoever runs it tells elsewhere")
-    return Question("root", source.alias, message, details)
 
 
 def _site(source: Source, ports: Ports) -> Question:

@@ -95,6 +95,29 @@ def test_a_source_that_the_project_proposes_is_trusted_by_the_root_it_names(worl
     assert trust_source("acme", Pin(), world.ports(Answers(root="yes"))).url == URL
 
 
+def proposing(world: World) -> None:
+    (world.base / "skillhub.toml").write_text(f'[sources.acme]\nurl = "{URL}"\n')
+
+
+def test_a_proposal_without_a_root_is_told_with_what_trusts_it(world: World) -> None:
+    proposing(world)
+    with pytest.raises(Refused) as caught:
+        world.install(answers=Answers("yes", root="unanswered"))
+    assert caught.value.hint == f"to trust it: skillhub source add acme {URL} --fingerprint sha256:…"
+    [(question, _)] = caught.value.asked
+    assert question.details == (f"url {URL}", "the project names no root to know it by")
+
+
+def test_of_a_proposal_without_a_root_a_person_sees_the_one_that_it_shows(world: World) -> None:
+    proposing(world)
+    root = Digest.of(root_of(world))
+    answers = Answers("yes")
+    world.install(answers=answers)
+    assert answers.kinds_seen == ["root", "root"]
+    assert f"root {root}" in answers.seen[1].details
+    assert world.sources.get("acme").root == root
+
+
 def test_neither_a_stranger_nor_the_embedded_registry_can_be_trusted_anew(world: World) -> None:
     with pytest.raises(NotFound):
         trust_source("nobody", Pin(), world.ports())
