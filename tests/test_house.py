@@ -36,6 +36,7 @@ LAZY = {
     "skillhub/flows/needs.py",
     "skillhub/flows/signers.py",
     "skillhub/model/hosts.py",
+    "skillhub/model/lock.py",
     "skillhub/model/lock_origin.py",
     "skillhub/model/lock_fields.py",
     "skillhub/model/yaml.py",

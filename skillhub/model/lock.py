@@ -142,9 +142,13 @@ class Lock:
         """Return the lock that these bytes spell.
 
         Raises:
-            FormatError: they are not a lock of this format; ``where`` names the line or the key.
+            FormatError: they are not a lock of this format; ``where`` names the line and the key.
         """
-        return cls._read(_json(data, where), where)
+        try:
+            return cls._read(_json(data, where), where)
+        except FormatError as error:
+            error.where = _with_line(error.where or where, data, where)
+            raise
 
     @classmethod
     def _read(cls, document: object, where: str) -> Lock:
@@ -196,6 +200,17 @@ def _json(data: bytes, where: str) -> object:
                 "the lock holds a merge conflict", where=f"{where}:{line}", hint=hint
             ) from error
         raise
+
+
+def _with_line(place: str, data: bytes, where: str) -> str:
+    """Return the place of an error with its line; one that names a line already stays."""
+    from skillhub.model.json_place import line_of, line_of_fault  # noqa: PLC0415 - 3 ms, and most locks have no fault
+
+    rest = place.removeprefix(where)
+    if rest and not rest.startswith(": "):
+        return place
+    line = line_of(data, rest[2:]) if rest else line_of_fault(data)
+    return f"{where}:{line}{rest}" if line else place
 
 
 def _check_version(document: Mapping[str, Any], where: str) -> None:
