@@ -131,7 +131,7 @@ def test_the_examples_of_the_page_run(shell):
     """Those of places that are no sources are run beside the tests of their kind."""
     kinds = {line.rsplit(" --", 1)[0].partition(" ")[0] for line in SHOWN}
     assert kinds == {"source", "install", "update", "diff"}
-    assert len(SHOWN) == 7
+    assert len(SHOWN) == 9
     shell.skill("project/pdf-tools")
     with Web() as web:
         web.at(WELL_KNOWN, answer(current(offer(web, "pdf-tools")), JSON))
