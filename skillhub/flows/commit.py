@@ -7,7 +7,7 @@ linked is linked by ``sync``.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from skillhub.errors import StateError
 from skillhub.flows import signers
@@ -21,7 +21,7 @@ from skillhub.flows.wishes import Wishes
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.lock import Lock
 from skillhub.model.record import Record, Records
-from skillhub.world import files, links
+from skillhub.world import files, links, made
 from skillhub.world.exclude import exclude
 from skillhub.world.intent import edit
 
@@ -73,17 +73,18 @@ def commit(changes: Sequence[Change], wishes: Wishes, before: Standing, ports: P
         for done, change in enumerate(changes):
             ports.report("storing", done, len(changes))
             _store(change.candidate, ports)
+        new = made.missing(ports.project, _places(changes))
         changed = False
         for change in changes:
             # Before the record says that the need is met; an entry that is there already is found to be.
             if change.passage is not None:
                 change.passage.write(ports.project.config_lock)
                 changed |= bool(change.passage.writes)
-        records = _records(changes, wishes, now)
+        records = _records(changes, wishes, now, new)
         if text is not None:
             # Cut off behind the lock, `sync` knows that a person agreed to what it says.
             coming = {change.name: records.skills[change.name] for change in changes}
-            ports.project.write_records(replace(now.records, coming=coming))
+            ports.project.write_records(replace(now.records, coming=coming, made=records.made))
         changed |= _write_documents(text, changes, wishes, ports)
         write_records(_leaving(records, now.records), ports)
         for done, change in enumerate(changes):
@@ -158,9 +159,21 @@ def _write_patch(candidate: Candidate, ports: Ports) -> None:
         files.write_atomic(attributes, _ATTRIBUTES)
 
 
-def _records(changes: Sequence[Change], wishes: Wishes, now: Standing) -> Records:
-    agents = tuple(dict.fromkeys((*now.records.agents, *wishes.agents)))
-    return Records({**now.records.skills, **{change.name: change.record for change in changes}}, agents)
+def _places(changes: Sequence[Change]) -> Iterator[str]:
+    """Yield the agents' folders that are to hold links, and the agents' files that are to be written."""
+    for change in changes:
+        if change.linking is not None and change.record.enabled:
+            yield from map(os.path.dirname, change.linking.paths)
+        for survey, agents in change.passage.writes if change.passage else ():
+            yield from (survey.files[agent].path for agent in agents)
+
+
+def _records(changes: Sequence[Change], wishes: Wishes, now: Standing, new: Sequence[str]) -> Records:
+    return Records(
+        {**now.records.skills, **{change.name: change.record for change in changes}},
+        agents=tuple(dict.fromkeys((*now.records.agents, *wishes.agents))),
+        made=tuple(dict.fromkeys((*now.records.made, *new))),
+    )
 
 
 def _leaving(records: Records, before: Records) -> Records:
@@ -200,9 +213,13 @@ def _link(change: Change, before: Record | None, linker: Linker, ports: Ports) -
 
 
 def forget(names: Sequence[str], before: Standing) -> tuple[Lock, Records]:
-    """Return lock and records without these skills, and without the sources that nothing else uses."""
+    """Return lock and records without these skills, and without the sources that nothing else uses.
+
+    Where nothing is left, the next skill is asked about as the first one was, the agents that are to have it too.
+    """
     skills = {name: entry for name, entry in before.lock.skills.items() if name not in names}
     used = {entry.source for entry in skills.values()}
     sources = {alias: source for alias, source in before.lock.sources.items() if alias in used}
     records = {name: record for name, record in before.records.skills.items() if name not in names}
-    return Lock(skills, sources), replace(before.records, skills=records)
+    agents = before.records.agents if records else ()
+    return Lock(skills, sources), replace(before.records, skills=records, agents=agents)

@@ -24,7 +24,7 @@ from skillhub.model.digest import NO_FILES
 from skillhub.model.question import UNANSWERED, Asked
 from skillhub.model.record import Record, Records
 from skillhub.model.skill import Skill
-from skillhub.world import links, mcp
+from skillhub.world import links, made, mcp
 from skillhub.world.intent import edit
 
 
@@ -82,7 +82,8 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
 def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outcome:
     """Take these skills out of links, lock and intent, with the MCP entries that are as we wrote them.
 
-    What only they have needed goes with them. A dry run asks and does nothing.
+    What only they have needed goes with them, as do agents' folders and files that were made for skills and are
+    empty by now. A dry run asks and does nothing.
 
     Raises:
         NotFound: a name that is not locked.
@@ -109,7 +110,8 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outc
         ports.project.write_lock(lock.dump())
         _take_away(cleared, standing, ports)
         removed = [now.records.skills[name] for name in names if name in now.records.skills]
-        write_records(take_back_servers(removed, records, ports), ports)
+        records = take_back_servers(removed, records, ports)
+        write_records(replace(records, made=made.clear(ports.project, records.made)), ports)
     return Outcome(skills, True, tuple(asked))
 
 

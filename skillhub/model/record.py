@@ -84,11 +84,13 @@ class Records:
     Attributes:
         agents: The agents that a person chose for it.
         coming: What a person has just agreed to and the lock is about to say; counts once the lock does.
+        made: Folders and files of agents that were not there before us, spelled as ``links`` are.
     """
 
     skills: Mapping[str, Record] = field(default_factory=dict)
     agents: tuple[str, ...] = ()
     coming: Mapping[str, Record] = field(default_factory=dict)
+    made: tuple[str, ...] = ()
 
     def arrived(self, locked: Mapping[str, Digest]) -> Records:
         """Return the records once what was coming has come, or has not: a command may have been cut off between.
@@ -103,7 +105,7 @@ class Records:
             if locked.get(name) == record.tree:
                 before = skills[name].links if name in skills else ()
                 skills[name] = replace(record, links=tuple(dict.fromkeys((*record.links, *before))))
-        return Records(skills, self.agents)
+        return replace(self, skills=skills, coming={})
 
     def dump(self, project: str) -> bytes:
         """Return the bytes of the state file of ``project``, which is named in it for whoever reads it."""
@@ -115,6 +117,8 @@ class Records:
         }
         if self.coming:
             document["coming"] = {name: _encode(record) for name, record in self.coming.items()}
+        if self.made:
+            document["made"] = self.made
         text = json.dumps(document, sort_keys=True, ensure_ascii=False) + "\n"
         # A path need not be UTF-8; what of it is not becomes a question mark, or nobody could read the file.
         return text.encode("utf-8", "replace")
@@ -137,11 +141,11 @@ class Records:
             message = f"expected state format {VERSION}, found {quote(found)}"
             raise FormatError(message, where=f"{where}: version", hint=hint)
         try:
-            agents = _texts(document["agents"])
+            agents, made = _texts(document["agents"]), _texts(document.get("made", []))
         except (KeyError, ValueError) as error:
             raise FormatError(f"expected agents: {error}", where=f"{where}: agents", hint=hint) from error
         coming = _all(document, "coming", where, hint) if "coming" in document else {}
-        return cls(_all(document, "skills", where, hint), agents, coming)
+        return cls(_all(document, "skills", where, hint), agents, coming, made)
 
 
 _STR = frozenset({str})

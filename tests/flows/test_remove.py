@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
-from skillhub.errors import NotFound, Refused
+from skillhub.errors import NotFound, Refused, StateError
+from skillhub.flows.enable import remove
+from skillhub.flows.install import install
 from skillhub.flows.verify import verify
+from skillhub.flows.wishes import Wishes
+from skillhub.model.dataclass import replace
+from skillhub.model.ref import parse_ref
+from skillhub.world.project import Project
 from tests.support.world import STDIO, Answers, needs, skill, unlocked
 
 CLAUDE = {"agents": ("claude-code",), "mcp": "configure"}
@@ -18,7 +27,8 @@ def needy(world, name):
 
 
 def servers(world):
-    return json.loads((world.base / ".mcp.json").read_text())["mcpServers"]
+    path = world.base / ".mcp.json"
+    return json.loads(path.read_text())["mcpServers"] if path.exists() else {}
 
 
 def test_all_of_it_goes_and_all_else_stays(world):
@@ -109,3 +119,80 @@ def test_what_is_named_twice_is_meant_once(world):
     assert skills[0].description == "Does it."
     assert (skills[0].state, skills[0].links) == ("disabled", ())
     assert len(verify(["code-review"] * 2, world.ports())) == 1
+
+
+def below(world):
+    """Return what is in the project beside the skill's own source."""
+    return sorted(
+        path.relative_to(world.base).as_posix()
+        for path in world.base.rglob("*")
+        if path.relative_to(world.base).parts[0] != "src"
+    )
+
+
+EVERYBODY = ("claude-code", "codex", "cursor", "github-copilot", "opencode")
+
+
+def test_what_was_made_for_it_and_is_empty_goes(world):
+    world.install(needy(world, "plain"), agents=EVERYBODY, mcp="configure")
+    assert {".claude/skills", ".mcp.json", ".codex/config.toml", "opencode.json"} <= {*below(world)}
+    world.remove("plain")
+    assert below(world) == ["skillhub.lock", "skillhub.toml"]
+    assert (world.project.records().made, world.project.records().agents) == ((), ())
+    world.install(str(skill(world.base / "src", "other")))
+    assert world.record("other").links == (".agents/skills/other",)
+
+
+def test_what_another_skill_is_in_goes_with_that_one(world):
+    world.install(needy(world, "one"), needy(world, "two"), agents=EVERYBODY, mcp="configure")
+    world.remove("one")
+    assert {".claude/skills", ".mcp.json"} <= {*below(world)}
+    world.install(str(skill(world.base / "src", "other")))
+    assert world.copy("other", ".claude/skills").exists()
+    world.remove("two", "other")
+    assert below(world) == ["skillhub.lock", "skillhub.toml"]
+
+
+def test_what_a_person_made_stays_however_empty(world):
+    (world.base / ".claude" / "skills").mkdir(parents=True)
+    (world.base / ".mcp.json").write_text('{"mcpServers": {}}\n')
+    (world.base / ".codex").mkdir()
+    world.install(needy(world, "plain"), agents=EVERYBODY, mcp="configure")
+    world.remove("plain")
+    kept = [".claude", ".claude/skills", ".codex", ".mcp.json", "skillhub.lock", "skillhub.toml"]
+    assert below(world) == kept
+    assert json.loads((world.base / ".mcp.json").read_text()) == {"mcpServers": {}}
+
+
+def test_what_a_person_put_into_what_was_made_stays(world):
+    world.install(needy(world, "plain"), agents=EVERYBODY, mcp="configure")
+    (world.base / ".claude" / "settings.json").write_text("{}")
+    (world.base / ".cursor" / "mcp.json").write_text('{"mcpServers": {}, // mine\n}')
+    (world.base / ".codex" / "config.toml").write_text('model = "x"\n')
+    world.remove("plain")
+    kept = [".claude", ".claude/settings.json", ".codex", ".codex/config.toml", ".cursor", ".cursor/mcp.json"]
+    assert below(world) == [*kept, "skillhub.lock", "skillhub.toml"]
+
+
+def test_attack_a_folder_that_was_made_leads_elsewhere_by_now(world):
+    world.install(needy(world, "plain"), agents=EVERYBODY, mcp="configure")
+    world.disable("plain")
+    theirs = world.folder / "elsewhere"
+    (theirs / "skills").mkdir(parents=True)
+    (theirs / "config.toml").write_text("")
+    for name in (".claude", ".codex"):
+        shutil.rmtree(world.base / name)
+        (world.base / name).symlink_to(theirs)
+    with contextlib.suppress(StateError):
+        world.remove("plain")
+    assert sorted(path.name for path in theirs.iterdir()) == ["config.toml", "skills"]
+
+
+def test_in_the_home_too(world):
+    home = Path(world.user_home)
+    ports = replace(world.ports(), project=Project.of_user(str(home), world.home))
+    install([parse_ref(needy(world, "plain"))], Wishes(agents=("claude-code",), mcp="configure"), ports)
+    assert (home / ".claude" / "skills" / "plain").exists()
+    assert (home / ".claude.json").exists()
+    remove(["plain"], replace(world.ports(), project=ports.project))
+    assert [*home.iterdir()] == []

@@ -31,6 +31,7 @@ FULL = Records(
         ),
     },
     ("claude-code", "codex"),
+    made=(".claude", ".claude/skills"),
 )
 DOCUMENT = json.loads(FULL.dump("/srv/project"))
 

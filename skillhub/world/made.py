@@ -1,0 +1,55 @@
+"""The folders and files of agents that skillhub made because they were not there: they go again once they are empty.
+
+An agent is taken to be in use where its folder is; what we leave behind must not say so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+
+from skillhub.errors import LinkLeavesProject, StateError
+from skillhub.world import files
+from skillhub.world.folders import is_link
+from skillhub.world.mcp_dialects import DIALECTS
+from skillhub.world.project import Project
+
+_CAP = 1 << 16
+# What is left of a file that held our servers alone.
+_EMPTY = frozenset({"", "{}", *(f'{{"{each.key}":{{}}}}' for each in DIALECTS.values())})
+
+
+def missing(project: Project, paths: Iterable[str]) -> tuple[str, ...]:
+    """Return which of these absolute paths, and of the folders above them, are not there yet.
+
+    Below the project they are relative to it, ``/`` between segments; elsewhere absolute.
+    """
+    todo, found = [*dict.fromkeys(paths)], dict[str, None]()
+    while todo:
+        path = todo.pop()
+        if not os.path.lexists(path):
+            relative = os.path.relpath(path, project.base).replace(os.sep, "/")
+            found[path if relative.startswith("../") or os.path.isabs(relative) else relative] = None
+            todo.append(os.path.dirname(path))
+    return tuple(found)
+
+
+def clear(project: Project, made: Iterable[str]) -> tuple[str, ...]:
+    """Take away what ``missing`` named and is empty by now, and return what is not.
+
+    Whatever refuses stays: nothing depends on it. A link in its place is somebody else's.
+    """
+    left = []
+    for each in sorted(made, key=len, reverse=True):
+        with suppress(OSError, LinkLeavesProject, StateError):
+            path = each if os.path.isabs(each) else files.inside(project.base, each)
+            if is_link(path):
+                continue
+            if os.path.isdir(path):
+                os.rmdir(path)
+            elif "".join((files.read(path, _CAP) or b"").decode("utf-8", "replace").split()) in _EMPTY:
+                os.unlink(path)
+        if os.path.lexists(each if os.path.isabs(each) else os.path.join(project.base, each)):
+            left.append(each)
+    return tuple(reversed(left))
