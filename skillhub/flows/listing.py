@@ -67,6 +67,11 @@ def _ours(project: Project) -> dict[str, set[str]]:
         link for name, record in records.items() if record.enabled and name in locked for link in record.links
     ]
     links += [entry.path for entry in locked.values() if entry.path]
+    return by_folder(project, links)
+
+
+def by_folder(project: Project, links: Iterable[str]) -> dict[str, set[str]]:
+    """Return the names that links, as records spell them, have in each folder, which is absolute."""
     names: defaultdict[str, set[str]] = defaultdict(set)
     for link in links:
         folder, _, name = link.rpartition("/")

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from skillhub.flows.linking import Step
-from skillhub.flows.listing import agent_folders
+from skillhub.flows.listing import agent_folders, by_folder
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
 from skillhub.model.digest import NO_FILES, Digest
@@ -27,25 +27,27 @@ def strays(lock: Lock, records: Records, ports: Ports) -> Mapping[str, Sequence[
         LinkLeavesProject: a folder of the project is a link to somewhere outside of it.
     """
     project = ports.project
+    kept = by_folder(project, (link for record in records.skills.values() for link in record.links))
     found: defaultdict[str, list[str]] = defaultdict(list)
     for folder in agent_folders(project, ports.user_home, ports.environ):
         real = os.path.realpath(folder)
         try:
-            names = sorted(lock.skills.keys() & {*os.listdir(real)})
+            names = lock.skills.keys() & {*os.listdir(real)}
         except OSError:
             continue
-        for name in names:
-            record = records.skills.get(name)
-            kept = record.links if record else ()
-            at = {os.path.join(each, name) for each in (folder, real)}
-            if at.isdisjoint(links.absolute(project.base, link) for link in kept):
-                path = os.path.join(real, name)
-                if os.path.isfile(os.path.join(path, SKILL_MD)) and not (
-                    path in (links.place(project, link) for link in kept)
-                    or _is_source(path, lock.skills[name], project)
-                ):
-                    found[name].append(path)
+        for name in sorted(names - kept[folder] - kept[real]):
+            path = os.path.join(real, name)
+            if os.path.isfile(os.path.join(path, SKILL_MD)) and not (
+                path in _places(records.skills.get(name), project)
+                or _is_source(path, lock.skills[name], project)
+            ):
+                found[name].append(path)
     return found
+
+
+def _places(record: Record | None, project: Project) -> list[str]:
+    """Return where the links of a record really are: two agents' folders may be one place."""
+    return [links.place(project, link) for link in record.links] if record else []
 
 
 def _is_source(path: str, entry: Locked, project: Project) -> bool:

@@ -54,7 +54,14 @@ def update(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
         newer.warnings.extend(notes)
     outcome = take(found, wishes, standing, ports)
     warnings = (*newer.warnings, *outcome.warnings)
-    return replace(outcome, left=(*newer.left, *outcome.left), warnings=warnings)
+    # Also of what is only put back: that nothing differs from the version before is told in the same keys.
+    changes = {name: _changes(found[name], standing, ports) for name in others if name in found}
+    return replace(
+        outcome,
+        left=(*newer.left, *outcome.left),
+        warnings=warnings,
+        changes={**changes, **outcome.changes},
+    )
 
 
 def _edited(name: str, standing: Standing, ports: Ports) -> Sequence[str]:

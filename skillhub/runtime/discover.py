@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from skillhub.errors import SkillhubError
+from skillhub.errors import FormatError, SkillhubError
 from skillhub.model.dataclass import dataclass, field
 from skillhub.model.head import Rules
 from skillhub.model.manifest import Manifest
@@ -157,10 +157,15 @@ def found_skill(folder: str, scope: Scope) -> Skill:
 
 
 def _files(folder: str) -> Iterable[tuple[str, File]]:
+    """Yield what says what a skill is; what a link leads to is no file of it, nor for an error to tell of."""
     for path in _HEAD:
         full = os.path.join(folder, *path.split("/"))
-        # What a link leads to is nobody's skill: agents do not read it, and an error would tell of what is in it.
-        found = opened(full)
+        try:
+            found = opened(full)
+        except FormatError:
+            if path == SKILL_MD:
+                raise
+            continue  # metadata that is invalid never blocks
         if found is not None:
             with os.fdopen(found[0], "rb") as file:
                 yield path, File(file.read(_CAP))

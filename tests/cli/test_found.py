@@ -69,6 +69,12 @@ def test_what_a_link_leads_to_is_not_told(shell, folder):
     assert "hunter2" not in done.out + done.err
 
 
+def test_optional_metadata_that_is_a_link_breaks_no_skill(shell, folder):
+    (folder / "good/agents").mkdir()
+    (folder / "good/agents/openai.yaml").symlink_to(shell.write("secret", "hunter2\n"))
+    assert bad(shell) is None
+
+
 def test_the_users_own(shell):
     shell.write("home/.claude/skills/bad/SKILL.md", "x\n")
     shell.write("home/.claude/skills/good/SKILL.md", GOOD)

@@ -333,7 +333,9 @@ def test_update_asks_about_edits_though_nothing_is_newer(world):
     with pytest.raises(Refused, match="edited by hand"):
         world.update(answers=Answers())
     assert unlocked(world.snapshot()) == before
-    assert world.update(answers=Answers("yes")).changed
+    outcome = world.update(answers=Answers("yes"))
+    assert outcome.changed
+    assert outcome.changes["plain"].to_json()["from_tree"] == outcome.skills[0].tree
     assert "Step one." in (world.base / "skillhub-edits/plain-1.patch").read_text()
     assert world.problems() == []
 

@@ -105,6 +105,16 @@ def test_what_skillhub_never_put_there_stays_and_is_told_of(waiting, how):
         assert world.problems() == ["other-skill"]
 
 
+def test_two_agents_folders_that_are_one_place(world):
+    (world.base / ".agents/skills").mkdir(parents=True)
+    (world.base / ".claude").mkdir()
+    (world.base / ".claude/skills").symlink_to("../.agents/skills")
+    world.install(plain(world))
+    (world.copy("plain") / "SKILL.md").write_text("by hand\n")
+    assert world.problems() == ["changed-file"]
+    assert world.sync(Answers("yes")).left == ()
+
+
 def test_the_folder_that_a_local_skill_is_installed_from_stays(world):
     path = skill(world.base / ".claude/skills")
     world.install(str(path), agents=("codex",))
