@@ -137,7 +137,9 @@ def show_waiting(outcome: Outcome, terminal: Terminal, *, planned: bool = False)
             if need.open and key not in outcome.given:
                 about = f" ({need.description})" if need.description else ""
                 terminal.warn(f"  {need.kind} {need.name}{about}", "plain")
-                terminal.warn(f"    {outcome.ways.get(key) or how_to_meet(skill.name, need)}", "dim")
+                terminal.warn(
+                    f"    {outcome.ways.get(key) or how_to_meet(skill.name, need, skill.scope)}", "dim"
+                )
 
 
 def skills_table(skills: Sequence[Skill], terminal: Terminal) -> None:

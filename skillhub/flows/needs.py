@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from skillhub.model.record import Facts, Record
-from skillhub.model.skill import Need
+from skillhub.model.skill import Need, SkillScope
 from skillhub.world.project import Project
 
 TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
@@ -79,13 +79,19 @@ def _need(row: Mapping[str, Any], is_met: Given, met: Collection[str], waived: C
     )
 
 
-def how_to_meet(skill: str, need: Need) -> str:
+def enabling(skill: str, scope: SkillScope) -> str:
+    """Return what to type to enable a skill."""
+    return f"skillhub enable {skill}{' --global' if scope == 'user' else ''}"
+
+
+def how_to_meet(skill: str, need: Need, scope: SkillScope) -> str:
     """Return what to type or do about an open need, as one line."""
+    enable = enabling(skill, scope)
     if need.kind == "env":
         lasting = f"export {need.name}=…, or skillhub env set {need.name}"
-        return f"{lasting}; then skillhub enable {skill}  (or: --env {need.name}=…)"
+        return f"{lasting}; then {enable}  (or: --env {need.name}=…)"
     if need.kind == "program":
-        return f"install the program {need.name}, then skillhub enable {skill}"
+        return f"install the program {need.name}, then {enable}"
     if need.kind == "mcp":
-        return f"skillhub enable {skill} --mcp configure  ({SKIP})"
+        return f"{enable} --mcp configure  ({SKIP})"
     return f"skillhub install {need.name}"

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.gate import Gate, Survey
-from skillhub.flows.needs import SKIP
+from skillhub.flows.needs import SKIP, enabling
 from skillhub.model.dataclass import replace
 from skillhub.model.question import UNANSWERED, Asked
 from skillhub.model.skill import Scope, Skill
@@ -50,7 +50,7 @@ def ways(gates: Iterable[Gate], scope: Scope) -> Mapping[tuple[str, str], str]:
 
 
 def _way(skill: str, survey: Survey, scope: Scope) -> str:
-    need, server, enable = survey.need, survey.need.server, f"skillhub enable {skill}"
+    need, server, enable = survey.need, survey.need.server, enabling(skill, scope)
     theirs = ", ".join(survey.files[agent].path for agent in survey.where("different"))
     if not survey.states:
         first, *others = mcp.agents_with_file(scope)

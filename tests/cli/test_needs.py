@@ -91,3 +91,12 @@ def test_a_variable_that_was_given_is_met_though_another_need_is_open(shell):
     assert "SOME_TOKEN" not in done.err
     [listed] = shell.run("list", "--json").json["skills"]  # it was for that command alone
     assert {need["name"]: need["satisfied"] for need in listed["requires"]}["SOME_TOKEN"] is False
+
+
+def test_what_to_type_for_a_skill_of_the_user_says_so(shell):
+    head = 'metadata:\n  openclaw:\n    requires:\n      bins: ["no-such-program"]\n'
+    words = *serving(shell, "demo-server")[:3], "--global"
+    done = shell.run(*words, str(shell.skill("project/needy", head=head)), "--yes", "--mcp", "configure")
+    assert done.status == 6
+    assert "skillhub enable served --global --mcp configure --agent claude-code" in told(done)
+    assert "install the program no-such-program, then skillhub enable needy --global" in told(done)
