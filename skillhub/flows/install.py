@@ -287,11 +287,11 @@ def decide(proposal: Proposal, wishes: Wishes, asked: Sequence[Asked], is_met: G
     )
     if before is not None:
         base = replace(base, mcp=before.mcp, link=before.link)
+        if is_known and (before.enabled or gate is None):  # unchecked now: what was said of needs stands
+            base = replace(base, met=before.met, waived=before.waived)
     if linking is None or gate is None:
         return Change(candidate, base, linking, None)
     is_enabled = is_known and before is not None and before.enabled
-    if before is not None and is_enabled:
-        base = replace(base, met=before.met, waived=before.waived)
     passed = passage(gate, candidate.manifest, wishes, asked)
     record = passed.onto(replace(base, enabled=True, links=linking.links, link=linking.kind))
     if not is_enabled and any(need.open for need in needs_of(facts, record, is_met)):

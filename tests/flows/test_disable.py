@@ -18,6 +18,14 @@ def world(tmp_path):
     return world
 
 
+def test_disabled_there_is_nothing_to_do(world):
+    world.disable("plain")
+    before = unlocked(world.snapshot())
+    for act in (world.install, lambda: world.install(frozen=True), world.update, world.sync):
+        assert not act().changed
+    assert unlocked(world.snapshot()) == before
+
+
 def test_it_stays_so_through_everything_but_enable(world):
     kept = {
         name: (world.base / name).read_bytes() for name in ("skillhub.lock", "skillhub.toml", ".mcp.json")
