@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from skillhub.errors import LinkLeavesProject, StateError
+from skillhub.errors import FormatError, StateError
 from skillhub.world import files
 from skillhub.world.folders import is_link
 from skillhub.world.mcp_dialects import DIALECTS
@@ -42,7 +42,7 @@ def clear(project: Project, made: Iterable[str]) -> tuple[str, ...]:
     """
     left = []
     for each in sorted(made, key=len, reverse=True):
-        with suppress(OSError, LinkLeavesProject, StateError):
+        with suppress(OSError, StateError, FormatError):
             path = each if os.path.isabs(each) else files.inside(project.base, each)
             if is_link(path):
                 continue

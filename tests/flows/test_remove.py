@@ -168,7 +168,7 @@ def test_what_a_person_put_into_what_was_made_stays(world):
     world.install(needy(world, "plain"), agents=EVERYBODY, mcp="configure")
     (world.base / ".claude" / "settings.json").write_text("{}")
     (world.base / ".cursor" / "mcp.json").write_text('{"mcpServers": {}, // mine\n}')
-    (world.base / ".codex" / "config.toml").write_text('model = "x"\n')
+    (world.base / ".codex" / "config.toml").write_text(f'model = "{"x" * (1 << 17)}"\n')
     world.remove("plain")
     kept = [".claude", ".claude/settings.json", ".codex", ".codex/config.toml", ".cursor", ".cursor/mcp.json"]
     assert below(world) == [*kept, "skillhub.lock", "skillhub.toml"]
