@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from skillhub.model.dataclass import dataclass
 
 
-class Command(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Command:
     """One command, or one group of them; what runs is in the ``COMMANDS`` or the ``VERBS`` of the module."""
 
     module: str
