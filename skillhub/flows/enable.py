@@ -24,7 +24,7 @@ from skillhub.model.digest import NO_FILES
 from skillhub.model.question import UNANSWERED, Asked
 from skillhub.model.record import Record, Records
 from skillhub.model.skill import Skill
-from skillhub.world import links, made, mcp
+from skillhub.world import made, mcp
 from skillhub.world.intent import edit
 
 
@@ -205,8 +205,7 @@ def _take_away(cleared: Sequence[Linking], standing: Standing, ports: Ports) -> 
     linker = Linker(ports.project, ports.store)
     for linking in cleared:
         linker.save(linking, standing.records.skills.get(linking.name))
-        for path in linking.paths:
-            links.unmake(path)
+        linker.take_away(linking)
 
 
 def _held(record: Record | None) -> Record:

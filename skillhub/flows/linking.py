@@ -197,9 +197,20 @@ class Linker:
             if step.do != "keep":
                 whole = tree if step.do != "merge" else edits.merged(base, step.path, tree)
                 if whole is None:
-                    hint = "run the command again; it asks anew"
-                    raise StateError("it was edited once more meanwhile", where=step.path, hint=hint)
+                    raise _edited_meanwhile(step.path)
                 links.make(step.path, whole, self._store.path(whole.digest), linking.kind)
+
+    def take_away(self, linking: Linking) -> None:
+        """Take away what is at these places; edits there were saved, or are not wanted.
+
+        Raises:
+            StateError: the disk refuses, or what had nothing to save was edited since it was looked at.
+        """
+        for step in linking.steps:
+            is_copy = os.path.lexists(step.path) and not is_link(step.path)
+            if step.do == "keep" and is_copy and not self._is_stored(step.path):
+                raise _edited_meanwhile(step.path)
+            links.unmake(step.path)
 
     def save(self, linking: Linking, record: Record | None, tree: Tree | None = None) -> None:
         """Write what a person edited in these places to ``skillhub-edits/``; before anything else is changed.
@@ -219,3 +230,8 @@ class Linker:
             base = tree
         now = (edits.read_edited(path, self._store.root) for path in linking.edited)
         edits.save(linking.name, now, base or {}, self._project)
+
+
+def _edited_meanwhile(path: str) -> StateError:
+    hint = "run the command again; it asks anew"
+    return StateError("it was edited once more meanwhile", where=path, hint=hint)

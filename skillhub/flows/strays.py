@@ -10,12 +10,16 @@ from skillhub.flows.linking import Step
 from skillhub.flows.listing import agent_folders, by_folder
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
+from skillhub.flows.standing import Standing
+from skillhub.flows.wishes import Wishes, chosen_agents
 from skillhub.model.digest import NO_FILES, Digest
-from skillhub.model.lock import Lock, Locked
+from skillhub.model.hosts import skill_folder
+from skillhub.model.lock import Lock
 from skillhub.model.record import Record, Records
 from skillhub.model.tree import SKILL_MD
 from skillhub.world import links
 from skillhub.world.folders import is_link, list_folder
+from skillhub.world.links import SHARED
 from skillhub.world.project import Project
 from skillhub.world.store import Store
 
@@ -31,6 +35,8 @@ def strays(lock: Lock, records: Records, ports: Ports) -> Mapping[str, Sequence[
     found: defaultdict[str, list[str]] = defaultdict(list)
     for folder in agent_folders(project, ports.user_home, ports.environ):
         real = os.path.realpath(folder)
+        if not (kept[folder] or kept[real] or _is_an_agents(real, project)):
+            continue
         try:
             names = lock.skills.keys() & {*os.listdir(real)}
         except OSError:
@@ -38,11 +44,18 @@ def strays(lock: Lock, records: Records, ports: Ports) -> Mapping[str, Sequence[
         for name in sorted(names - kept[folder] - kept[real]):
             path = os.path.join(real, name)
             if os.path.isfile(os.path.join(path, SKILL_MD)) and not (
-                path in _places(records.skills.get(name), project)
-                or _is_source(path, lock.skills[name], project)
+                path in _places(records.skills.get(name), project) or _holds_source(path, lock, project)
             ):
                 found[name].append(path)
     return found
+
+
+def _is_an_agents(real: str, project: Project) -> bool:
+    """Say whether a folder is for agents alone, as hidden ones are.
+
+    One agent reads ``skills``, and more where a link leads there: it is where authors have what they write, too.
+    """
+    return os.path.relpath(real, os.path.realpath(project.base)).startswith(".")
 
 
 def _places(record: Record | None, project: Project) -> list[str]:
@@ -50,44 +63,66 @@ def _places(record: Record | None, project: Project) -> list[str]:
     return [links.place(project, link) for link in record.links] if record else []
 
 
-def _is_source(path: str, entry: Locked, project: Project) -> bool:
-    """Say whether this is the very folder that a local skill is installed from."""
-    own = entry.path if entry.local else None
-    return own is not None and os.path.realpath(path) == os.path.realpath(os.path.join(project.base, own))
+def _holds_source(path: str, lock: Lock, project: Project) -> bool:
+    """Say whether this is, or holds, a folder that a local skill is installed from."""
+    own = f"{os.path.realpath(path)}{os.sep}"
+    local = (entry.path for entry in lock.skills.values() if entry.local and entry.path)
+    return any(
+        f"{os.path.realpath(os.path.join(project.base, each))}{os.sep}".startswith(own) for each in local
+    )
 
 
 def to_take(
-    paths: Iterable[str], tree: Digest, record: Record | None, store: Store
+    name: str, paths: Iterable[str], standing: Standing, ports: Ports
 ) -> tuple[tuple[Step, ...], tuple[str, ...]]:
     """Say what becomes of strays of a skill that is not enabled, for no agent may read it.
-
-    Args:
-        paths: Where they are.
-        tree: What the lock has.
-        record: What this machine knows of the skill.
-        store: Where nothing is lost from.
 
     Returns:
         What is to be taken away, once edits in it are saved; and what skillhub has never put there and so leaves.
     """
+    tree, record = standing.lock.skills[name].tree, standing.records.skills.get(name)
     steps, left = [], []
     for path in paths:
-        if is_spare(path, tree, store):
+        if is_spare(path, tree, record, ports.store):
             steps.append(Step(path, path, "keep"))
-        elif record is not None and record.tree != NO_FILES and not is_link(path):
+        elif _was_enabled(record) and not is_link(path) and _is_usual(path, standing, ports):
             steps.append(Step(path, path, "save"))
         else:
             left.append(path)
     return tuple(steps), tuple(left)
 
 
-def is_spare(path: str, tree: Digest, store: Store) -> bool:
-    """Say whether what is at ``path``, or behind a link there, is to the byte this tree or one of the store's."""
+def _was_enabled(record: Record | None) -> bool:
+    """Say whether a skill that is not enabled was so on this machine, as far as that is known."""
+    return record is not None and record.held == "user" and record.tree != NO_FILES
+
+
+def _is_usual(path: str, standing: Standing, ports: Ports) -> bool:
+    """Say whether skills are enabled in this folder: in that of another agent, one of that name is a person's own."""
+    project = ports.project
+    agents = chosen_agents(Wishes(), standing.records, standing.intent, ports)
+    folders = [os.path.join(project.base, SHARED)]
+    folders += [
+        folder
+        for agent in agents
+        if (folder := skill_folder(agent, project.scope, project.base, ports.user_home, ports.environ))
+    ]
+    return os.path.dirname(path) in map(os.path.realpath, folders)
+
+
+def is_spare(path: str, tree: Digest, record: Record | None, store: Store) -> bool:
+    """Say whether what is at ``path``, or behind a link there, is to the byte what the lock has, or this machine had.
+
+    Whatever else the store has by chance, nobody may need for long: ``cache gc`` would take the last copy.
+    """
     try:
         listing = list_folder(path)
     except OSError:
         return False
-    return listing is not None and (listing.digest == tree or store.listing(listing.digest) is not None)
+    if listing is None:
+        return False
+    is_had = record is not None and listing.digest == record.tree and not store.check(record.tree)
+    return listing.digest == tree or is_had
 
 
 def left_in(name: str, path: str) -> Left:

@@ -179,9 +179,9 @@ def _with_strays(
         agreed = standing.agreed(name)
         tree, record = standing.lock.skills[name].tree, standing.records.skills.get(name)
         if agreed is not None and agreed.enabled:
-            left += [left_in(name, path) for path in paths if not is_spare(path, tree, ports.store)]
+            left += [left_in(name, path) for path in paths if not is_spare(path, tree, record, ports.store)]
             continue
-        steps, others = to_take(paths, tree, record, ports.store)
+        steps, others = to_take(name, paths, standing, ports)
         left += [left_in(name, path) for path in others]
         linking = plans.get(name, Linking(name, "copy", ()))
         plans[name] = replace(linking, steps=(*linking.steps, *steps))
@@ -199,8 +199,7 @@ def _put_back(linking: Linking, standing: Standing, trees: Mapping[str, Tree], p
             return False
         Linker(ports.project, ports.store).make(linking, tree, agreed)
         return True
-    for path in linking.paths:
-        links.unmake(path)
+    Linker(ports.project, ports.store).take_away(linking)
     return bool(linking.steps)
 
 

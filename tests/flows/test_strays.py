@@ -124,6 +124,70 @@ def test_the_folder_that_a_local_skill_is_installed_from_stays(world):
     assert (path / "SKILL.md").exists()
 
 
+@pytest.mark.parametrize("led", ["", ".claude/skills", ".agents/skills"])
+def test_what_an_author_writes_is_no_copy_though_an_agent_reads_that_folder(waiting, led):
+    own = put(waiting, "skills")
+    if led:
+        (waiting.base / led).parent.mkdir(exist_ok=True)
+        shutil.rmtree(waiting.base / led, ignore_errors=True)
+        (waiting.base / led).symlink_to("../skills")
+    for world in (waiting, waiting.on_another_machine()):
+        assert world.sync(Answers("yes")).left == ()
+        assert (own / "SKILL.md").exists()
+        assert world.problems() == []
+
+
+@pytest.mark.parametrize("held", ["never enabled", "other agents"])
+def test_ones_own_skill_where_skillhub_put_nothing_stays(world, held):
+    world.install(plain(world), enable=held != "never enabled", agents=("codex",))
+    if held == "other agents":
+        world.disable("plain")
+    own = skill(world.base / ".claude/skills", body="My own.\n")
+    outcome = world.sync(Answers("yes"))
+    assert [each.code for each in outcome.left] == ["other-skill"]
+    assert (own / "SKILL.md").read_text().endswith("My own.\n")
+
+
+def test_a_copy_of_what_the_store_has_for_others_is_not_taken_for_the_locked_one(waiting):
+    other = skill(waiting.folder / "elsewhere", body="Another version.\n")
+    second = World(waiting.folder / "second")
+    second.store = waiting.store
+    second.install(str(other))
+    own = shutil.copytree(other, waiting.copy("plain", PLACES[1]))
+    with pytest.raises(Refused, match="the copy is to be deleted"):
+        waiting.sync(Answers())
+    assert (own / "SKILL.md").exists()
+
+
+def test_a_folder_that_another_local_skill_is_installed_from_stays(waiting):
+    own = put(waiting)
+    inner = skill(own, "inner")
+    waiting.install(str(inner), agents=("codex",))
+    shutil.copytree(own, waiting.folder / "as it was")
+    waiting.sync(Answers("yes"))
+    assert (inner / "SKILL.md").exists()
+
+
+@pytest.mark.parametrize("verb", ["disable", "remove", "sync"])
+def test_what_is_edited_while_the_question_stands_is_not_lost(world, verb):
+    world.install(plain(world), str(skill(world.base / "src", "other")))
+    shutil.copytree(world.copy("plain"), world.folder / "kept")
+    if verb == "sync":
+        shutil.copytree(world.copy("other"), world.folder / "kept other")
+        world.disable("plain", "other")
+        put(world)
+        shutil.copytree(world.folder / "kept other", world.copy("other"))
+    (world.copy("other") / "SKILL.md").write_text("so that something is asked\n")
+    answers = Answers("yes")
+    answers.meanwhile = lambda: (world.copy("plain") / "notes.md").write_text("precious\n")
+    act = getattr(world, verb)
+    with pytest.raises(StateError, match="edited once more meanwhile"):
+        act(*([] if verb == "sync" else ["plain", "other"]), answers=answers)
+    assert (world.copy("plain") / "notes.md").exists()
+    world.sync(Answers("yes"))
+    assert "+precious" in (world.base / "skillhub-edits/plain-1.patch").read_text()
+
+
 ORDINARY = 65534
 
 
