@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from skillhub.errors import NotFound, StateError, WrongBytes
+from skillhub.errors import FormatError, NotFound, StateError, UnsafeArchive, WrongBytes
 from skillhub.model.digest import Digest
 from skillhub.model.lock_fields import Patch
 from skillhub.model.patch import difference
@@ -70,9 +70,10 @@ def read_edited(path: str, store: str) -> dict[str, File]:
         return {}
     try:
         if not os.path.isdir(path):
-            with open(path, "rb") as file:
-                return {os.path.basename(path): File(file.read())}
+            return {os.path.basename(path): File(files.read(path, _EDITS_MAX) or b"")}
         return _read_folder(path)
+    except (FormatError, UnsafeArchive) as error:
+        raise _too_much(path) from error
     except OSError as error:
         raise files.disk_error(error, path) from error
 
@@ -84,7 +85,7 @@ def is_under(path: str, store: str) -> bool:
 
 def _read_folder(path: str) -> dict[str, File]:
     edited, size = {}, 0
-    for found in walk(path):
+    for found in walk(path, largest=_EDITS_MAX):
         full = f"{path}/{found.path}"
         if found.file is not None:
             edited[found.path] = found.file
@@ -92,9 +93,13 @@ def _read_folder(path: str) -> dict[str, File]:
         elif os.path.islink(full):
             edited[f"{found.path}.link"] = File(os.fsencode(os.readlink(full)) + b"\n")
         if size > _EDITS_MAX:
-            hint = "move away what does not belong to the skill, then run the command again"
-            raise StateError(f"more than {_EDITS_MAX >> 20} MiB of edits to save", where=path, hint=hint)
+            raise _too_much(path)
     return edited
+
+
+def _too_much(path: str) -> StateError:
+    hint = "move away what does not belong to the skill, then run the command again"
+    return StateError(f"more than {_EDITS_MAX >> 20} MiB of edits to save", where=path, hint=hint)
 
 
 def merged(base: Tree | None, path: str, theirs: Tree) -> Tree | None:
@@ -106,7 +111,9 @@ def merged(base: Tree | None, path: str, theirs: Tree) -> Tree | None:
     if base is None or is_link(path) or not os.path.isdir(path):
         return None
     try:
-        mine = {found.path: found.file for found in walk(path)}
+        mine = {found.path: found.file for found in walk(path, largest=_EDITS_MAX)}
+    except UnsafeArchive:
+        return None
     except OSError as error:
         raise files.disk_error(error, path) from error
     whole = {name: file for name, file in mine.items() if file is not None}

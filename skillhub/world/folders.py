@@ -23,6 +23,8 @@ _HAS_JUNCTIONS = os.name == "nt"
 # ioctl_ficlone(2) of Linux; file systems without it say so at the first file.
 _FICLONE = 0x40049409 if sys.platform == "linux" else 0
 
+LARGEST = 64 << 20  # bytes; no skill has a file as large, so that nobody needs what is in it
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -168,10 +170,13 @@ def _read(full: str, path: str, largest: int | None = None) -> tuple[bytes, bool
 
 
 def list_folder(folder: str) -> Listing | None:
-    """Return the listing of what is in ``folder``, or None if something there is no plain file."""
+    """Return the listing of what is in ``folder``, or None if something there is in no skill."""
     rows = []
     for path, is_file in _paths(folder):
-        read = _read(f"{folder}/{path}", path) if is_file else None
+        try:
+            read = _read(f"{folder}/{path}", path, LARGEST) if is_file else None
+        except UnsafeArchive:
+            return None
         if read is None:
             return None
         rows.append((path, ListedFile(sha256(read[0]).hexdigest(), read[1])))
@@ -185,8 +190,7 @@ def compare(folder: str, listing: Listing) -> list[Problem]:
     try:
         for path, is_file in _paths(folder):
             expected = missing.pop(path, None)
-            read = _read(f"{folder}/{path}", path) if is_file else None
-            if problem := _difference(read, expected):
+            if problem := _difference(f"{folder}/{path}", is_file, expected):
                 problems.append(Problem(problem[0], f"{folder}/{path}", problem[1]))
     except OSError as error:
         problems.append(Problem("unreadable", folder, f"cannot be read: {error.strerror}"))
@@ -195,11 +199,15 @@ def compare(folder: str, listing: Listing) -> list[Problem]:
     return sorted(problems, key=lambda problem: problem.path)
 
 
-def _difference(found: tuple[bytes, bool] | None, expected: ListedFile | None) -> tuple[str, str] | None:
-    if found is None:
-        return "not-a-file", "neither a file nor a folder"
-    if expected is None:
+def _difference(full: str, is_file: bool, expected: ListedFile | None) -> tuple[str, str] | None:
+    if is_file and expected is None:
         return "extra-file", "a file that the lock does not know"
+    try:
+        found = _read(full, full, LARGEST) if is_file else None
+    except UnsafeArchive as error:
+        return "changed-file", error.message
+    if found is None or expected is None:
+        return "not-a-file", "neither a file nor a folder"
     data, executable = found
     actual = sha256(data).hexdigest()
     if actual != expected.sha256:

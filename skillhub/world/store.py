@@ -10,11 +10,11 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 
-from skillhub.errors import FormatError, StateError
+from skillhub.errors import FormatError, StateError, UnsafeArchive
 from skillhub.model.digest import Digest, is_hex
 from skillhub.model.tree import File, Listing, Tree
 from skillhub.world import files
-from skillhub.world.folders import Problem, compare, remove_tree, walk, write_file, write_tree
+from skillhub.world.folders import LARGEST, Problem, compare, remove_tree, walk, write_file, write_tree
 
 # The listing goes first: who stores the same tree meanwhile then finds it not whole, and writes both anew.
 _PARTS = (".listing", "")
@@ -114,11 +114,11 @@ class Store:
             return None
         whole: dict[str, File] = {}
         try:
-            for found in walk(self.path(tree)):
+            for found in walk(self.path(tree), largest=LARGEST):
                 if found.file is None:
                     return None
                 whole[found.path] = found.file
-        except OSError:
+        except (OSError, UnsafeArchive):
             return None
         read = Tree(whole)
         return read if read.digest == tree else None

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from skillhub.errors import Refused
+from skillhub.errors import Refused, StateError
 from skillhub.model.patch import difference
 from skillhub.model.tree import File, Tree
 from skillhub.world.folders import write_tree
@@ -309,3 +309,23 @@ def test_what_is_kept_may_not_be_what_another_needs_anew(world):
     other = str(skill(world.base / "more", "other", agents__openai_yaml=tool))
     refused(world, Refused, lambda: world.install(path, other, answers=Answers("yes", local_edit="no")))
     assert world.install(other, answers=Answers("yes", local_edit="no")).skills[0].name == "other"
+
+
+@pytest.mark.parametrize("path", ["SKILL.md", "model.bin"])
+def test_attack_a_file_larger_than_memory_is_told_of_and_not_read(world, path):
+    world.install(plain(world))
+    with (world.copy("plain") / path).open("ab") as file:
+        file.truncate(1 << 42)  # sparse: it takes no room on the disk
+    assert world.problems() == ["extra-file" if path == "model.bin" else "changed-file"]
+    for act in (world.sync, lambda answers: world.remove("plain", answers=answers)):
+        with pytest.raises(StateError, match="more than 256 MiB of edits"):
+            act(answers=Answers("yes"))
+    assert (world.copy("plain") / path).exists()
+
+
+def test_attack_a_pipe_in_place_of_a_skill_holds_nobody_up(world):
+    world.install(plain(world))
+    shutil.rmtree(world.copy("plain"))
+    os.mkfifo(world.copy("plain"))
+    with pytest.raises(StateError, match="found a folder, pipe or device"):
+        world.sync(Answers("yes"))
