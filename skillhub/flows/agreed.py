@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Iterable, Mapping
 
-from skillhub.errors import SignerChanged
+from skillhub.errors import BadSignature, SignerChanged
 from skillhub.flows import signers
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.ports import Ports
@@ -16,7 +16,8 @@ from skillhub.flows.standing import Standing
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
-from skillhub.model.record import Record
+from skillhub.model.record import Facts, Record
+from skillhub.model.tree import SIGNATURE
 from skillhub.model.whence import Whence
 from skillhub.trust.registry import publisher_of
 
@@ -38,6 +39,16 @@ def as_agreed(before: Locked, record: Record, after: Locked) -> Locked:
         record.whence.signers,
     )
     return replace(before, source=record.whence.source, signed_by=spelled)
+
+
+def refuse_other(candidate: Candidate, standing: Standing, ports: Ports) -> None:
+    """Refuse what comes under the name of something agreed to, and its signature does not allow for.
+
+    Raises:
+        SignerChanged, BadSignature, SourceError, FormatError: as for the two below.
+    """
+    refuse_other_signer(candidate, standing.records.skills.get(candidate.name), ports)
+    _refuse_expired(candidate, standing)
 
 
 def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Ports) -> None:
@@ -70,6 +81,28 @@ def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Port
     )
 
 
+def _refuse_expired(candidate: Candidate, standing: Standing) -> None:
+    """Refuse what is signed with an expired certificate and is not what the person agreed to, though it is locked.
+
+    A lock comes with a repository: whoever changes it, and has the key of a certificate that is past its time, would
+    have new bytes taken for those of its publisher. Where nobody agreed to any yet, the lock is all there is.
+
+    Raises:
+        BadSignature: no flag and no answer lifts this.
+    """
+    record = standing.records.skills.get(candidate.name)
+    if signers.EXPIRED not in candidate.warnings or record is None or record.facts == Facts():
+        return
+    entry, before = candidate.entry, standing.lock.skills.get(candidate.name)
+    known = {record.tree, before.original.tree} if before and record.is_of(before) else {record.tree}
+    if known.isdisjoint((entry.tree, entry.original.tree)):
+        message = (
+            f"expected the tree that was agreed to here, {record.tree}, or a certificate that is still valid"
+        )
+        hint = "its publisher may sign it anew"
+        raise BadSignature("certificate-expired", message, where=f"{candidate.name}: {SIGNATURE}", hint=hint)
+
+
 def but_other_signers(
     candidates: Mapping[str, Candidate], standing: Standing, ports: Ports
 ) -> tuple[dict[str, Candidate], list[str]]:
@@ -79,7 +112,7 @@ def but_other_signers(
     another signer as ever. Were it to stop the command, the way on would be to agree to what was disabled.
 
     Raises:
-        SourceError, FormatError: as ``refuse_other_signer``.
+        SourceError, FormatError: as ``refuse_other``.
     """
     found, notes = dict(candidates), []
     for name, candidate in candidates.items():
@@ -87,8 +120,8 @@ def but_other_signers(
         if record is None or record.held != "user":
             continue
         try:
-            refuse_other_signer(candidate, record, ports)
-        except SignerChanged as error:
+            refuse_other(candidate, standing, ports)
+        except (SignerChanged, BadSignature) as error:
             del found[name]
             notes.append(f"{name} stays disabled, in the version agreed to: {error.message}; {error.hint}")
     return found, notes

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from skillhub.errors import Refused, UsageError
 from skillhub.flows import proposals, told
 from skillhub.flows.admission import admit
-from skillhub.flows.agreed import as_agreed, but_other_signers, refuse_other_signer
+from skillhub.flows.agreed import as_agreed, but_other_signers, refuse_other
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.commit import Change, commit
 from skillhub.flows.gate import Gate, approach, passage, widen
@@ -141,9 +141,9 @@ def plan(
 
     Raises:
         Forbidden: a policy forbids it.
-        SignerChanged: it is not signed by the publisher whose signature the person agreed to.
+        SignerChanged, BadSignature: it is not signed as what the person agreed to, or with an expired certificate.
     """
-    refuse_other_signer(candidate, standing.records.skills.get(candidate.name), ports)
+    refuse_other(candidate, standing, ports)
     candidate = admit(candidate, standing, ports)
     proposal = _enabling(candidate, wishes, is_met, aim, standing, ports)
     return replace(proposal, changes=changes_of(candidate, standing, ports))
