@@ -69,7 +69,8 @@ class Web(Fetcher, Protocol):
             url: Absolute.
             cap: The bytes that the body may have at most; the body of an error may be cut.
             named_by: As for ``get``.
-            headers: Fields to send; ``Authorization`` goes to the origin of ``url`` and no further.
+            headers: Fields to send; ``Authorization`` goes to the origin of ``url`` and no further. An empty one
+                says that nobody is told who asks: no other is sent in its place.
 
         Raises:
             SourceError, WrongBytes, UnsafeTransfer: as for ``get``, but for the status.

@@ -51,8 +51,8 @@ class _Request:
 
 
 def _is_field(value: str) -> bool:
-    # A line break would begin another field, or another request.
-    return value.isascii() and value.isprintable()
+    # A line break would begin another field, or another request; what is empty is there to say that nothing is sent.
+    return value != "" and value.isascii() and value.isprintable()
 
 
 class Http(Web):

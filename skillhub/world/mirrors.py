@@ -45,7 +45,8 @@ class Mirrored(Web):
         _refuse_dots(url)
         mirror = self._mirrors[base]
         # Who we are to the one is nobody else's business.
-        told = {name: value for name, value in (headers or {}).items() if name.lower() != "authorization"}
+        sent = (headers or {}).items()
+        told = {name: value for name, value in sent if name.lower() != "authorization" or not value}
         answer = self._web.ask(mirror + asked[len(base) :], cap=cap, named_by=mirror, headers=told)
         is_there = base_of(answer.url, [mirror]) is not None  # else a redirect led out of the mirror
         return replace(answer, url=base + answer.url[len(mirror) :] if is_there else url)

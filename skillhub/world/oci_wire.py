@@ -95,7 +95,8 @@ class OciWire:
         said = dict(_PARAMETER.findall(rest))
         asked = {"service": said.get("service", ""), "scope": f"repository:{self._name}:pull"}
         realm = said.get("realm", "")
-        if login and not may_be_told(self._base, realm):
+        is_told = may_be_told(self._base, realm)
+        if login and not is_told:
             login = None
             self._hint = (
                 f"your login was not sent: {self._host} wants it told to {quote(realm)}, on another host"
@@ -105,7 +106,8 @@ class OciWire:
             f"{realm}{'&' if '?' in realm else '?'}{query}",
             cap=_TOKEN_CAP,
             named_by=self._base,
-            headers={"Authorization": login} if login else {},
+            # What another host gives to us goes to this registry: it must not know who asks, trusted or not.
+            headers={"Authorization": login or ""} if login or not is_told else {},
         )
         if answer.status in (401, 403):
             raise SourceError("the registry does not know who asks", where=self._host, hint=self._hint)

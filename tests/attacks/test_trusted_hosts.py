@@ -7,11 +7,14 @@ from base64 import b64encode
 
 import pytest
 
-from skillhub.errors import UnsafeTransfer
+from skillhub.errors import SkillhubError, UnsafeTransfer
 from skillhub.world.folders import remove_tree
 from skillhub.world.http import Http
+from skillhub.world.mirrors import Mirrored
+from skillhub.world.oci_wire import OciWire
 from skillhub.world.settings import Settings
 from skillhub.world.trusted import Trusting
+from skillhub.world.unnamed import unnamed
 from tests.support.gitbackend import backend
 from tests.support.gitrepos import Repo
 from tests.support.here import Here, let_go
@@ -213,3 +216,20 @@ def test_attack_a_trusted_artifact_host_redirects_to_one_that_is_not():
         with pytest.raises(UnsafeTransfer):
             asking.get(web.url("/x"), cap=9, named_by="https://public.example/")
         assert not inner.connections
+
+
+@pytest.mark.parametrize("way", ["typed", "locked", "mirror"])
+def test_attack_a_registry_asks_a_trusted_host_for_a_token_of_ours(way):
+    """What the trusted host gives to us, the registry that sent us there would be told."""
+    with Web() as evil, Web() as ours, Http(credentials=lambda hop: "Bearer s3cret") as http:
+        trusting = Trusting(http, Settings.parse(f'trusted-hosts = ["127.0.0.1:{ours.port}"]'.encode(), ""))
+        web = Mirrored(http, {"https://registry.example": ours.url("")}) if way == "mirror" else trusting
+        web = unnamed(web, "oci://evil") if way == "locked" else web
+        realm = "https://registry.example/v2/token" if way == "mirror" else ours.url("/v2/token")
+        ours.at("/v2/token?scope=repository%3Ax%3Apull", answer(b'{"token": "t0ken"}'))
+        challenge = f'WWW-Authenticate: Bearer realm="{realm}"'
+        evil.at("/v2/x/manifests/v1", answer(b"", challenge, status="401 Unauthorized"))
+        with pytest.raises(SkillhubError):
+            OciWire(f"127.0.0.1:{evil.port}/x", web, None).manifest("v1", ())
+        assert ours.heads
+        assert not any("s3cret" in head for head in ours.heads)
