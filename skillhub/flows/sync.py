@@ -58,6 +58,8 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
         for each in filter(None, plans.values()):
             record = standing.records.skills.get(each.name)
             Linker(ports.project, ports.store).save(each, record, trees.get(each.name))
+        if standing.lock.skills:
+            ports.project.remember()  # what is stored for it is needed from now on
         changed = _restore(kept, standing, trees, ports) or bool(originals)
         for tree in originals:
             ports.store.put(tree)

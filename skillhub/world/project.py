@@ -127,6 +127,15 @@ class Project:
         files.write_atomic(self._state, data, mode=0o600)
         self._seen[self._state] = data, records
 
+    def remember(self) -> None:
+        """Have ``cache gc`` know of the project, though nothing of it is on record here yet.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        if not os.path.lexists(self._state):
+            self.write_records(Records())
+
     def write_lock(self, data: bytes) -> None:
         """Replace the lock by what ``Lock.dump`` gave, atomically; the same content is not written again."""
         self._write(LOCK, data)

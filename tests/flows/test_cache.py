@@ -65,6 +65,14 @@ def test_a_disabled_skill_and_those_of_other_projects_and_of_the_user_stay(world
     assert len(stored(world)) == 3
 
 
+def test_what_sync_has_stored_for_a_clone_where_nobody_agreed_to_anything_stays(world):
+    world.install(str(skill(world.base / "src", "locked")))
+    other = world.on_another_machine()
+    other.sync()
+    assert collect(other).waste == ()
+    assert stored(other) == stored(world)
+
+
 def test_without_a_yes_nothing_goes(world):
     world.install(str(skill(world.base / "src")))
     world.remove("plain")
