@@ -61,18 +61,19 @@ class _Pace:
         start = time.monotonic()
         try:
             return coming.result()
-        except KeyboardInterrupt:
-            self.stopped = True
-            raise
         finally:
             if time.monotonic() - start > _WAIT:
                 self.at_once = min(AT_ONCE, 2 * self.at_once)
 
 
 def _made(way: Way[Any], coming: Future[Any], pace: _Pace) -> Candidate:
-    came = pace.wait(coming)
-    pace.guess = max(pace.guess, held(came))  # a site that says no sizes may have one for all
-    return way.make(came)
+    try:
+        came = pace.wait(coming)
+        pace.guess = max(pace.guess, held(came))  # a site that says no sizes may have one for all
+        return way.make(came)
+    except KeyboardInterrupt:
+        pace.stopped = True
+        raise
 
 
 def _start(

@@ -1,5 +1,6 @@
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -140,6 +141,27 @@ def test_attack_a_server_that_never_ends_keeps_nobody_from_stopping():
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         for turn in turns([Way(fetch, lambda came: came, 1) for fetch in (stopped, dripping)], silent):
+            turn()
+    took = time.monotonic() - start
+    ended.set()
+    assert took < 10
+
+
+def test_who_stops_the_command_while_a_skill_is_verified_waits_for_no_server():
+    began, ended = threading.Event(), threading.Event()
+
+    def dripping():
+        began.set()
+        ended.wait(20)
+
+    def verify(came):
+        began.wait(20)
+        raise KeyboardInterrupt
+
+    ways = [Way(lambda: b"", verify, 1), Way(dripping, lambda came: came, 1)]
+    start = time.monotonic()
+    with suppress(KeyboardInterrupt):  # which lets go of the turns, too
+        for turn in turns(ways, silent):
             turn()
     took = time.monotonic() - start
     ended.set()
