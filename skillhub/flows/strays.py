@@ -53,9 +53,11 @@ def strays(lock: Lock, records: Records, ports: Ports) -> Mapping[str, Sequence[
 def _is_an_agents(real: str, project: Project) -> bool:
     """Say whether a folder is for agents alone, as hidden ones are.
 
-    One agent reads ``skills``, and more where a link leads there: it is where authors have what they write, too.
+    One agent reads ``skills``, and more where a link leads there: it is where authors have what they write, too. What
+    agents read in a home is theirs, wherever links lead: dotfiles are kept so.
     """
-    return os.path.relpath(real, os.path.realpath(project.base)).startswith(".")
+    is_hidden = os.path.relpath(real, os.path.realpath(project.base)).startswith(".")
+    return is_hidden or project.scope == "user"
 
 
 def _places(record: Record | None, project: Project) -> list[str]:

@@ -10,7 +10,14 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from skillhub.errors import NotFound, Refused, StateError
+from skillhub.flows.install import install
 from skillhub.flows.listing import unmanaged
+from skillhub.flows.relock import from_lock
+from skillhub.flows.sync import sync
+from skillhub.flows.wishes import Wishes
+from skillhub.model.dataclass import replace
+from skillhub.model.ref import parse_ref
+from skillhub.world.project import Project
 from tests.support.faults import in_child
 from tests.support.world import TOKEN, Answers, World, needs, plain, skill, unlocked
 
@@ -135,6 +142,17 @@ def test_what_an_author_writes_is_no_copy_though_an_agent_reads_that_folder(wait
         assert world.sync(Answers("yes")).left == ()
         assert (own / "SKILL.md").exists()
         assert world.problems() == []
+
+
+def test_a_copy_in_a_home_whose_dotfiles_are_links(world):
+    (world.user_home / "dotfiles/skills").mkdir(parents=True)
+    (world.user_home / ".claude").mkdir()
+    (world.user_home / ".claude/skills").symlink_to("../dotfiles/skills")
+    ports = replace(world.ports(), project=Project.of_user(str(world.user_home), world.home))
+    install([parse_ref(plain(world))], Wishes(enable=False), ports)
+    copy = shutil.copytree(world.base / "src/plain", world.user_home / "dotfiles/skills/plain")
+    sync(lambda name, entry: from_lock(name, entry, ports).tree, ports)
+    assert not copy.exists()
 
 
 @pytest.mark.parametrize("held", ["never enabled", "other agents"])
