@@ -205,6 +205,9 @@ def _link(change: Change, before: Record | None, linker: Linker, ports: Ports) -
         linker.make(change.linking, change.candidate.tree, before)
         changed = not change.linking.done
         kept = frozenset(change.linking.links)
+    elif change.linking is not None and before is not None:
+        ours = tuple(step for step in change.linking.steps if step.link in before.links)
+        linker.take_away(replace(change.linking, steps=ours))
     for link in before.links if before else ():
         if link not in kept:
             links.unmake(links.place(ports.project, link))

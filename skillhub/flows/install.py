@@ -296,5 +296,5 @@ def decide(proposal: Proposal, wishes: Wishes, asked: Sequence[Asked], is_met: G
     record = passed.onto(replace(base, enabled=True, links=linking.links, link=linking.kind))
     if not is_enabled and any(need.open for need in needs_of(facts, record, is_met)):
         waiting = replace(base, held="needs")
-        return Change(candidate, waiting, linking, None, (*passed.met, *passed.waived))
+        return Change(candidate, waiting, linking.given_up(), None, (*passed.met, *passed.waived))
     return Change(candidate, record, linking, passed)

@@ -84,6 +84,11 @@ class Linking:
             self, steps=tuple(replace(step, do=way) if step.do == "save" else step for step in self.steps)
         )
 
+    def given_up(self) -> Linking:
+        """Return the linking of a skill that is not to be enabled after all: what was to be merged is saved."""
+        steps = (replace(step, do="save") if step.do == "merge" else step for step in self.steps)
+        return replace(self, steps=tuple(steps))
+
 
 def about_deleted(cleared: Iterable[Linking]) -> list[Question]:
     """Return what is to be asked about edits made by hand where links are to go."""
@@ -208,7 +213,7 @@ class Linker:
         """
         for step in linking.steps:
             is_copy = os.path.lexists(step.path) and not is_link(step.path)
-            if step.do == "keep" and is_copy and not self._is_stored(step.path):
+            if step.do in ("keep", "make") and is_copy and not self._is_stored(step.path):
                 raise _edited_meanwhile(step.path)
             links.unmake(step.path)
 

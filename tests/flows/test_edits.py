@@ -12,7 +12,7 @@ from skillhub.errors import Refused, StateError
 from skillhub.model.patch import difference
 from skillhub.model.tree import File, Tree
 from skillhub.world.folders import write_tree
-from tests.support.world import Answers, plain, refused, skill, snapshot, unlocked
+from tests.support.world import TOKEN, Answers, needs, plain, refused, skill, snapshot, unlocked
 
 BASE = {
     "SKILL.md": File(b"one\ntwo\nthree\n"),
@@ -329,3 +329,13 @@ def test_attack_a_pipe_in_place_of_a_skill_holds_nobody_up(world):
     os.mkfifo(world.copy("plain"))
     with pytest.raises(StateError, match="found a folder, pipe or device"):
         world.sync(Answers("yes"))
+
+
+def test_edits_that_were_to_be_merged_into_what_waits_for_a_need_are_saved(world):
+    world.install(plain(world, notes_md="one\ntwo\nthree\n"))
+    (world.copy("plain") / "notes.md").write_text("one\ntwo\nthree\nprecious\n")
+    skill(world.base / "src", agents__openai_yaml=needs(TOKEN))
+    outcome = world.update(answers=Answers("yes", env="unanswered", local_edit="merge"))
+    assert outcome.skills[0].state == "disabled"
+    assert not world.copy("plain").exists()
+    assert "+precious" in (world.base / "skillhub-edits/plain-1.patch").read_text()

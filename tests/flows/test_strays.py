@@ -206,6 +206,18 @@ def test_what_is_edited_while_the_question_stands_is_not_lost(world, verb):
     assert "+precious" in (world.base / "skillhub-edits/plain-1.patch").read_text()
 
 
+def test_what_is_edited_while_a_version_is_asked_about_that_stays_disabled_is_not_lost(world):
+    world.install(plain(world))
+    plain(world, notes_md="A newer version.\n")
+    answers = Answers("yes")
+    answers.meanwhile = lambda: (world.copy("plain") / "mine.md").write_text("precious\n")
+    with pytest.raises(StateError, match="edited once more meanwhile"):
+        world.update(answers=answers, enable=False)
+    assert (world.copy("plain") / "mine.md").exists()
+    world.sync(Answers("yes"))
+    assert "+precious" in (world.base / "skillhub-edits/plain-1.patch").read_text()
+
+
 ORDINARY = 65534
 
 
