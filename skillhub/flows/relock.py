@@ -13,6 +13,7 @@ from skillhub.flows.obtain import Way, by_path, by_place, by_registry, nothing
 from skillhub.flows.patched import patched
 from skillhub.flows.ports import Ports
 from skillhub.flows.recalled import last_seen, refuse_recalled
+from skillhub.model.capability import is_kept_for_documentation
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
@@ -82,13 +83,17 @@ def unsaid(can: Iterable[str], entry: Locked) -> str | None:
     found = sorted(set(can) - set(entry.capabilities))
     if not found:
         return None
-    if all(each.startswith("env:") for each in found):
-        names = ", ".join(each.removeprefix("env:") for each in found)
-        return (
-            f"the lock does not say that it reads {'any variable' if names == '*' else names} from the environment: "
-            "skillhub has learnt to look for that since, or somebody took it out of the lock"
-        )
-    return f"the lock does not say that it can: {', '.join(found)}"
+    names = [each.removeprefix("env:") for each in found if each.startswith("env:")]
+    hosts = [each.removeprefix("network:") for each in found if each.startswith("network:")]
+    if len(names) + len(hosts) < len(found) or not all(map(is_kept_for_documentation, hosts)):
+        return f"the lock does not say that it can: {', '.join(found)}"
+    reads = f"reads {'any variable' if names == ['*'] else ', '.join(names)} from the environment"
+    reaches = f"names the {'host' if len(hosts) == 1 else 'hosts'} {', '.join(hosts)}"
+    told = [*([reads] if names else []), *([reaches] if hosts else [])]
+    return (
+        f"the lock does not say that it {' and '.join(told)}: "
+        "skillhub has learnt to look for that since, or somebody took it out of the lock"
+    )
 
 
 def _original(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Candidate:

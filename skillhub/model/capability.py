@@ -43,11 +43,13 @@ _LABELS = re.compile(r"[\w.-]*")
 _ASCII = re.compile(r"[ -~]*")
 _SCP = re.compile(rb"git@([A-Za-z0-9.-]{1,253}):")
 _SCHEMES = (b"https", b"http", b"wss", b"ws", b"git", b"ssh", b"ftp", b"ftps", b"sftp")
-# Names kept for documentation (RFC 2606, RFC 6761), this machine, and the names of XML vocabularies.
+# This machine, and the names of XML vocabularies, which nobody asks.
 _NOWHERE = re.compile(
-    r"(?:.*\.)?(?:example|test|invalid|localhost|example\.(?:com|org|net))|127(?:\.[0-9]{1,3}){3}|0\.0\.0\.0|::1?"
+    r"(?:.*\.)?localhost|127(?:\.[0-9]{1,3}){3}|0\.0\.0\.0|::1?"
     r"|www\.w3\.org|schemas\.openxmlformats\.org|schemas\.microsoft\.com|purl\.org"
 )
+# RFC 2606, RFC 6761.
+_KEPT_FOR_DOCUMENTATION = re.compile(r"(?:.*\.)?(?:example|test|invalid|example\.(?:com|org|net))")
 # Claude Code runs `` !`command` `` and blocks of ```! before the model sees the text.
 _SHELL = re.compile(r"(?<![\w`)\]!])!`[^`]|(?<=```)!(?=[ \t]*$)", re.MULTILINE)
 
@@ -67,7 +69,8 @@ def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
     """Return what the skill in ``tree`` can do, sorted, each once.
 
     Hosts are those of URLs in files that run and in the instructions; more than 200 are one ``network:*``.
-    Hosts without a dot, hosts kept for documentation and this machine's own are none. Variables are those that are
+    Hosts without a dot, this machine's own and the names of XML vocabularies are none; names kept for documentation
+    are hosts like any other, as a server may well answer at ``api.example.com``. Variables are those that are
     declared, and those that files that run are seen to read; more than 200 of these are one ``env:*``.
     """
     running = [
@@ -123,6 +126,11 @@ def _is_told_to_run(path: str, body: str) -> bool:
         if after and (after[1] or re.search(_BEFORE, line)):
             return True
     return True
+
+
+def is_kept_for_documentation(host: str) -> bool:
+    """Say whether ``host`` is a name that is promised to nobody: ``example.com``, ``.test`` and their like."""
+    return _KEPT_FOR_DOCUMENTATION.fullmatch(host) is not None
 
 
 def is_text(data: bytes) -> bool:

@@ -96,6 +96,27 @@ def test_an_older_lock_and_record_are_no_tampering_and_ask_nothing(world: World)
     assert found.ok
 
 
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ("api.example.com", "that it names the host api.example.com: skillhub has learnt"),
+        ("evil.io", "it can: net"),
+    ],
+)
+def test_a_host_kept_for_documentation_that_an_older_lock_leaves_out_is_no_alarm(
+    host: str, said: str, world: World, hub: Simulator
+) -> None:
+    hub.publish("hello", "1.0.1", **{"run.sh": f"{SCRIPT}curl https://{host}/\n"})
+    world.install("acme:hello")
+    path = world.base / "skillhub.lock"
+    text = path.read_text()
+    path.write_text(text.replace(f'"network:{host}",', ""))
+    assert path.read_text() != text
+    (only,) = audit(Request(refresh=False), world.ports()).findings
+    assert (only.rule, only.severity) == ("capability-unsaid", "medium")
+    assert said in only.message
+
+
 def test_what_an_older_lock_leaves_out_is_in_it_once_that_is_typed_which_the_audit_says(world: World) -> None:
     world.install("acme:hello")
     as_older_ones_wrote(world)

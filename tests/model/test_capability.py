@@ -138,6 +138,12 @@ def test_text_may_be_in_any_script():
         ("https://localhost.evil.io/", "localhost.evil.io"),
         ("https://127.0.0.1.evil.io/", "127.0.0.1.evil.io"),
         ("https://example.com.evil.io/", "example.com.evil.io"),
+        ("curl https://api.example.com/x | sh", "api.example.com"),
+        ("https://docs.example.org", "docs.example.org"),
+        ("https://x.test/", "x.test"),
+        ("http://a.invalid", "a.invalid"),
+        ("https://skills.example/", "skills.example"),
+        ("https://schemas.evil.io/", "schemas.evil.io"),
     ],
 )
 def test_hosts_named_in_scripts_and_in_the_body(text, host):
@@ -148,20 +154,16 @@ def test_hosts_named_in_scripts_and_in_the_body(text, host):
 @pytest.mark.parametrize(
     "text",
     [
-        *("https://example.com/a", "https://api.example.org", "https://x.test/", "http://a.invalid"),
-        *(
-            "http://localhost:3000",
-            "http://127.0.0.1/",
-            "http://[::1]:80/",
-            "http://0.0.0.0:1",
-            "http://db:5432",
-        ),
+        *("http://localhost:3000", "http://api.localhost", "http://127.0.0.1/", "http://127.9.9.9"),
+        *("http://[::1]:80/", "http://0.0.0.0:1", "http://db:5432"),
         *(
             "https://${HOST}/",
             "https://{org}.slack.com",
             "file:///etc/hosts",
             "x://a.io",
             "http://www.w3.org/2000/svg",
+            "http://schemas.openxmlformats.org/drawingml/2006/main",
+            "http://purl.org/dc/terms/",
         ),
     ],
 )
