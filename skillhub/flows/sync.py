@@ -105,8 +105,10 @@ def _permitted(obtain: Obtain, standing: Standing, ports: Ports) -> Obtain:
 
 def _refuse_forbidden(names: Iterable[str], standing: Standing, ports: Ports) -> None:
     """Refuse to fetch or to put back what a policy forbids; what is to go, goes."""
-    policies = ports.policies.tightened(standing.intent.policy)
-    for name in names if policies else ():
+    for name in names:  # with nothing to put back, no policy is read
+        policies = ports.policies.tightened(standing.intent.policy)
+        if not policies:
+            return
         entry, record = standing.lock.skills[name], standing.agreed(name)
         can = record.facts.capabilities if record else entry.capabilities
         refuse(of_entry(name, entry, can, ports), LASTING, policies)

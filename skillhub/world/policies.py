@@ -1,9 +1,11 @@
-"""The policies of this machine and of its user, read off the disk."""
+"""The policies of this machine and of its user, read off the disk when they are asked."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import overload
 
 from skillhub.errors import StateError
 from skillhub.model.policy import Level, Policies, Policy
@@ -39,18 +41,44 @@ def places(home: Home) -> dict[Level, str]:
 
 
 def read_policies(home: Home, machine: str | None = None) -> Policies:
-    """Return the machine's policy and the user's, as far as there are any.
+    """Return the machine's policy and the user's, as far as there are any; they are read when one is asked.
+
+    So who only takes away, or looks at what is here, is not stopped by one that is malformed. Whoever asks gets a
+    FormatError then, since nobody can tell what it would have forbidden, or a StateError if it cannot be read.
 
     Args:
         home: Where the user's is.
         machine: Where the machine's is; None is ``machine_policy()``.
-
-    Raises:
-        FormatError: one is malformed; nobody can tell what it would have forbidden.
-        StateError: one cannot be read.
     """
-    paths = places(home) | ({"machine": machine} if machine is not None else {})
-    return Policies(tuple(policy for each in paths.items() if (policy := _read(*each)) is not None))
+    return Policies(_WhenAsked(places(home) | ({"machine": machine} if machine is not None else {})))
+
+
+class _WhenAsked(Sequence[Policy]):
+    """The policies of these files, each read once, by the first question."""
+
+    def __init__(self, paths: Mapping[Level, str]) -> None:
+        self._paths = paths
+        self._found: tuple[Policy, ...] | None = None
+
+    @property
+    def _each(self) -> tuple[Policy, ...]:
+        if self._found is None:
+            found = (_read(level, path) for level, path in self._paths.items())
+            self._found = tuple(policy for policy in found if policy is not None)
+        return self._found
+
+    @overload
+    def __getitem__(self, index: int) -> Policy: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Policy]: ...
+    def __getitem__(self, index: int | slice) -> Policy | Sequence[Policy]:
+        return self._each[index]
+
+    def __len__(self) -> int:
+        return len(self._each)
+
+    def __iter__(self) -> Iterator[Policy]:
+        return iter(self._each)
 
 
 def _read(level: Level, path: str) -> Policy | None:

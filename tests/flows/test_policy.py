@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.errors import Forbidden, NotFound, Refused, SignerChanged
+from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SignerChanged
 from skillhub.flows.adopt import adopt
 from skillhub.flows.audit import Request, audit
 from skillhub.flows.doctor import diagnose
@@ -502,6 +502,27 @@ def test_the_doctor_counts_lines_and_tells_of_a_malformed_one(world):
     (check,) = [each for each in diagnose(world.ports()).checks if each.name == "policy"]
     assert not check.ok
     assert "skillhub.toml" in check.message
+
+
+def test_a_malformed_one_stops_those_who_ask_it_and_nobody_else(world):
+    world.install("github:code-review", "github:release-notes")
+    path = user(world, "foo = 1\n")
+    assert world.problems() == []
+    assert not world.sync().changed
+    (check,) = [each for each in diagnose(world.ports()).checks if each.name == "policy"]
+    assert (check.ok, path in check.message) == (False, True)
+    world.disable("code-review")
+    world.remove("release-notes")
+    assert list(world.lock().skills) == ["code-review"]
+    for act in (lambda: world.install("github:gh-fix-ci"), world.update, lambda: world.enable("code-review")):
+        assert path in refused(world, FormatError, act).where
+
+
+def test_a_malformed_one_puts_nothing_back(world):
+    world.install("github:code-review")
+    shutil.rmtree(world.copy("code-review"))
+    path = user(world, "foo = 1\n")
+    assert path in refused(world, FormatError, world.sync).where
 
 
 def test_a_name_that_is_not_there_is_not_taken_for_forbidden(world):
