@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skillhub.cli.common import Common, Run
-from skillhub.errors import UsageError
+from skillhub.errors import SkillhubError, UsageError
 
 if TYPE_CHECKING:
     from skillhub.model.profile import Profile
+    from skillhub.model.skill import Skill
     from skillhub.runtime.catalog import Catalog
+    from skillhub.runtime.folder import Agreed
 
 HostName = Annotated[
     str, typer.Option("--host", metavar="NAME", help="The agent whose folders, rules and words count.")
@@ -63,7 +65,9 @@ def resolve(
     from skillhub.runtime.resolve import Rules, mentioned
 
     profile, catalog = seen_by(common, host)
-    found = mentioned(text, catalog, rules=Rules(leads=len(catalog.skills) if profile.many else 1))
+    leads = len(catalog.skills) if profile.many else 1
+    rules = Rules(leads=leads, objection=lambda skill: _drift(skill, common))
+    found = mentioned(text, catalog, rules=rules)
     if common.json:
         common.terminal.json(found.to_json())
         return 0
@@ -100,7 +104,6 @@ def load(
     Example: skillhub load release-notes --host codex
     """
     from skillhub.runtime.envelope import inject, to_json
-    from skillhub.runtime.folder import Agreed
     from skillhub.runtime.loading import Request, Session, pick
     from skillhub.runtime.loading import load as read
 
@@ -108,9 +111,8 @@ def load(
         raise UsageError("expected the NAME of a skill, or its --path")
     profile, catalog = seen_by(common, host)
     skill = pick(catalog, name, os.path.abspath(os.path.expanduser(path)) if path else None)
-    tree = skill.tree
-    agreed = Agreed(tree, common.store.listing(tree), common.home.state) if tree else None
-    loaded = read(skill, Request(arguments=arguments, session=Session(session), rules=profile.rules), agreed)
+    request = Request(arguments=arguments, session=Session(session), rules=profile.rules)
+    loaded = read(skill, request, _agreed(skill, common))
     for note in loaded.notes:
         common.terminal.say(note, "dim")
     if common.json:
@@ -121,6 +123,27 @@ def load(
     return 0
 
 
+def _agreed(skill: Skill, common: Common) -> Agreed | None:
+    """Return what the folder of a locked skill must hold."""
+    from skillhub.runtime.folder import Agreed
+
+    tree = skill.tree
+    return Agreed(tree, common.store.listing(tree), common.home.state) if tree else None
+
+
+def _drift(skill: Skill, common: Common) -> str | None:
+    """Return why ``load`` would refuse the files of a locked skill, if it would."""
+    from skillhub.runtime.folder import Folder
+
+    agreed = _agreed(skill, common)
+    try:
+        if agreed is not None:
+            Folder(skill.path or "").check(agreed)
+    except SkillhubError as error:
+        return error.message
+    return None
+
+
 def seen_by(common: Common, host: str) -> tuple[Profile, Catalog]:
     """Return the profile of an agent, and what it finds here, with what the locks know of it.
 
@@ -128,6 +151,7 @@ def seen_by(common: Common, host: str) -> tuple[Profile, Catalog]:
         UsageError: there is no such agent.
     """
     from skillhub.flows.listing import managed
+    from skillhub.model.dataclass import replace
     from skillhub.model.profile import profile
     from skillhub.runtime.agent import catalog_of
     from skillhub.runtime.catalog import Catalog
@@ -148,13 +172,10 @@ def seen_by(common: Common, host: str) -> tuple[Profile, Catalog]:
         markers=("skillhub.toml", "skillhub.lock"),
     )
     found = catalog_of(row, around, known)
-    # What is disabled is in no agent's folder; that has to be said of it, and of whoever has its name instead.
+    # What is disabled is in no agent's folder; that has to be said of it, unless another locked one has its name.
     waiting = [skill for skill in known if skill.state == "disabled"]
-    skills = (*found.skills, *waiting)
-    whole = Catalog.of(skills, found.problems, row.hides)
-    kept = set(map(id, whole.skills))
-    ordered = tuple(skill for skill in skills if id(skill) in kept)
-    return row, Catalog(ordered, (*found.shadowed, *whole.shadowed), whole.problems)
+    whole = Catalog.of((*found.skills, *waiting), hides=row.hides)
+    return row, replace(found, skills=whole.skills, shadowed=(*found.shadowed, *whole.shadowed))
 
 
 def _folder(common: Common) -> str:

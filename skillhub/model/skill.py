@@ -54,7 +54,8 @@ class Skill:
     """What ``list`` shows: the lock's entry, this machine's state, and the facts read off the content.
 
     Attributes:
-        path: The folder in the store; of a skill that is in no lock, the folder where it was found.
+        path: The folder in the store; of a skill that was found in an agent's folder, that one.
+        stored: Of a locked skill that was found, the folder in the store.
         links: The places in agents' folders where it is enabled, absolute.
         invocation: Whether the model may call it by itself, or only the user.
         managed: Whether a lock knows it.
@@ -87,6 +88,7 @@ class Skill:
     user_invocable: bool = True
     argument_hint: str = ""
     patch: str | None = None
+    stored: str | None = None
 
     @property
     def full_name(self) -> str:
@@ -110,7 +112,7 @@ class Skill:
             "tree": self.tree,
             "size": self.size,
             "url": self.url,
-            "path": self.path,
+            "path": self.stored or self.path,
             "links": list(self.links),
             "scope": self.scope,
             "state": self.state,

@@ -26,7 +26,7 @@ def catalog_of(
     Args:
         profile: The agent.
         around: Where it runs.
-        known: The locked skills; what is linked for one of them is that skill.
+        known: The locked skills; what is linked for one of them is that skill, and nothing else has its name.
         cache: Where looks into folders are kept.
         reload: Read everything, whatever the cache has.
     """
@@ -35,16 +35,17 @@ def catalog_of(
     wider = replace(around, extra=(*around.extra, *extra)) if extra else around
     search = Search(rules=profile.rules, bounds=profile.bounds, cache=cache, reload=reload)
     found = discover(roots(profile, wider), search)
+    known = tuple(known)
     skills = _recognized(found.skills, known)
     if said:
         skills = settled(skills, said)
-    catalog = Catalog.of(skills, (*problems, *found.problems), profile.hides)
+    catalog = Catalog.of(skills, (*problems, *found.problems), profile.hides, known)
     rank = {scope: number for number, scope in enumerate(profile.listing)}
     ordered = sorted(
         catalog.skills,
         key=lambda skill: (rank.get(skill.scope, len(rank)), skill.full_name, skill.path or ""),
     )
-    return Catalog(tuple(ordered), catalog.shadowed, catalog.problems)
+    return replace(catalog, skills=tuple(ordered), host=profile.id)
 
 
 def _recognized(skills: Iterable[Skill], known: Iterable[Skill]) -> Iterator[Skill]:
@@ -58,6 +59,7 @@ def _recognized(skills: Iterable[Skill], known: Iterable[Skill]) -> Iterator[Ski
         yield replace(
             locked,
             path=skill.path,
+            stored=locked.path,
             scope=skill.scope,
             root=skill.root,
             namespace=skill.namespace,

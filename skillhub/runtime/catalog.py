@@ -53,49 +53,69 @@ class Catalog:
             have one name.
         shadowed: What is hidden.
         problems: What could not be read.
+        taken: Names that belong to locked skills, wherever these are.
+        host: The agent's id, if it is that of one agent.
     """
 
     skills: tuple[Skill, ...] = ()
     shadowed: tuple[Shadowed, ...] = ()
     problems: tuple[Problem, ...] = ()
+    taken: frozenset[str] = frozenset()
+    host: str = ""
 
     @classmethod
-    def of(cls, skills: Iterable[Skill], problems: Iterable[Problem] = (), hides: bool = True) -> Catalog:
+    def of(
+        cls,
+        skills: Iterable[Skill],
+        problems: Iterable[Problem] = (),
+        hides: bool = True,
+        locked: Iterable[Skill] = (),
+    ) -> Catalog:
         """Return the catalogue of ``skills``, given in order of precedence.
 
-        A skill that nobody locked and that has the name of a locked one is a problem as well: whoever
-        put it there may want to be taken for it.
+        A skill that nobody locked and that has the name of a locked one, or its ``source:name``, is a
+        problem as well: whoever put it there may want to be taken for it.
 
         Args:
             skills: The skills, those that come first before those that they may hide; they stay in this order.
             problems: What is known to be wrong already.
             hides: Whether the first of a name hides the others, as opposed to all being ambiguous.
+            locked: What else is locked. It is not in the catalogue, for it lies elsewhere or waits, and nobody
+                else may have its name.
         """
         given = list(skills)
         first: dict[str, Skill] = {}
         for skill in sorted(given, key=lambda each: not each.managed):
             first.setdefault(skill.full_name, skill)
+        taken = {
+            name: skill
+            for skill in (*locked, *reversed(given))
+            if skill.managed
+            for name in (f"{skill.source}:{skill.name}", skill.full_name)
+        }
         kept: list[Skill] = []
         shadowed: list[Shadowed] = []
         found = list(problems)
         for skill in given:
-            winner = first[skill.full_name]
-            is_imitation = winner.managed and not skill.managed
-            if winner is skill or not (hides or is_imitation):
+            imitated = None if skill.managed else taken.get(skill.full_name)
+            winner = imitated or first[skill.full_name]
+            if winner is skill or not (hides or imitated):
                 kept.append(skill)
                 continue
             shadowed.append(Shadowed(skill, winner))
-            if is_imitation:
-                message = f"it has the name of {winner.name}, which the lock has from {winner.source}"
+            if imitated:
+                message = f"it has the name of {imitated.name}, which the lock has from {imitated.source}"
                 found.append(Problem(skill.path or "", message))
-        return cls(tuple(kept), tuple(shadowed), tuple(found))
+        return cls(tuple(kept), tuple(shadowed), tuple(found), frozenset(taken))
 
     @cached_property
     def _by_name(self) -> Mapping[str, Sequence[Skill]]:
         names: dict[str, list[Skill]] = {}
         for skill in self.skills:
             for name in {skill.name, skill.full_name}:
-                names.setdefault(name, []).append(skill)
+                # A namespace, which a skill may give itself, makes no short form of a locked name.
+                if skill.managed or name == skill.full_name or name not in self.taken:
+                    names.setdefault(name, []).append(skill)
         return names
 
     @cached_property
@@ -106,6 +126,11 @@ class Catalog:
             for place in (skill.path, *skill.links)
             if place
         }
+
+    @property
+    def command(self) -> str:
+        """What a user types to see these skills."""
+        return "skillhub catalog" + (f" --host {self.host}" if self.host not in ("", "agents") else "")
 
     def named(self, name: str) -> tuple[Skill, ...]:
         """Return every skill that is called ``name`` or, in full, ``namespace:name``."""

@@ -139,7 +139,7 @@ def pick(catalog: Catalog, name: str | None = None, path: str | None = None) -> 
         raise UsageError(f"{quote(name)} are {len(matches)} skills", hint=f"name one by its path: {paths}")
     if not matches:
         like = [clean(skill.full_name) for skill in Suggestions(catalog.skills).like(name).skills[:_SHOWN]]
-        hint = f"did you mean {' or '.join(like)}?" if like else "skillhub catalog shows which there are"
+        hint = f"did you mean {' or '.join(like)}?" if like else f"{catalog.command} shows which there are"
         raise NotFound(f"there is no skill {quote(name)}", hint=hint)
     return matches[0]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -100,11 +100,13 @@ class Rules:
         caller: Who wrote the text: a user may not ask for what only the model may, and the other way round.
         leads: How many skills one message may load.
         connectors: Names that mean something else to this host, such as its apps; they win.
+        objection: Says why a skill that is meant cannot be loaded, such as files that nobody agreed to.
     """
 
     caller: Caller = "user"
     leads: int = 1
     connectors: Collection[str] = ()
+    objection: Callable[[Skill], str | None] | None = None
 
 
 def mentioned(
@@ -227,6 +229,8 @@ class _Meaning:
         if not may_invoke(skill, self.rules.caller):
             who = "the model" if self.rules.caller == "user" else "the user"
             return _Answer("disabled", f"Skill {quote(name)} is for {who} alone to invoke.", skill)
+        if self.rules.objection is not None and (why := self.rules.objection(skill)):
+            return _Answer("disabled", f"Skill {quote(name)} cannot be loaded: {why}", skill)
         return _Answer("activated", f"Using skill: {clean(name)}", skill, leads=clean(name))
 
     @cached_property
@@ -239,7 +243,7 @@ class _Meaning:
         found = self._suggestions.like(name) if is_worth_it else Suggested()
         names = tuple(clean(skill.full_name) for skill in found.skills)
         if not names:
-            message = f"No skill named {quote(name)}. Run skillhub catalog to see which there are."
+            message = f"No skill named {quote(name)}. Run {self._catalog.command} to see which there are."
             return _Answer("unknown", message)
         if len(names) == 1:
             message = f"No exact skill {quote(name)}, did you mean ${names[0]}?"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from skillhub.model.text import clean
@@ -159,3 +161,83 @@ def test_attack_repository_brings_a_skill_with_a_locked_name(seen, tmp_path):
     assert (done.status, done.error["code"]) == (6, "refused")
     done = shell.run("load", "--path", shell.project / ".agents/skills/release-notes", "--json")
     assert (done.status, done.error["code"]) == (3, "not-found")
+
+
+@pytest.fixture
+def imitated(seen, request):
+    """The folders of a claude skill, and of one that all agents read, that have a locked name and are another."""
+    folder, given = request.param
+    places = [seen.project / ".claude/skills" / folder, seen.project / ".agents/skills/aaa"]
+    for place in places:
+        place.mkdir(parents=True)
+        text = f"---\nname: release-notes\n{given}description: x\n---\nFAKE\n"
+        (place / "SKILL.md").write_text(text)
+    yield places
+    for place in places:
+        shutil.rmtree(place)
+
+
+@pytest.mark.parametrize(
+    "imitated",
+    [("release-notes", ""), ("aaa", ""), ("release-notes", "namespace: github\n")],
+    indirect=True,
+    ids=["plain", "folder", "namespace"],
+)
+@pytest.mark.parametrize("host", ["claude-code", "agents", "opencode", "codex"])
+def test_attack_a_locked_name_where_the_locked_skill_is_not(seen, imitated, host):
+    is_there = host != "claude-code"
+    for name in ("release-notes", "github:release-notes"):
+        done = seen.run("load", name, "--host", host)
+        assert (done.status, "FAKE" in done.out) == (0 if is_there else 3, False)
+        (found,) = seen.run("resolve", f"${name} now", "--host", host, "--json").json["mentions"]
+        assert (found["skill"] or {"managed": True})["managed"]
+    for place in imitated:
+        assert seen.run("load", "--path", place, "--host", host).status == 3
+    shown = seen.run("catalog", "--host", host, "--json").json
+    assert shown["skills"].count("release-notes") == is_there
+    assert "github:release-notes" not in shown["skills"]
+    problems = {each["path"]: each["message"] for each in shown["problems"] if each["level"] == "error"}
+    assert {*problems} <= {*map(str, imitated)}
+    assert str(imitated[0 if host == "claude-code" else 1]) in problems
+    assert {each["path"] for each in shown["shadowed"]} == {*problems}
+    assert all("which the lock has from github" in message for message in problems.values())
+
+
+@pytest.mark.parametrize("imitated", [("release-notes", "namespace: other\n")], indirect=True, ids=["other"])
+def test_attack_a_namespace_makes_no_short_form_of_a_locked_name(seen, imitated):
+    assert seen.run("load", "release-notes", "--host", "claude-code").status == 3
+    assert seen.run("load", "other:release-notes", "--host", "claude-code").status == 0
+    assert "FAKE" not in seen.run("load", "release-notes").out
+
+
+def test_the_hint_to_the_catalogue_is_of_the_host_that_was_asked_about(seen):
+    for host, hint in [
+        ("claude-code", "skillhub catalog --host claude-code"),
+        ("agents", "skillhub catalog"),
+    ]:
+        (found,) = seen.run("resolve", "$nope", "--host", host, "--json").json["mentions"]
+        assert f"Run {hint} to see" in found["message"]
+        error = seen.run("load", "nope", "--host", host, "--json").error
+        assert error["hint"] == f"{hint} shows which there are"
+
+
+def test_a_locked_skill_is_shown_with_its_path_in_the_store(seen):
+    (found,) = resolved(seen, "$release-notes now")["mentions"]
+    (listed,) = [
+        each for each in seen.run("list", "--json").json["skills"] if each["name"] == "release-notes"
+    ]
+    assert found["skill"]["path"] == listed["path"]
+    assert found["skill"]["path"].startswith(str(seen.hub))
+    (found,) = resolved(seen, "$loose now")["mentions"]
+    assert found["skill"]["path"] == str(seen.project / ".agents/skills/loose")
+
+
+def test_what_load_refuses_resolve_does_not_activate(seen):
+    evil = seen.write("project/.agents/skills/release-notes/evil.sh", "echo\n")
+    found = resolved(seen, "$release-notes now")
+    evil.unlink()
+    assert found["task"] == "$release-notes now"
+    (mention,) = found["mentions"]
+    assert (mention["outcome"], mention["skill"]["name"]) == ("disabled", "release-notes")
+    assert "'evil.sh' is a file that the lock does not know" in mention["message"]
+    assert resolved(seen, "$release-notes now")["mentions"][0]["outcome"] == "activated"
