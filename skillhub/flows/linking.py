@@ -131,6 +131,8 @@ class Linker:
             path = links.place(self._project, link)
             found, _ = links.inspect(path, listing, stored, kind)
             do: Do = "keep" if found == "equal" else "make"
+            if found == "absent" and not os.path.isdir(there := _first_there(path)):
+                raise links.foreign(there)
             if found == "edited":
                 if record is None or link not in record.links:
                     raise links.foreign(path)
@@ -235,6 +237,14 @@ class Linker:
             base = tree
         now = (edits.read_edited(path, self._store.root) for path in linking.edited)
         edits.save(linking.name, now, base or {}, self._project)
+
+
+def _first_there(path: str) -> str:
+    """Return the nearest of the folders above ``path`` that is there, or what is there in place of one."""
+    path = os.path.dirname(path)
+    while not os.path.lexists(path) and path != os.path.dirname(path):
+        path = os.path.dirname(path)
+    return path
 
 
 def _edited_meanwhile(path: str) -> StateError:

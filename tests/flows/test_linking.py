@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from skillhub.errors import LinkLeavesProject, SkillhubError, StateError
-from tests.support.world import Answers, plain, skill, snapshot, unlocked
+from tests.support.world import Answers, plain, refused, skill, snapshot, unlocked
 
 
 @pytest.mark.parametrize("make", ["folder", "file", "link", "empty"])
@@ -29,6 +29,21 @@ def test_what_is_foreign_is_never_touched(world, make):
         world.install(path)
     assert caught.value.where == str(place)
     assert unlocked(world.snapshot()) == before
+
+
+@pytest.mark.parametrize("link", [".agents/skills", ".agents", ".claude/skills"])
+def test_a_file_where_a_folder_of_agents_should_be_is_told_of_before_anything_is_written(world, link):
+    place = world.base / link
+    (world.base / ".claude").mkdir()
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("mine")
+    path = plain(world)
+    error = refused(world, StateError, lambda: world.install(path))
+    assert (error.where or "").startswith(str(place))
+    assert "move it away" in (error.hint or "")
+    place.unlink()
+    world.install(path)
+    assert (world.base / ".agents/skills/plain/SKILL.md").exists()
 
 
 def test_what_came_in_the_way_while_a_person_thought_is_not_touched(world):
