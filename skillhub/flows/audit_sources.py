@@ -49,7 +49,7 @@ def hear(names: Iterable[str], lock: Lock, places: Places, ports: Ports, *, refr
         if locked is None or locked.root is None:
             continue
         mine = ports.sources.all().get(alias)
-        is_same = mine is not None and mine.locked() == locked
+        is_same = mine is not None and mine.is_meant(locked)
         if mine is not None and is_same and (refresh or mine.embedded):
             _ask(mine, asked, heard, places, ports)
         elif is_same or refresh:

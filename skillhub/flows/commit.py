@@ -14,6 +14,7 @@ from skillhub.flows import signers
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.gate import Passage
 from skillhub.flows.linking import Linker, Linking
+from skillhub.flows.moved import followed, rebased
 from skillhub.flows.ports import Ports
 from skillhub.flows.relock import root_of
 from skillhub.flows.standing import Standing, read_standing
@@ -81,6 +82,7 @@ def commit(changes: Sequence[Change], wishes: Wishes, before: Standing, ports: P
                 change.passage.write(ports.project.config_lock)
                 changed |= bool(change.passage.writes)
         records = _records(changes, wishes, now, new)
+        records = replace(records, skills=followed(records.skills, now.lock, lock, ports))
         if text is not None:
             # Cut off behind the lock, `sync` knows that a person agreed to what it says.
             coming = {change.name: records.skills[change.name] for change in changes}
@@ -124,10 +126,8 @@ def _lock(changes: Sequence[Change], wishes: Wishes, now: Standing, ports: Ports
     entries = {change.name: change.candidate.entry for change in changes}
     known = ports.sources.all()
     used = {entry.source for entry in entries.values() if entry.named}
-    return Lock(
-        {**now.lock.skills, **entries},
-        {**now.lock.sources, **{alias: known[alias].locked() for alias in used}},
-    )
+    lock = Lock({**now.lock.skills, **entries}, now.lock.sources)
+    return rebased(lock, {alias: known[alias].locked() for alias in used})
 
 
 def _write_documents(lock: bytes | None, changes: Sequence[Change], wishes: Wishes, ports: Ports) -> bool:

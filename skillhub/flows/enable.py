@@ -16,7 +16,7 @@ from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.relock import from_lock
-from skillhub.flows.standing import Standing, read_standing
+from skillhub.flows.standing import Standing, read_standing, read_unchecked
 from skillhub.flows.view import view
 from skillhub.flows.wishes import Wishes
 from skillhub.model.dataclass import replace
@@ -59,7 +59,7 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
         Refused: nobody agreed to what becomes of edits made by hand.
         StateError: the disk is in the way.
     """
-    standing, names = read_standing(ports), tuple(dict.fromkeys(names))
+    standing, names = read_unchecked(ports), tuple(dict.fromkeys(names))
     refuse_unknown(names, standing.lock.skills)
     cleared = _to_clear(names, standing, ports)
     if dry_run:
@@ -67,7 +67,7 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
     asked = ask(about_deleted(cleared), ports)
     cleared = _answered(cleared, asked)
     with ports.project.exclusively():
-        records = read_standing(ports).records
+        records = read_unchecked(ports).records
         changed = {name: _held(records.skills.get(name)) for name in names}
         # Their links are forgotten only when they are gone: until then `sync` would take them away.
         write_records(replace(records, skills={**records.skills, **changed}), ports)
@@ -90,7 +90,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outc
         Refused: a skill that stays needs one of them, or nobody agreed to what becomes of edits made by hand.
         StateError: the disk is in the way.
     """
-    standing = read_standing(ports)
+    standing = read_unchecked(ports)
     _refuse_needed(names, standing)
     names = tuple(dict.fromkeys((*names, *orphans(names, standing))))
     # What `sync` found gone from the lock may have left MCP entries behind.
@@ -103,7 +103,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outc
     asked = ask(about_deleted(cleared), ports)
     cleared = _answered(cleared, asked)
     with ports.project.exclusively():
-        now = read_standing(ports)
+        now = read_unchecked(ports)
         lock, records = forget(names, now)
         text = ports.project.intent_bytes()
         ports.project.write_intent(edit(text, {}, names))

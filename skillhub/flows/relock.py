@@ -9,6 +9,7 @@ from typing import Any
 from skillhub.errors import NotFound, SecurityError, SignerChanged, SourceMismatch, WrongBytes
 from skillhub.flows import signers
 from skillhub.flows.candidate import Candidate, Content, candidate, read
+from skillhub.flows.moved import is_at
 from skillhub.flows.obtain import Way, by_path, by_place, by_registry, nothing
 from skillhub.flows.patched import patched
 from skillhub.flows.ports import Ports
@@ -109,7 +110,7 @@ def _original(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Candid
     publishers = [*pinned, *signers.revoking(seen, said), *signers.trusted(ports.publishers)]
     verdict = judge(tree, publishers, alias, ports.clock(), locked=(entry.tree,))
     content = Content(Manifest.read(tree)) if agreed else read(tree)
-    found = _as_locked(name, entry, candidate(content, entry, verdict, (), publishers))
+    found = _as_locked(name, entry, candidate(content, entry, verdict, (), publishers), ports)
     found = replace(found, stored=ports.store.listing(entry.tree) is not None)
     return _yanked(replace(found, published=seen.published), seen) if seen else found
 
@@ -125,7 +126,7 @@ def _again(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Way[Any]:
         way = _at_registry(name, entry, ports)
     else:
         way = _elsewhere(name, entry, ports, guarded=not agreed)
-    return way.then(lambda found: _as_locked(name, entry, found))
+    return way.then(lambda found: _as_locked(name, entry, found, ports))
 
 
 def _elsewhere(name: str, entry: Locked, ports: Ports, *, guarded: bool) -> Way[Any]:
@@ -178,7 +179,7 @@ def _yanked(found: Candidate, release: Release) -> Candidate:
     return replace(found, warnings=(*found.warnings, note))
 
 
-def _as_locked(name: str, entry: Locked, found: Candidate) -> Candidate:
+def _as_locked(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candidate:
     """Return ``found``, which is what the lock names, with the entry word for word."""
     if found.tree.digest != entry.tree:
         raise WrongBytes(
@@ -186,7 +187,7 @@ def _as_locked(name: str, entry: Locked, found: Candidate) -> Candidate:
         )
     if found.name != name:
         raise SourceMismatch(f"the lock names {name}, its SKILL.md {found.name}", where=entry.origin)
-    if (found.entry.version, found.entry.url) != (entry.version, entry.url):
+    if found.entry.version != entry.version or not is_at(found.entry, entry, ports):
         raise SourceMismatch(
             f"the lock has {name} {entry.version} from {entry.origin}, "
             f"found {found.entry.version} from {found.entry.origin}",

@@ -40,25 +40,26 @@ def read_standing(ports: Ports) -> Standing:
     Raises:
         FormatError: one is malformed.
         StateError: one cannot be read, or is a link that leaves the project.
-        SourceMismatch: lock or intent give an alias of this user's to another registry.
+        SourceMismatch: lock or intent give an alias of this user's to another source.
     """
     standing = read_unchecked(ports)
     known = ports.sources.all()
     for alias, locked in standing.lock.sources.items():
         mine = known.get(alias)
-        if mine is not None and mine.locked() != locked:
-            raise _redefined(mine, str(locked), ports.project.lock_path)
+        if mine is not None and not mine.is_meant(locked):
+            raise _other_locked(mine, str(locked), standing.lock, ports)
     for alias, wanted in standing.intent.sources.items():
         mine = known.get(alias)
         # Without a root it is about the URL alone.
         if mine is not None and (wanted.url.rstrip("/"), wanted.root or mine.root) != (mine.url, mine.root):
             root = f" with root {wanted.root}" if wanted.root else ""
-            raise _redefined(mine, f"{wanted.url}{root}", ports.project.intent_path)
+            hint = f"if yours is meant, correct [sources.{alias}] there; if theirs is: skillhub source remove {alias}"
+            raise _redefined(mine, f"{wanted.url}{root}", ports.project.intent_path, hint)
     return standing
 
 
 def read_unchecked(ports: Ports) -> Standing:
-    """Read all three, whatever lock and intent say of sources: for who only looks.
+    """Read all three, whatever lock and intent say of sources: for who only looks, or takes away.
 
     Raises:
         FormatError, StateError: as for ``read_standing``.
@@ -81,9 +82,15 @@ def _records(lock: Lock, ports: Ports) -> Records:
     return replace(records, skills={**records.skills, **told}) if told else records
 
 
-def _redefined(mine: Source, theirs: str, where: str) -> SourceMismatch:
-    return SourceMismatch(
-        f"expected the source {mine.alias} to be {mine.locked()}, found {theirs}",
-        where=where,
-        hint="no repository may redefine a source of yours; rename one of the two",
-    )
+def _other_locked(mine: Source, theirs: str, lock: Lock, ports: Ports) -> SourceMismatch:
+    names = [name for name, entry in lock.skills.items() if entry.named and entry.source == mine.alias]
+    anew = " ".join(f"{mine.alias}:{name}" for name in names)
+    hint = f"if yours is meant: skillhub remove {' '.join(names)}, then skillhub install {anew}"
+    if not names:
+        hint = f"if yours is meant, take {mine.alias} out of the lock: nothing there is from it"
+    return _redefined(mine, theirs, ports.project.lock_path, hint)
+
+
+def _redefined(mine: Source, theirs: str, where: str, hint: str) -> SourceMismatch:
+    message = f"expected the source {mine.alias} to be {mine.locked()}, found {theirs}"
+    return SourceMismatch(message, where=where, hint=hint)

@@ -43,6 +43,12 @@ class Source:
         """Whether it is the one that ships inside the package."""
         return self.url == EMBEDDED_URL
 
+    def is_meant(self, locked: LockedSource) -> bool:
+        """Say whether a lock means this source: a registry is known by its root alone, a site by its URL."""
+        if self.root is None or locked.root is None:
+            return self.locked() == locked
+        return self.root == locked.root
+
     def locked(self) -> LockedSource:
         """Return what the lock says of it."""
         return LockedSource(kind="registry" if self.root else "well-known", url=self.url, root=self.root)

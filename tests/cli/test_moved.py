@@ -1,0 +1,115 @@
+"""A source that is not as the lock has it any more: the same registry elsewhere, or a site that became one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from skillhub.model.digest import Digest
+from tests.support.cli import Shell
+from tests.support.served import Served, online
+from tests.support.site import WELL_KNOWN, current, entry, skill_md
+
+YES = ("--yes", "--allow-unsigned", "--json")
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Served:
+    """A registry of two skills."""
+    served = Served(tmp_path_factory.mktemp("operator"))
+    served.publish("1.0.0")
+    served.publish("1.0.0", "parting")
+    return served
+
+
+@pytest.fixture
+def pin(registry: Served) -> tuple[str, str]:
+    return "--fingerprint", str(Digest.of(registry.root.read_bytes()))
+
+
+@pytest.fixture
+def docs(shell: Shell, registry: Served, pin: tuple[str, str], tmp_path: Path):
+    """A machine that has a skill of a site, which then became a registry, and is trusted as one."""
+    site = tmp_path / "site"
+    data = skill_md("greeting")
+    for path, held in ((WELL_KNOWN, current(entry("greeting", data, "/SKILL.md"))), ("/SKILL.md", data)):
+        (site / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+        (site / path[1:]).write_bytes(held)
+    with online(site) as url:
+        assert shell.run("source", "add", "docs", url, *YES).status == 0
+        assert shell.run("install", "docs:greeting", *YES).status == 0
+        shutil.copytree(registry.site, site, dirs_exist_ok=True)
+        assert shell.run("source", "trust", "docs", *pin).status == 0
+        yield shell
+
+
+@pytest.fixture
+def moved(shell: Shell, registry: Served, pin: tuple[str, str]):
+    """A machine that has a skill of a registry, which is then elsewhere, and added from there."""
+    with online(registry.site) as url:
+        assert shell.run("source", "add", "acme", url, *pin).status == 0
+        assert shell.run("install", "acme:greeting", *YES).status == 0
+    assert shell.run("source", "remove", "acme").status == 0
+    with online(registry.site) as url:
+        assert shell.run("source", "add", "acme", url, *pin).status == 0
+        yield shell
+
+
+def test_what_a_site_had_can_be_disabled_and_removed_when_it_is_a_registry(docs: Shell) -> None:
+    assert docs.run("disable", "greeting").status == 0
+    assert docs.run("remove", "greeting").status == 0
+    assert docs.run("install", "docs:greeting", "--yes").status == 0
+    assert docs.lock()["sources"]["docs"]["kind"] == "registry"
+
+
+def test_what_a_site_had_is_not_taken_for_a_registry_s_and_the_hint_says_the_way_on(docs: Shell) -> None:
+    for words in (["install"], ["update"], ["update", "--check"], ["sync"]):
+        done = docs.run(*words, "--json")
+        assert (done.status, done.error["code"]) == (5, "source-mismatch")
+    remove, install = done.error["hint"].partition("skillhub ")[2].split(", then skillhub ")
+    assert docs.run(*remove.split()).status == 0
+    assert docs.run(*install.split(), "--yes").status == 0
+
+
+def test_a_registry_is_known_by_its_root_wherever_it_is(moved: Shell) -> None:
+    for words in (["install", "--frozen"], ["sync"], ["verify"], ["update"], ["install"]):
+        done = moved.run(*words, *(["--yes"] if words != ["verify"] else []))
+        assert done.status == 0, done.err
+    assert moved.run("disable", "greeting").status == 0
+    assert moved.run("remove", "greeting").status == 0
+
+
+def test_from_a_registry_that_moved_its_locked_skill_is_fetched_again(moved: Shell) -> None:
+    shutil.rmtree(moved.hub / "data")
+    lock = (moved.project / "skillhub.lock").read_bytes()
+    assert moved.run("sync").status == 0
+    assert moved.run("install", "--frozen", "--yes").status == 0
+    assert (moved.project / "skillhub.lock").read_bytes() == lock
+
+
+def test_a_lock_that_is_written_says_where_the_registry_is_now_and_nothing_is_agreed_to_twice(
+    moved: Shell, tmp_path: Path
+) -> None:
+    assert moved.run("install", "acme:parting", "--yes").status == 0
+    lock = moved.lock()
+    url = lock["sources"]["acme"]["url"]
+    assert all(each["url"].startswith(f"{url}/") for each in lock["skills"].values())
+    assert moved.run("verify").status == 0
+    again = moved.run("install", "--json")
+    assert (again.status, again.json["changed"]) == (0, False), again.err
+    clone = Shell(tmp_path / "clone")
+    shutil.copy(moved.project / "skillhub.lock", clone.project)
+    assert clone.run("install", "--yes").status == 0
+
+
+def test_attack_a_lock_of_the_same_root_sends_nobody_elsewhere(moved: Shell) -> None:
+    """What is fetched comes from where this user has the registry; another place of the artifact is refused."""
+    lock = moved.lock()
+    lock["skills"]["greeting"]["url"] = "http://127.0.0.1:9/archives/evil.zip"
+    (moved.project / "skillhub.lock").write_text(json.dumps(lock))
+    shutil.rmtree(moved.hub / "data")
+    done = moved.run("install", *YES)
+    assert (done.status, done.error["code"]) == (5, "source-mismatch")
