@@ -34,6 +34,12 @@ _RELEASE = (
         "find out whether that is meant before you take the change",
     ),
     Rule(
+        "source-mismatch",
+        "critical",
+        "the lock gives it another name than it has",
+        "take the lock back out of version control; else remove the skill and install it anew",
+    ),
+    Rule(
         "patch-changed",
         "high",
         "the project patches it otherwise than the earlier lock says",
@@ -43,6 +49,12 @@ _RELEASE = (
     Rule("release-gone", "medium", "its registry no longer has the release", _ASK),
     Rule(
         "signer-retired", "medium", "its signer is no longer admitted by its registry", "take a newer version"
+    ),
+    Rule(
+        "signer-untrusted",
+        "high",
+        "you no longer trust whoever signed it, and no registry vouches for them",
+        "skillhub publisher trust NAME trusts them again; skillhub remove takes the skill out",
     ),
     Rule("unsigned", "medium", "nobody signed it", "prefer a signed release; read it before each update"),
     Rule(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError
@@ -14,7 +14,7 @@ from skillhub.flows.audit_places import Places
 from skillhub.flows.audit_rules import note, seen
 from skillhub.flows.policy import of_entry
 from skillhub.flows.ports import Ports
-from skillhub.flows.relock import unsaid
+from skillhub.flows.relock import root_of, unsaid
 from skillhub.flows.resolve import TakenBack, choose_release
 from skillhub.model.capability import capabilities
 from skillhub.model.dataclass import dataclass, replace
@@ -25,9 +25,11 @@ from skillhub.model.ref import Named
 from skillhub.model.release import Admission, Index
 from skillhub.model.report import Noted
 from skillhub.model.signer import Signer
+from skillhub.model.text import is_name
 from skillhub.model.tree import Tree
 from skillhub.model.version import is_version, precedence
 from skillhub.scan import scan
+from skillhub.trust.publishers import Publisher
 from skillhub.trust.registry import publisher_of
 
 
@@ -105,14 +107,38 @@ def signer(case: Case) -> Iterator[Noted]:
             yield note("signer-retired", message, case.name, at)
 
 
+def publisher(case: Case) -> Iterator[Noted]:
+    """Hold the signer of what no registry vouches for against those whom the user trusts by now.
+
+    Who was never trusted, and was agreed to in a question, has lost nothing.
+    """
+    entry, ports = case.entry, case.ports
+    root = root_of(entry, ports)
+    accepted = signers.pinned(case.name, entry.original, root, ports.publishers) if root is None else []
+    if not accepted or not is_name(accepted[0].name) or signers.is_own(accepted[0], ports.publishers):
+        return
+    source = None if entry.local else entry.source
+    known = [each for each in signers.trusted(ports.publishers) if each.covers(source)]
+    signed = Signer.parse(entry.signed_by[0])
+    if signed.fingerprint not in _vouched(known):
+        narrowed = _vouched(signers.trusted(ports.publishers))
+        here = f" for {'local paths' if source is None else source}" if signed.fingerprint in narrowed else ""
+        message = f"{signed.identity} signed it with {signed.fingerprint}, whom you no longer trust{here}"
+        yield note("signer-untrusted", message, case.name, case.places.skill(case.name))
+
+
 def _fingerprints(admitted: Admission, ports: Ports) -> set[str]:
     """Return the keys and roots that anybody vouches for today; a revoked one is told of as such."""
-    publishers = [publisher_of(admitted), *signers.trusted(ports.publishers)]
-    found: set[str] = {each.fingerprint for each in admitted.revoked}
-    for publisher in publishers:
-        found |= {key.fingerprint for key in publisher.keys}
-        found |= {root.fingerprint for root in publisher.roots}
-        found |= {identity.fingerprint for identity in publisher.identities}
+    vouched = _vouched([publisher_of(admitted), *signers.trusted(ports.publishers)])
+    return {each.fingerprint for each in admitted.revoked} | vouched
+
+
+def _vouched(publishers: Iterable[Publisher]) -> set[str]:
+    found: set[str] = set()
+    for each in publishers:
+        found |= {key.fingerprint for key in each.keys}
+        found |= {root.fingerprint for root in each.roots}
+        found |= {identity.fingerprint for identity in each.identities}
     return found
 
 
@@ -166,5 +192,5 @@ def policy(case: Case) -> Iterator[Noted]:
 
 
 # Of where a skill came from and who signed it, and of all else.
-TRUST: tuple[Check, ...] = (release, signer)
+TRUST: tuple[Check, ...] = (release, signer, publisher)
 CHECKS: tuple[Check, ...] = (*TRUST, age, content, policy)

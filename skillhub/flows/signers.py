@@ -92,6 +92,11 @@ def pinned(name: str, entry: Locked, root: Digest | None, publishers: Publishers
     return [_parsed(signer.identity, texts["key"], texts["certificate"], texts["sigstore"])]
 
 
+def is_own(pinned: Publisher, publishers: Publishers) -> bool:
+    """Say whether the signer that was pinned is a key of the user's own."""
+    return any(publishers.own(Digest.of(key.pem)) is not None for key in pinned.keys)
+
+
 def revoking(release: Release | None, said: Index) -> list[Publisher]:
     """Return the release's publisher if it has revoked a key, for a certificate of the chain may bear that key.
 

@@ -20,11 +20,14 @@ from skillhub.flows.registry_recall import withdraw, yank
 from skillhub.model.dataclass import replace
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.lock import Lock
+from skillhub.trust import oms
 from skillhub.trust.keys import PrivateKey
+from skillhub.world.local import read_local
+from skillhub.world.publishers import Trusted
 from skillhub.world.sources import Sources
 from tests.flows.test_recalled import change, cut_off, restart
 from tests.support.registry import Simulator
-from tests.support.world import NOW, World, skill
+from tests.support.world import NOW, Answers, World, skill
 
 REPO = Path(__file__).parents[2]
 SECOND = PrivateKey.from_seed(bytes([8]) * 32)
@@ -224,6 +227,58 @@ def test_content_is_scanned_where_it_is_enabled(tmp_path):
     assert (only.path, only.severity) == (".agents/skills/plain/SKILL.md", "high")
     lines = (world.copy("plain") / "SKILL.md").read_text().splitlines()
     assert "curl" in lines[only.line - 1]
+
+
+@pytest.fixture
+def signed(tmp_path):
+    """A skill of a folder, signed by a key that is trusted as ann's."""
+    world = World(tmp_path)
+    trust(world)
+    folder = skill(world.base / "src")
+    (folder / "skill.oms.sig").write_bytes(oms.sign(read_local(str(folder))[0].tree, "plain", SECOND))
+    world.install(str(folder))
+    return world
+
+
+def trust(world, name="ann", **narrowed):
+    world.publishers.trust(Trusted(name, (SECOND.public.pem.decode(),), **narrowed))
+
+
+def test_a_publisher_whom_the_user_trusts_no_longer(signed):
+    assert found(signed) == []
+    signed.publishers.remove("ann")
+    for request in ({}, {"sources_alone": True}):
+        (only,) = report(signed, **request).findings
+        assert (only.rule, only.severity, only.skill) == ("signer-untrusted", "high", "plain")
+        assert "ann signed it" in only.message
+        assert "publisher trust" in only.hint
+    trust(signed, "maria")
+    assert found(signed) == []
+
+
+def test_a_publisher_whose_trust_is_narrowed_to_another_source(signed):
+    signed.publishers.remove("ann")
+    trust(signed, sources=("acme",))
+    (only,) = report(signed).findings
+    assert (only.rule, only.message[-15:]) == ("signer-untrusted", "for local paths")
+
+
+def test_whoever_was_agreed_to_and_never_trusted_has_lost_nothing(tmp_path):
+    world = World(tmp_path)
+    mine = Path(world.home.state) / "keys" / "default.pub.pem"
+    mine.parent.mkdir(parents=True)
+    mine.write_bytes(SECOND.public.pem)
+    folder = skill(world.base / "src")
+    (folder / "skill.oms.sig").write_bytes(oms.sign(read_local(str(folder))[0].tree, "plain", SECOND))
+    world.install(str(folder), answers=Answers("yes"))
+    assert world.lock().skills["plain"].signed_by
+    assert found(world) == []
+
+
+def test_what_a_registry_vouches_for_needs_nobody_trusted(scene):
+    trust(scene.machine)
+    scene.machine.publishers.remove("ann")
+    assert found(scene.machine) == []
 
 
 def test_capability_that_the_lock_keeps_silent_of(tmp_path):
