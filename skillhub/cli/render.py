@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skillhub.cli.failure import question_json
-from skillhub.cli.terminal import Terminal
+from skillhub.cli.terminal import Terminal, Tone
 from skillhub.errors import Refused
 from skillhub.model.question import way_of
+from skillhub.model.signer import Signer
 from skillhub.model.skill import Skill
 
 if TYPE_CHECKING:
     from skillhub.cli.common import Common
     from skillhub.flows.outcome import Outcome
     from skillhub.flows.wishes import Wishes
+    from skillhub.model.changes import Changes
 
 
 # Verbs that tell the state, too.
@@ -115,14 +117,28 @@ def show_changes(outcome: Outcome, terminal: Terminal, *, as_json: bool) -> None
         terminal.json(outcome_json(outcome))
         return
     _show_beside(outcome, "update would leave out", terminal)
-    for skill in outcome.skills:
-        changes = outcome.changes[skill.name]
-        was, is_now = changes.before, changes.after
-        terminal.out(f"{skill.name} {was.version or was.short} -> {is_now.version or is_now.short}", "yellow")
-        for line in changes.lines():
-            terminal.out(f"  {line}")
+    show_plan({skill.name: outcome.changes[skill.name] for skill in outcome.skills}, terminal.out)
     if not outcome.skills:
-        terminal.say("everything is as new as the intent allows", "dim")
+        what = "all else" if outcome.left else "everything"
+        terminal.say(f"{what} is as new as the intent allows", "dim")
+
+
+def show_plan(
+    plan: Mapping[str, Changes], write: Callable[[str, Tone], None], most: int | None = None
+) -> None:
+    """Show what is to differ, skill by skill, in ``most`` lines each."""
+    for name, changes in plan.items():
+        was, is_now = changes.before, changes.after
+        old, new = was.version or was.short, is_now.version or is_now.short
+        if old == new:
+            old, new = was.short, is_now.short
+        signers = ", ".join(Signer.parse(each).identity for each in is_now.signed_by)
+        write(f"{name} {old} -> {new}, {f'signed by {signers}' if signers else 'not signed'}", "yellow")
+        lines = changes.lines()
+        for line in lines[:most]:
+            write(f"  {line}", "plain")
+        if more := len(lines[most:]) if most else 0:
+            write(f"  and {more} more: skillhub diff {name}", "dim")
 
 
 def show_waiting(outcome: Outcome, terminal: Terminal, *, planned: bool = False) -> None:

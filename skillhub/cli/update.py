@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skillhub.cli.common import Common
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
-from skillhub.cli.render import finish, show_changes
+from skillhub.cli.render import finish, show_changes, show_plan
+from skillhub.cli.streams import is_interactive
+from skillhub.errors import UsageError
+from skillhub.flows.ports import unplanned
+from skillhub.model.dataclass import replace
+
+if TYPE_CHECKING:
+    from skillhub.model.changes import Changes
 
 BEHIND = 1
+_MOST = 24  # lines of the plan for one skill, where nobody is there to scroll back
 
 
 def update(
@@ -19,6 +28,16 @@ def update(
     check: Annotated[
         bool,
         typer.Option("--check", help="Only tell what is behind, and exit 1 if anything is; write nothing."),
+    ] = False,
+    skill: Annotated[
+        list[str] | None,
+        typer.Option("--skill", metavar="NAME", help="Of the locked skills, this one too (repeatable)."),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All that are locked, as without a name; goes with none.")
+    ] = False,
+    frozen: Annotated[
+        bool, typer.Option("--frozen", help="Fail rather than change the lock, if anything is newer.")
     ] = False,
     agent: Agents = None,
     env: Env = None,
@@ -31,20 +50,36 @@ def update(
     """Bring skills to the newest version that skillhub.toml allows: show the plan, ask, then change; all or none.
 
     What a new version can do or needs, and the old one did not, is asked for by name. A new signer
-    is refused. `skillhub diff NAME` shows every line.
+    is refused. Of all skills, one that its source no longer has is left as it is, and told: exit
+    status 6. `skillhub diff NAME` shows every line.
 
     Example: skillhub update --check
     """
     from skillhub.flows.update import behind
     from skillhub.flows.update import update as flow
 
+    chosen = [*(names or []), *(skill or [])]
+    if every and chosen:
+        raise UsageError(
+            "--all is every skill that is locked; it goes with no name", hint="leave one of the two out"
+        )
     if check:
-        outcome = behind(names or [], common.ports(scratch=True))
+        outcome = behind(chosen, common.ports(scratch=True))
         show_changes(outcome, common.terminal, as_json=common.json)
-        return BEHIND if outcome.skills else 0
-    wishes = wishes_of(common, agent, env, env_file, mcp, link, no_enable)
-    outcome = flow(names or [], wishes, common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run))
+        return BEHIND if outcome.skills or outcome.left else 0
+    wishes = replace(wishes_of(common, agent, env, env_file, mcp, link, no_enable), frozen=frozen)
+    ports = common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run)
+    outcome = flow(chosen, wishes, replace(ports, plan=_planning(common)))
     return finish(common, outcome, wishes, "update", "updated")
+
+
+def _planning(common: Common) -> Callable[[Mapping[str, Changes]], None]:
+    """Return what shows the plan to who is not asked; in the questions it stands anyway."""
+    if common.json or (is_interactive() and not (common.yes or common.dry_run)):
+        return unplanned
+    terminal = common.terminal
+    write = terminal.out if common.dry_run else terminal.say
+    return lambda plan: show_plan(plan, write, _MOST)
 
 
 COMMANDS = {"update": update}

@@ -124,18 +124,14 @@ def take(candidates: Mapping[str, Candidate], wishes: Wishes, standing: Standing
     aim = Aim.of(wishes, standing, ports)
     is_met = given(ports.environ, {*standing.lock.skills, *candidates})
     plans = [plan(each, wishes, is_met, aim, standing, ports) for each in candidates.values()]
+    ports.plan({each.candidate.name: each.changes for each in plans if each.changes})
     raised = [question for each in plans for question in questions(each)]
     asked = [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
     return carry_out(plans, wishes, asked, standing, ports)
 
 
 def plan(
-    candidate: Candidate,
-    wishes: Wishes,
-    is_met: Given,
-    aim: Aim,
-    standing: Standing,
-    ports: Ports,
+    candidate: Candidate, wishes: Wishes, is_met: Given, aim: Aim, standing: Standing, ports: Ports
 ) -> Proposal:
     """Work out what taking the candidate would mean: its needs, its places, and what differs from before.
 

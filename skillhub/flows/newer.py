@@ -38,13 +38,8 @@ class Newer:
     warnings: list[str]
 
 
-def strictly(name: str, error: SkillhubError) -> None:
-    """Excuse nothing."""
-    raise error
-
-
 def newest_of(
-    names: Iterable[str], standing: Standing, ports: Ports, *, keep: bool = False, excuse: Excuse = strictly
+    names: Iterable[str], standing: Standing, ports: Ports, *, excuse: Excuse, keep: bool = False
 ) -> Newer:
     """Obtain what is newer than the lock of these locked skills.
 
@@ -52,8 +47,8 @@ def newest_of(
         names: The skills.
         standing: What is locked, and what is wanted.
         ports: The world.
-        keep: All of it stays in memory, and the store is not touched.
         excuse: Is told of a skill of which nobody can say, and why; if it returns, the others go on.
+        keep: All of it stays in memory, and the store is not touched.
 
     Raises:
         SourceError, SecurityError, FormatError, Refused, UsageError: as ``excuse`` raises them.

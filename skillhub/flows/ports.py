@@ -21,6 +21,7 @@ from skillhub.world.store import Store
 
 if TYPE_CHECKING:  # `sync` has no use for releases
     from skillhub.archive import Unpacked
+    from skillhub.model.changes import Changes
     from skillhub.model.ref import Local, Remote
     from skillhub.model.release import Index, Release
 
@@ -90,6 +91,10 @@ class Reach(Protocol):
 Report = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
 
 
+def unplanned(changes: Mapping[str, Changes]) -> None:
+    """Show nothing before it is done."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """The world, as flows see it.
@@ -105,6 +110,7 @@ class Ports:
         first_seen: Remembers since when undated things are known.
         clock: The time now, UTC.
         report: Told of progress; it may draw it.
+        plan: Told what is to differ, by skill, before anything is asked or done; it may show it.
     """
 
     project: Project
@@ -122,3 +128,4 @@ class Ports:
     first_seen: FirstSeen
     clock: Callable[[], datetime]
     report: Report
+    plan: Callable[[Mapping[str, Changes]], None] = unplanned

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from skillhub.errors import FormatError, SkillhubError
 from skillhub.flows.agreed import but_other_signers
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.gather import Held
 from skillhub.flows.install import changes_of, take
 from skillhub.flows.linking import Linker
 from skillhub.flows.listing import refuse_unknown
+from skillhub.flows.lost import left_behind, lost
 from skillhub.flows.meant import of_lock
 from skillhub.flows.needed import with_needed
 from skillhub.flows.needs import given
-from skillhub.flows.newer import newest_of
-from skillhub.flows.outcome import Outcome
+from skillhub.flows.newer import Newer, newest_of
+from skillhub.flows.outcome import Left, Outcome
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.relock import named
@@ -28,27 +30,33 @@ from skillhub.model.dataclass import replace
 def update(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
     """Bring these skills, or all, to the newest version that the intent allows; all or none.
 
+    Of all, those that their source no longer has, or has malformed, are left as they are.
+
     Raises:
-        NotFound: a name that is not locked.
-        SourceError: a source cannot be reached, or no longer has a skill.
+        NotFound: a name that is not locked, or that its source no longer has.
+        SourceError: a source cannot be reached.
+        FormatError: what a named one has now is malformed, or ``--frozen`` and there is something newer.
         SecurityError: another signer than the lock's, wrong bytes; nothing was changed.
         Refused: a question was answered no or by nobody, or a policy forbids it; nothing was changed.
         StateError: the disk is in the way.
     """
     standing, names = read_standing(ports), tuple(dict.fromkeys(names))
     ports = under(standing.intent, ports)
-    newer = newest_of(_named(names, standing), standing, ports)
+    newer, gone = _newest(names, standing, ports)
     candidates = {each.name: each for each in newer.candidates}
     left = {each.name for each in newer.left}
     others = [
         name
         for name in names or standing.lock.skills
         if name not in candidates
+        and name not in gone
         and (standing.agreed(name) is None or (name not in left and _edited(name, standing, ports)))
     ]
     candidates |= _locked(others, standing, ports)
     found, notes = with_needed(candidates, standing, ports)
     newer.warnings.extend(notes)
+    if wishes.frozen:
+        _refuse_changes(found, standing, ports)
     if not names:
         found, notes = but_other_signers(found, standing, ports)
         newer.warnings.extend(notes)
@@ -58,10 +66,30 @@ def update(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
     changes = {name: _changes(found[name], standing, ports) for name in others if name in found}
     return replace(
         outcome,
-        left=(*newer.left, *outcome.left),
+        left=(*gone.values(), *newer.left, *outcome.left),
         warnings=warnings,
         changes={**changes, **outcome.changes},
     )
+
+
+def _refuse_changes(found: Mapping[str, Candidate], standing: Standing, ports: Ports) -> None:
+    """Hold to the lock as it stands.
+
+    Raises:
+        FormatError: it does not have what an update would bring, as for ``install --frozen``.
+    """
+    locked = standing.lock.skills
+    behind = [
+        f"{name} {candidate.entry.version or candidate.entry.short}"
+        for name, candidate in found.items()
+        if candidate.entry != locked.get(name)
+    ]
+    if behind:
+        raise FormatError(
+            f"the lock is behind, and --frozen leaves it as it stands: {', '.join(behind)} would come",
+            where=ports.project.lock_path,
+            hint="run skillhub update without --frozen and commit the lock",
+        )
 
 
 def _edited(name: str, standing: Standing, ports: Ports) -> Sequence[str]:
@@ -78,7 +106,7 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
     """
     standing, names = read_standing(ports), tuple(dict.fromkeys(names))
     ports = under(standing.intent, ports)
-    newer = newest_of(_named(names, standing), standing, ports, keep=True)
+    newer, gone = _newest(names, standing, ports, keep=True)
     is_met = given(ports.environ, standing.lock.skills)
     records = standing.records.skills
     skills = tuple(
@@ -95,9 +123,29 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
         for name in names or standing.lock.skills
         for place in _edited(name, standing, ports)
     ]
-    return Outcome(
-        skills, False, warnings=(*newer.warnings, *edited), left=tuple(newer.left), changes=changes
-    )
+    warnings, left = (*newer.warnings, *edited), (*gone.values(), *newer.left)
+    return Outcome(skills, False, warnings=warnings, left=left, changes=changes)
+
+
+def _newest(
+    names: Sequence[str], standing: Standing, ports: Ports, *, keep: bool = False
+) -> tuple[Newer, dict[str, Left]]:
+    """Return what is newer, and those of all skills of which nothing can be had, so that they hold up no other.
+
+    Raises:
+        NotFound: one is not locked, or is named and gone from where it was.
+        SourceError, SecurityError, FormatError: as for ``update``.
+    """
+    gone: dict[str, Left] = {}
+
+    def excuse(name: str, error: SkillhubError) -> None:
+        found = lost(name, error, standing, ports)
+        if names:
+            raise found from error
+        gone[name] = left_behind(found, name)
+
+    newer = newest_of(_named(names, standing), standing, ports, keep=keep, excuse=excuse)
+    return newer, gone
 
 
 def _named(names: Sequence[str], standing: Standing) -> Sequence[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.gitrepos import files, program
+from tests.support.gitrepos import Repo, files, program
 from tests.support.world import snapshot
 
 YES = ("--yes", "--allow-unsigned")
+DO_BETTER = "---\nname: fine\ndescription: Does it.\n---\nDo it better.\n"
 
 
 @pytest.fixture
@@ -78,3 +79,121 @@ def test_what_cannot_be_reached_is_told(machine, repo):
     for words in (("update", "--check"), ("update", *YES), ("diff", "deploy")):
         done = machine.run(*words, "--json")
         assert done.status == 3, done.out
+
+
+def three(**bodies):
+    """Return a repository of these skills: the folder of each, and what it says."""
+    return {
+        f"{folder}/SKILL.md": f"---\nname: {folder.rpartition('/')[2]}\ndescription: Does it.\n---\n{body}\n".encode()
+        for folder, body in bodies.items()
+    }
+
+
+@pytest.fixture
+def torn(shell):
+    """A machine with three skills of a repository that has moved one since, thrown away one, and mended one."""
+    repo = Repo(shell.folder / "three.git")
+    repo.commit(three(**{"skills/one": "Do.", "skills/two": "Do.", "skills/three": "Do."}))
+    assert shell.run("install", f"git+{repo.url}", "--all", *YES).status == 0
+    repo.commit(three(**{"skills/.curated/one": "Do.", "skills/three": "Do it better."}))
+    shell.torn = repo
+    return shell
+
+
+def test_what_is_gone_upstream_holds_up_no_other(torn):
+    moved = f"git+{torn.torn.url}#skills/.curated/one"
+    done = torn.run("update", "--check", "--json")
+    assert (done.status, [each["name"] for each in done.json["skills"]]) == (1, ["three"])
+    done = torn.run("update", "--check")
+    assert done.status == 1
+    assert "update would leave out two: nothing newer of two can be had" in done.err
+    done = torn.run("update", "--dry-run")
+    assert (done.status, "would leave out one" in done.err) == (0, True)
+    done = torn.run("update", *YES, "--json")
+    assert (done.status, done.json["changed"]) == (6, True)
+    one, two = sorted(done.json["refused"], key=lambda each: each["name"])
+    assert [(each["name"], each["code"]) for each in (one, two)] == [
+        ("one", "not-found"),
+        ("two", "not-found"),
+    ]
+    assert f"skillhub remove one, then skillhub install {moved}" in one["message"]
+    assert "skillhub remove two takes it out" in two["message"]
+    assert b"better" in (torn.project / ".agents/skills/three/SKILL.md").read_bytes()
+    assert set(torn.lock()["skills"]) == {"one", "two", "three"}
+    done = torn.run("update", *YES)
+    assert done.status == 6
+    assert "left out two" in done.err
+    assert torn.run("remove", "one", "two").status == 0
+    assert torn.run("install", moved, *YES).status == 0
+    assert torn.run("update", "--check").status == 0
+
+
+def test_one_that_is_named_and_gone_fails_and_says_the_way_out(torn):
+    before = snapshot(torn.project)
+    for words in (("update", "--check"), ("update", *YES)):
+        done = torn.run(*words, "two", "three", "--json")
+        assert (done.status, done.error["code"]) == (3, "not-found")
+        assert "two" in done.error["message"]
+        assert "skillhub remove two" in done.error["hint"]
+        assert torn.torn.url in done.error["where"]
+    done = torn.run("update", "one", *YES, "--json")
+    assert "skillhub remove one, then skillhub install" in done.error["hint"]
+    assert snapshot(torn.project) == before
+
+
+def test_a_malformed_newer_one_holds_up_no_other(shell):
+    for name in ("fine", "odd"):
+        shell.skill(f"src/{name}")
+        assert shell.run("install", shell.folder / "src" / name, *YES).status == 0
+        (shell.folder / "src" / name / "SKILL.md").write_text(
+            "no frontmatter\n" if name == "odd" else DO_BETTER
+        )
+    done = shell.run("update", *YES, "--json")
+    assert (done.status, done.json["changed"]) == (6, True)
+    assert [(each["name"], each["code"]) for each in done.json["refused"]] == [("odd", "format")]
+    assert shell.run("update", "odd", *YES).status == 4
+
+
+def test_frozen_fails_rather_than_change_the_lock(machine, repo):
+    assert machine.run("update", "--frozen", *YES).status == 0
+    repo.commit(files("Do it better.\n"))
+    before = (machine.project / "skillhub.lock").read_bytes()
+    for more in ((), ("deploy",), ("--dry-run",)):
+        done = machine.run("update", "--frozen", *YES, *more, "--json")
+        assert (done.status, done.error["code"]) == (4, "format")
+        assert "deploy" in done.error["message"]
+    assert machine.run("update", "--frozen", "--check").status == 1
+    assert (machine.project / "skillhub.lock").read_bytes() == before
+
+
+def test_skills_are_named_either_way_and_all_is_the_default(torn):
+    assert torn.run("update", "--skill", "nobody").status == 3
+    assert torn.run("update", "--all", "three").status == 2
+    assert torn.run("update", "--all", "--skill", "three").status == 2
+    assert torn.run("update", "--all", *YES, "--dry-run", "--json").json["refused"]
+    done = torn.run("update", "--skill", "three", *YES, "--json")
+    assert (done.status, done.json["refused"], done.json["changed"]) == (0, [], True)
+
+
+PLAN = ("it can now: scripts", "+ run.sh", "~ SKILL.md", ", not signed")
+
+
+def test_the_plan_is_shown_where_nobody_is_asked(machine, repo):
+    rev = machine.lock()["skills"]["deploy"]["rev"]
+    newer = repo.commit(files("Do it better.\n", **{"run.sh": program(b"#!/bin/sh\n")}))
+    plan = (f"deploy {rev[:12]} -> {newer[:12]}", *PLAN)
+    done = machine.run("update", "--dry-run")
+    assert done.status == 0
+    assert [line for line in plan if line not in done.out] == []
+    done = machine.run("update")
+    assert done.status == 6
+    assert [line for line in plan if line not in done.err] == []
+    done = machine.run("update", *YES, "--json")
+    assert "run.sh" not in done.err
+    repo.commit(files("Do it best.\n"))
+    done = machine.run("update", *YES)
+    assert done.status == 0
+    for line in ("it can now no longer: scripts", "- run.sh", "~ SKILL.md"):
+        assert line in done.err
+    assert "updated deploy" in done.out
+    assert "run.sh" not in done.out

@@ -221,3 +221,26 @@ def test_the_file_tells_what_was_a_registry(world: Reaching, web: Web) -> None:
     kept = json.loads(Path(world.home.state, "sources.json").read_bytes())
     assert kept["sources"]["docs"] == {"url": web.url("")}
     assert kept["registries"] == [f"127.0.0.1:{web.port}/hub"]
+
+
+def test_what_a_site_no_longer_has_holds_up_no_other_skill(added: Reaching, web: Web) -> None:
+    added.install("docs:pdf", "docs:mail")
+    changed(web, "pdf")
+    assert [each.name for each in added.behind().skills] == ["pdf"]
+    done = added.update()
+    ((left, code, message),) = [(each.name, each.code, each.message) for each in done.left]
+    assert (left, code, done.changed) == ("mail", "not-found", True)
+    assert "skillhub remove mail" in message
+    assert added.text("pdf").endswith("Do it otherwise.\n")
+    error = refused(added, NotFound, lambda: added.update("mail"))
+    assert "mail" in error.message
+    web.at(WELL_KNOWN, answer(b"gone", status="404 Not Found"))
+    refused(added, NotFound, added.update)
+
+
+def test_what_came_from_a_source_that_was_removed_holds_up_no_other_skill(added: Reaching, web: Web) -> None:
+    added.install("docs:pdf", "docs:mail")
+    added.sources.remove("docs")
+    done = added.update()
+    assert [(each.name, each.code) for each in done.left] == [("mail", "not-found"), ("pdf", "not-found")]
+    assert "skillhub source" in done.left[0].message

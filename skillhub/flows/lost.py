@@ -1,0 +1,79 @@
+"""Skills that nothing newer can be had of, though whoever has them can be asked: an update of all goes on without."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from skillhub.errors import FormatError, NotFound, SkillhubError
+from skillhub.flows.newer import wanted_under
+from skillhub.flows.outcome import Left
+from skillhub.flows.ports import Ports
+from skillhub.flows.resolve import offered_by
+from skillhub.flows.standing import Standing
+from skillhub.model.dataclass import replace
+from skillhub.model.intent import Wanted
+from skillhub.model.lock import Locked
+from skillhub.model.ref import Git, GitHub, Site
+
+
+def lost(name: str, error: SkillhubError, standing: Standing, ports: Ports) -> SkillhubError:
+    """Return what is wrong with this one skill, and the way out of it.
+
+    Raises:
+        SkillhubError: the error itself where it is not about one skill, or whoever has the skill cannot be asked.
+    """
+    if not isinstance(error, NotFound | FormatError):
+        raise error
+    entry = standing.lock.skills[name]
+    wanted = wanted_under(name, entry, standing)
+    try:
+        now_at = _asked(name, entry, wanted, standing, ports)
+    except SkillhubError:
+        raise error from None
+    flag = " --global" if ports.project.scope == "user" else ""
+    remove = f"skillhub remove{flag} {name}"
+    if isinstance(error, FormatError):
+        message = f"{name} cannot be updated: {error.message}"
+        hint = f"what is installed stays until that is mended; {remove} takes it out"
+        return FormatError(message, where=error.where, hint=hint)
+    message = f"nothing newer of {name} can be had: {error.message}"
+    hint = f"{remove} takes it out; what is installed stays until then"
+    if now_at is not None:
+        hint = f"it is at {now_at} now: {remove}, then skillhub install{flag} {now_at}"
+    elif error.hint and not wanted.remote():
+        hint = f"{hint}; {error.hint}"
+    return NotFound(message, where=error.where, hint=hint)
+
+
+def left_behind(error: SkillhubError, name: str) -> Left:
+    """Return how an update of all tells of it."""
+    where = f" ({error.where})" if error.where else ""
+    return Left(name, error.code, f"{error.message}{where}; {error.hint}")
+
+
+def _asked(name: str, entry: Locked, wanted: Wanted, standing: Standing, ports: Ports) -> str | None:
+    """Ask whoever has a skill what it has, and return the reference of the skill there now, if that can be told.
+
+    Raises:
+        SourceError, FormatError, SecurityError, Refused: it cannot be asked.
+    """
+    ref = wanted.remote()
+    if ref is None:
+        source = ports.sources.all().get(wanted.source or entry.source)
+        if wanted.path is None and source is not None and source.root is None:
+            ports.reach(Site(source.url)).index((name,))
+        elif wanted.path is None and source is not None:
+            registry = ports.open(source)
+            with suppress(NotFound):
+                registry.release_index([name])
+        return None
+    whole = replace(ref, path=None) if isinstance(ref, Git | GitHub) else ref
+    is_known = standing.agreed(name) is not None and entry.place == ref.source
+    index = ports.reach(whole, guarded=not is_known).index((name,))
+    there = [each for each in offered_by(index) if each.name == name]
+    if len(there) != 1 or there[0].path == entry.path or not isinstance(whole, Git | GitHub):
+        return None
+    (found,) = there
+    if found.plugin:
+        return f"{whole} --skill {found.plugin}:{name}"
+    return str(replace(whole, path=found.path)) if found.path else str(whole)
