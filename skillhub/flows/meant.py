@@ -125,9 +125,8 @@ def of_intent(name: str, wanted: Wanted, standing: Standing, ports: Ports) -> Pi
     """Resolve a line of the intent; the line itself stays as the person wrote it."""
     ref = wanted.remote()
     if ref is not None:
-        entry = standing.lock.skills.get(name)
-        known = standing.agreed(name) is not None and entry is not None and entry.place == ref.source
-        pick = of_place(name, ref, wanted.plugin, ports, guarded=not known, locked=standing.trees)
+        guarded = not standing.is_known(name, ref.source)
+        pick = of_place(name, ref, wanted.plugin, ports, guarded=guarded, locked=standing.trees)
         return replace(pick, way=pick.way.then(_called(name, ports)))
     if wanted.path is not None:
         way = by_path(wanted.path, ports, ports.project.base, standing.trees)

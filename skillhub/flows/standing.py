@@ -7,9 +7,9 @@ from collections.abc import Collection
 from skillhub.errors import SourceMismatch
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass, replace
-from skillhub.model.digest import Digest
+from skillhub.model.digest import NO_FILES, Digest
 from skillhub.model.intent import Intent
-from skillhub.model.lock import Lock
+from skillhub.model.lock import Lock, place_of
 from skillhub.model.record import Record, Records
 from skillhub.model.whence import Whence
 from skillhub.world.sources import Source
@@ -32,6 +32,16 @@ class Standing:
         """Return this machine's record of a skill if it is about what is locked: the very tree, from where it was."""
         entry, record = self.lock.skills.get(name), self.records.skills.get(name)
         return record if entry and record and record.is_of(entry) else None
+
+    def is_known(self, name: str, source: str) -> bool:
+        """Say whether this person agreed to have the skill from this place, as their own record has it.
+
+        That the lock says otherwise, or is gone, changes nothing of what they agreed to.
+        """
+        record = self.records.skills.get(name)
+        if record is None or record.whence is None or record.tree == NO_FILES:
+            return False
+        return place_of(record.whence.source) == source
 
 
 def read_standing(ports: Ports) -> Standing:

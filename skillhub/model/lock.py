@@ -76,7 +76,7 @@ class Locked:
     @property
     def place(self) -> str:
         """The source, less the plugin."""
-        return self.source.partition(_PLUGIN)[0]
+        return place_of(self.source)
 
     @property
     def plugin(self) -> str | None:
@@ -94,6 +94,11 @@ class Locked:
         if self.git is not None:
             return f"{self.git}@{self.rev}{'#' + self.path if self.path else ''}"
         return self.path or self.url or self.source
+
+
+def place_of(source: str) -> str:
+    """Return a ``source`` less the plugin."""
+    return source.partition(_PLUGIN)[0]
 
 
 def of_plugin(source: str, plugin: str | None) -> str:

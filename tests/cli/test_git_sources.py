@@ -110,3 +110,41 @@ def test_attack_a_repository_that_may_be_another_is_refused_with_what_to_type(sp
     done = spelled.run("install", other, *TAKE, "--json")
     assert (done.status, done.error["code"], spelled.lock()) == (5, "source-mismatch", before)
     assert done.error["hint"] == f"if that is the same repository, name it as the lock does: {REF}"
+
+
+YES = ("--yes", "--allow-unsigned", "--json")
+
+
+@pytest.fixture
+def lockless(shell, repo):
+    """A machine whose person named a repository, and then lost the lock."""
+    assert shell.run("install", f"git+{repo.url}@v2#skills/notes", *YES).status == 0
+    (shell.project / "skillhub.lock").unlink()
+    return shell
+
+
+def test_what_a_person_named_is_reached_as_always_though_the_lock_is_gone(lockless):
+    done = lockless.run("install", *YES)
+    assert done.status == 0, done.err
+    assert set(lockless.lock()["skills"]) == {"notes"}
+
+
+def test_attack_a_repository_alone_vouches_for_no_place(lockless, repo, tmp_path):
+    """Neither to who never agreed, nor for another revision, another repository or under another name."""
+    intent = lockless.project / "skillhub.toml"
+    other = Repo(tmp_path / "other")
+    other.tag("v2", other.commit({"skills/notes/SKILL.md": skill("notes")}))
+    text = intent.read_text()
+    changed = (
+        text.replace('"v2"', '"main"'),
+        text.replace(repo.url, other.url),
+        text.replace("notes", "pdf-tools"),
+    )
+    for each in changed:
+        assert each != text
+        intent.write_text(each)
+        done = lockless.run("install", *YES)
+        assert (done.status, done.error["code"]) == (5, "unsafe-transfer")
+    intent.write_text(text)
+    done = lockless.run("install", *YES, SKILLHUB_HOME=tmp_path / "stranger")
+    assert (done.status, done.error["code"]) == (5, "unsafe-transfer")

@@ -53,11 +53,10 @@ def test_the_intent_alone_finds_it_again(world: Reaching, upstream: Upstream, ki
     lock = install(world, upstream, kind)
     (world.base / "skillhub.lock").unlink()
     if kind in ("git", "tag"):  # on this disk: whoever wrote the intent need not know what is in it
-        error = refused(world, UnsafeTransfer, world.install)
+        other = world.on_another_machine()
+        error = refused(other, UnsafeTransfer, other.install)
         assert f"skillhub install {upstream.ref(kind)}" in (error.hint or "")
-        world.install(upstream.ref(kind))
-    else:
-        world.install()
+    world.install()
     assert world.lock_bytes() == lock
 
 
