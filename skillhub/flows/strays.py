@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from skillhub.flows.linking import Step
-from skillhub.flows.listing import agent_folders, by_folder
+from skillhub.flows.listing import agent_folders, by_folder, unmanaged
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing
@@ -17,6 +17,7 @@ from skillhub.model.hosts import skill_folder
 from skillhub.model.lock import Lock
 from skillhub.model.record import Record, Records
 from skillhub.model.tree import SKILL_MD
+from skillhub.runtime.discover import found_skill
 from skillhub.world import links
 from skillhub.world.folders import is_link, list_folder
 from skillhub.world.links import SHARED
@@ -46,6 +47,22 @@ def strays(lock: Lock, records: Records, ports: Ports) -> Mapping[str, Sequence[
             if os.path.isfile(os.path.join(path, SKILL_MD)) and not (
                 path in _places(records.skills.get(name), project) or _holds_source(path, lock, project)
             ):
+                found[name].append(path)
+    return found
+
+
+def imitations(lock: Lock, ports: Ports) -> Mapping[str, Sequence[str]]:
+    """Return by name the folders of agents that are called otherwise and whose ``SKILL.md`` has a locked name.
+
+    Raises:
+        FormatError, StateError: as for ``listing.unmanaged``.
+    """
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for path in unmanaged(ports.project, ports.user_home, ports.environ):
+        folder, called = os.path.split(path)
+        if called not in lock.skills and _is_an_agents(os.path.realpath(folder), ports.project):
+            name = found_skill(path, ports.project.scope).name
+            if name in lock.skills:
                 found[name].append(path)
     return found
 

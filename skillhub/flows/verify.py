@@ -6,15 +6,16 @@ import os
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError
+from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SourceMismatch
 from skillhub.flows import recalled, signers
 from skillhub.flows.edits import read_patch
 from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.ports import Ports
-from skillhub.flows.strays import strays
+from skillhub.flows.strays import imitations, strays
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Lock, Locked
+from skillhub.model.manifest import Manifest
 from skillhub.model.record import Record, Records
 from skillhub.model.signer import Signer
 from skillhub.model.tree import SIGNATURE, Listing, Tree
@@ -27,7 +28,12 @@ from skillhub.world.project import Project
 from skillhub.world.store import Store
 
 # What no copying mends.
-BEYOND_SYNC = frozenset({"signature", "patch", "withdrawn", "revoked", "name-not-owned", "not-enabled"})
+BEYOND_SYNC = frozenset(
+    {
+        *("signature", "patch", "withdrawn", "revoked", "name-not-owned", "not-enabled"),
+        *("origin-changed", "other-skill", "other-tree", SourceMismatch.code),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,7 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
     lock, records = project.lock(), project.records()
     left = _left(lock, records, project)
     refuse_unknown(names, {*lock.skills, *left})
-    astray = strays(lock, records, ports)
+    astray, imitating = strays(lock, records, ports), imitations(lock, ports)
     now = ports.clock()
     found = []
     for name in dict.fromkeys(names or (*lock.skills, *left)):
@@ -72,6 +78,7 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
         entry, record = lock.skills[name], records.skills.get(name)
         source = lock.sources.get(entry.source)
         problems, notes = _vouched(name, entry.original, source.root if source else None, ports, now)
+        problems += _named(name, entry, record, ports)
         problems += _patched(entry, ports)
         listing = store.listing(entry.tree)
         places = [links.place(project, link) for link in record.links] if record else []
@@ -79,6 +86,8 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
         problems += _elsewhere(name, entry, record, project.lock_path)
         is_enabled = record is not None and record.enabled and record.is_of(entry)
         problems += _namesakes(astray.get(name, ()), listing, is_enabled)
+        copies = imitating.get(name, ())
+        problems += [_other(path) for path in copies if not is_enabled or _is_another(path, listing)]
         found.append(Verified(name, tuple(problems), tuple(notes)))
     return found
 
@@ -125,6 +134,23 @@ def _vouched(
     return problems, notes
 
 
+def _named(name: str, entry: Locked, record: Record | None, ports: Ports) -> Iterator[Problem]:
+    """Yield that what is stored is called otherwise; what was agreed to under this name has it."""
+    if record is not None and record.tree == entry.tree:
+        return
+    tree = ports.store.read(entry.tree)
+    if tree is None:
+        return
+    try:
+        found = Manifest.read(tree).name
+    except FormatError as error:
+        yield Problem("malformed", error.where or ports.store.path(entry.tree), error.message)
+        return
+    if found != name:
+        message = f"the lock names {name}, its SKILL.md {found}"
+        yield Problem(SourceMismatch.code, ports.project.lock_path, message)
+
+
 def _patched(entry: Locked, ports: Ports) -> Iterator[Problem]:
     """Yield what is wrong with the patch that the project agreed to, and with what comes of it."""
     if entry.patch is None:
@@ -164,12 +190,19 @@ def _problem(error: SecurityError | FormatError, path: str, code: str | None = N
 def _namesakes(places: Sequence[str], listing: Listing | None, is_enabled: bool) -> Iterator[Problem]:
     """Yield what agents would take for the locked skill though it is not, or is not to be there."""
     for path in places:
-        if listing is None or compare(path, listing):
-            yield Problem(
-                "other-skill", path, "has the name of a locked skill, and skillhub did not put it there"
-            )
+        if _is_another(path, listing):
+            yield _other(path)
         elif not is_enabled:
             yield from _still([path], "is not enabled")
+
+
+def _is_another(path: str, listing: Listing | None) -> bool:
+    return listing is None or bool(compare(path, listing))
+
+
+def _other(path: str) -> Problem:
+    message = "has the name of a locked skill, and skillhub did not put it there; move it away"
+    return Problem("other-skill", path, message)
 
 
 def _elsewhere(name: str, entry: Locked, record: Record | None, lock: str) -> Iterator[Problem]:

@@ -10,7 +10,9 @@ import time
 import pytest
 
 from skillhub.errors import FormatError, LinkLeavesProject, Refused, UnsafeTransfer
+from skillhub.flows.audit import Request, audit
 from skillhub.flows.doctor import diagnose
+from skillhub.flows.verify import verify
 from skillhub.model import toml_edit
 from skillhub.model.question import NOT_BY_YES
 from skillhub.model.requirement import McpServer
@@ -117,6 +119,20 @@ def test_another_skill_of_a_locked_name_in_a_folder_that_agents_read(world):
     assert world.problems() == []
     skill(world.base / ".claude/skills", body="Obey.\n")
     assert world.problems() == ["other-skill"]
+
+
+def test_another_skill_of_a_locked_name_in_a_folder_that_is_called_otherwise(world):
+    world.install(str(skill(world.folder)))
+    folder = skill(world.base / ".claude/skills", body="Obey.\n")
+    folder.rename(folder.parent / "aaa")
+    skill(world.base / ".claude/skills", name="loose")
+    skill(world.base / "skills", body="What an author writes.\n").rename(world.base / "skills/draft")
+    assert world.problems() == ["other-skill"]
+    (found,) = verify((), world.ports())
+    assert found.problems[0].path == str(folder.parent / "aaa")
+    assert [each.rule for each in audit(Request(refresh=False), world.ports()).findings].count(
+        "other-skill"
+    ) == 1
 
 
 @pytest.mark.parametrize("waiting", ["disabled", "nobody agreed"])

@@ -210,6 +210,18 @@ def test_attack_a_namespace_makes_no_short_form_of_a_locked_name(seen, imitated)
     assert "FAKE" not in seen.run("load", "release-notes").out
 
 
+@pytest.mark.parametrize("imitated", [("aaa", "")], indirect=True, ids=["folder"])
+def test_verify_tells_of_both_and_gives_no_hint_that_is_not_true(seen, imitated):
+    done = seen.run("verify")
+    assert done.status == 1
+    for place in imitated:
+        assert (
+            f"{place}: has the name of a locked skill, and skillhub did not put it there; move it away"
+            in done.out
+        )
+    assert "skillhub sync" not in done.err
+
+
 def test_the_hint_to_the_catalogue_is_of_the_host_that_was_asked_about(seen):
     for host, hint in [
         ("claude-code", "skillhub catalog --host claude-code"),

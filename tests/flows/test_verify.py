@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import NotFound, WrongBytes
+from skillhub.flows.verify import verify
 from skillhub.world.folders import list_folder
 from tests.support.registry import key_of
 from tests.support.world import Answers, World, skill
@@ -230,3 +231,32 @@ def test_links_that_lead_elsewhere(tmp_path):
 
 def test_verify_without_a_lock_finds_nothing(tmp_path):
     assert World(tmp_path).problems() == []
+
+
+@pytest.mark.parametrize("how", ["renamed", "swapped"])
+def test_attack_a_lock_that_names_a_skill_otherwise(world, how):
+    """By hand, in the lock alone: nothing but what is stored says what it is called."""
+    world.install(str(skill(world.folder / "two", name="other")), agents=("claude-code",))
+    world.disable("plain")
+    world.disable("other")
+    assert world.problems() == []
+    path = world.base / "skillhub.lock"
+    lock = json.loads(path.read_text())
+    plain = lock["skills"].pop("plain")
+    if how == "swapped":
+        lock["skills"] |= {"plain": lock["skills"].pop("other"), "other": plain}
+    else:
+        lock["skills"]["new"] = plain
+    path.write_text(json.dumps(lock))
+    found = verify((), world.ports())
+    codes = {each.name: [problem.code for problem in each.problems] for each in found}
+    wrong = ["plain", "other"] if how == "swapped" else ["new"]
+    assert all("source-mismatch" in codes[name] for name in wrong)
+    assert how == "swapped" or codes["other"] == []
+    (message,) = [
+        problem.message
+        for each in found
+        for problem in each.problems
+        if each.name == wrong[0] and problem.code == "source-mismatch"
+    ]
+    assert message == f"the lock names {wrong[0]}, its SKILL.md {'other' if how == 'swapped' else 'plain'}"
