@@ -33,6 +33,7 @@ HEAVY = {
 # Loaded when one attribute is asked for, where `list` has no use for it, and where an extra may be absent.
 LAZY = {
     "skillhub/__init__.py",
+    "skillhub/flows/listing.py",
     "skillhub/flows/needs.py",
     "skillhub/flows/signers.py",
     "skillhub/model/hosts.py",

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from skillhub.errors import ForbiddenVariable, FormatError, NotFound, StateError, UsageError
+from skillhub.flows.listing import refuse_unknown
 from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.requirement import Requirement, is_forbidden
 from skillhub.model.text import is_name, quote
@@ -54,6 +55,7 @@ def intended(name: str, skills: Sequence[str], project: Project) -> Secret:
 
     Raises:
         UsageError: no name of a variable or of a skill, or several skills need it and none is named.
+        NotFound: a skill that is not installed here; whatever takes that name later would be given the value.
         ForbiddenVariable: it steers programs, and no skill may have it.
         FormatError, StateError: what this machine knows of the project cannot be read.
     """
@@ -61,6 +63,7 @@ def intended(name: str, skills: Sequence[str], project: Project) -> Secret:
     for skill in skills:
         if not is_name(skill):
             raise UsageError(f"expected the name of a skill, found {quote(skill)}")
+    refuse_unknown(skills, {*project.lock().skills, *project.records().skills} if skills else ())
     known = project.secrets.find(project.key, name)
     before = known.skills if known else ()
     chosen = {*before, *skills} or _needing(name, project)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from skillhub.errors import NotFound
 from skillhub.flows.needs import given
@@ -97,14 +97,17 @@ def agent_folders(project: Project, user_home: str, environ: Mapping[str, str]) 
     return list(found.values())
 
 
-def refuse_unknown(names: Iterable[str], installed: Container[str]) -> None:
+def refuse_unknown(names: Iterable[str], installed: Collection[str]) -> None:
     """Return if all of these skills are installed here.
 
     Raises:
-        NotFound: one is not.
+        NotFound: one is not; the hint lists names that are spelled alike.
     """
     for name in names:
         if name not in installed:
-            raise NotFound(
-                f"no skill named {quote(name)} is installed here", hint="skillhub list shows what is"
-            )
+            from difflib import get_close_matches  # noqa: PLC0415 - for a slip alone
+
+            close = get_close_matches(name, sorted(installed))
+            meant = f"did you mean {' or '.join(close)}? " if close else ""
+            hint = f"{meant}skillhub list shows what is"
+            raise NotFound(f"no skill named {quote(name)} is installed here", hint=hint)

@@ -60,7 +60,7 @@ WELL = """
     ! put loose
 """
 WITH_EXTRAS = """
-    env set A_TOKEN --skill loose
+    env set A_TOKEN
     env unset A_TOKEN
     lock export -o ../bom.json
 """

@@ -64,12 +64,14 @@ def test_a_stored_value_meets_the_need_of_its_skill(world, vault):
     assert given(world, vault, {"A": "1"}) == {"A": "1", "TRACKER_TOKEN": VALUE}
 
 
-def test_it_can_be_stored_before_its_skill_is_installed(world, vault):
-    store(world, vault, skills=["plain"])
+def test_attack_a_skill_takes_the_name_that_was_mistyped_when_a_value_was_stored(world, vault):
+    world.install(needy(world))
+    with pytest.raises(NotFound) as caught:
+        store(world, vault, skills=["plain", "plian"])
+    assert "did you mean plain?" in caught.value.hint
+    assert (vault.values, world.project.secrets.all()) == ({}, ())
+    assert [each.state for each in world.install(needy(world, "plian")).skills] == ["disabled"]
     assert given(world, vault) == {}
-    outcome = world.install(needy(world))
-    assert [each.state for each in outcome.skills] == ["enabled"]
-    assert given(world, vault) == {"TRACKER_TOKEN": VALUE}
 
 
 def test_attack_a_skill_declares_a_variable_that_was_stored_for_another(world, vault):
@@ -194,6 +196,7 @@ def test_a_value_that_the_keyring_lost_is_told_of(world, vault):
 
 
 def test_nothing_stays_in_the_keyring_if_nobody_can_be_told_of_it(world, vault):
+    world.install(needy(world))
     secret = intended("TRACKER_TOKEN", ["plain"], world.project)
     path = world.top / "skillhub" / "state" / "secrets.json"
     path.mkdir(parents=True)
