@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from skillhub.archive import Entry, Kind, Limits, Unpacked, gather, kind_of, unpack
 from skillhub.errors import FormatError, NotFound, UnsafeTransfer, WrongBytes
@@ -60,8 +61,9 @@ class Site:
 
         Raises:
             NotFound: there is nothing of the kind.
-            FormatError: what is there is malformed; one bad entry refuses the whole index.
-            TrustDowngrade: the origin offered digests before, and now does not.
+            FormatError: what is there is malformed; one bad entry refuses the whole index. Also a page of HTML in its
+                place, as of a captive portal, if there is nothing else.
+            TrustDowngrade: the site offered digests before, and now does not.
             SecurityError, SourceError, StateError: as ``Downloads.document`` does, and for an unsafe archive.
         """
         origin = Hop.parse(self.url)
@@ -103,27 +105,35 @@ class Site:
         if parts.path.endswith(".json"):
             return self._discovered(self.url)
         if kind_of(parts.path) is None and not parts.path.lower().endswith(".md") and not parts.query:
-            for place in (CURRENT_PLACE, LEGACY_PLACE):
-                url = self.url.rstrip("/") + place
-                if self._has_index(url):
-                    return self._discovered(url)
-            if parts.path in ("", "/"):
-                raise self._nothing()
+            return self._at_well_known_place(is_host=parts.path in ("", "/"))
         return self._alone()
 
-    def _has_index(self, url: str) -> bool:
+    def _at_well_known_place(self, *, is_host: bool) -> Index:
+        pages = []
+        for place in (CURRENT_PLACE, LEGACY_PLACE):
+            url = self.url.rstrip("/") + place
+            try:
+                answer = self._downloads.document(url, cap=LISTING_CAP)
+            except NotFound:
+                continue
+            if _media_type(answer) not in _HTML:
+                return self._discovered(url)
+            pages.append(url)  # many sites have a page for people at every URL that is none
         try:
-            answer = self._downloads.document(url, cap=LISTING_CAP)
-        except NotFound:
-            return False
-        # Many sites have a page for people at every URL that is none.
-        return _media_type(answer) not in _HTML
+            if is_host:
+                raise self._nothing()
+            return self._alone()
+        except NotFound as error:
+            if not pages:
+                raise
+            message = f"{error.message}: expected an index, found a page for people"
+            raise FormatError(message, where=pages[0], hint=error.hint) from error
 
     def _discovered(self, url: str) -> Index:
         answer = self._downloads.document(url, cap=LISTING_CAP)
         found = parse_discovery(answer.data, answer.url)
         if found.version == CURRENT:
-            self._seen.promised(Hop.parse(url).origin)
+            self._seen.promised(_site_of(url))
         elif not urlsplit(url).path.endswith(LEGACY_PLACE):
             # Read by the rules of 0.1.0 it would shed its digests by leaving out one line.
             raise FormatError(
@@ -132,7 +142,7 @@ class Site:
                 hint=f"an index of version 0.1.0 has its place at {LEGACY_PLACE}",
             )
         else:
-            self._seen.refuse_weaker([Hop.parse(url).origin, Hop.parse(answer.url).origin], answer.url)
+            self._seen.refuse_weaker([_site_of(url), _site_of(answer.url)], answer.url)
         return found.index
 
     def _alone(self) -> Index:
@@ -194,6 +204,17 @@ class Site:
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(_AT_ONCE)
+
+
+def _site_of(index: str) -> str:
+    """Return which site an index is of, in one spelling: its origin, and the path that the well-known place is below.
+
+    That of a host is not that of a path there: who may write to the one may not be who may write to the other.
+    """
+    path = posixpath.normpath("/" + unquote(urlsplit(index).path))
+    above, well_known, _ = path.partition("/.well-known/")
+    folder = path if well_known or not path.endswith(".json") else posixpath.dirname(path)
+    return f"{Hop.parse(index).origin}/{(above if well_known else folder).strip('/')}"
 
 
 def _media_type(answer: Answer) -> str:

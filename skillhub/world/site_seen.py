@@ -35,10 +35,16 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The file: ``origins`` that have offered digests, and ``copies`` by the URL that was asked for, newest last."""
+    """The file: who has offered digests, and ``copies`` by the URL that was asked for, newest last.
+
+    Attributes:
+        sites: By origin and path.
+        origins: Where nobody kept of which of its sites that was: then it was all of them.
+    """
 
     origins: tuple[str, ...] = ()
     copies: Mapping[str, Copy] = field(default_factory=dict)
+    sites: tuple[str, ...] = ()
 
 
 class Seen:
@@ -61,25 +67,26 @@ class Seen:
         if self.copy(url) != copy:
             self._change(lambda known: replace(known, copies=_put(known.copies, url, copy)))
 
-    def promised(self, origin: str) -> None:
-        """Note that this origin offers digests.
+    def promised(self, site: str) -> None:
+        """Note that this site, an origin and a path from its slash on, offers digests.
 
         Raises:
             StateError: the disk refuses.
         """
-        if origin not in self._read().origins:
-            self._change(lambda known: replace(known, origins=tuple(dict.fromkeys((*known.origins, origin)))))
+        if site not in self._read().sites:
+            self._change(lambda known: replace(known, sites=tuple(dict.fromkeys((*known.sites, site)))))
 
-    def refuse_weaker(self, origins: Iterable[str], where: str) -> None:
-        """Refuse what has no digests, if one of these origins was seen to offer them.
+    def refuse_weaker(self, sites: Iterable[str], where: str) -> None:
+        """Refuse what has no digests, if one of these sites was seen to offer them.
 
         Raises:
             TrustDowngrade: one was.
         """
-        for origin in origins:
-            if origin in self._read().origins:
+        known = self._read()
+        for site in sites:
+            if site in known.sites or _origin(site) in known.origins:
                 raise TrustDowngrade(
-                    f"expected skills with digests, as {origin} offered them before, found them without",
+                    f"expected skills with digests, as {site} offered them before, found them without",
                     where=where,
                     hint="somebody may have taken the index away; ask whoever runs the site",
                 )
@@ -96,6 +103,10 @@ class Seen:
             self._known = change(self._read())
             row = {"version": 1, **asdict(self._known)}
             files.write_atomic(self._path, json.dumps(row, indent=1).encode() + b"\n", mode=0o600)
+
+
+def _origin(site: str) -> str:
+    return "/".join(site.split("/")[:3])
 
 
 def _put(copies: Mapping[str, Copy], url: str, copy: Copy | None) -> dict[str, Copy]:
@@ -128,4 +139,5 @@ _COPY = record(
 )
 _READ = record(
     {"origins": array(text), "copies": mapping(text, lambda value: Copy(**_COPY(value)))},
+    {"sites": array(text)},
 )

@@ -230,27 +230,31 @@ def test_state_that_cannot_be_read_is_not_taken_for_empty(machine, tmp_path):
         '{"origins": [7], "copies": {}}',
         '{"origins": []}',
         '{"origins": [], "copies": {"a": {}}}',
+        '{"origins": [], "copies": {}, "sites": [7]}',
     ):
         path.write_text(text)
         with pytest.raises(StateError) as caught:
-            Seen(machine.state).promised("https://a.example:443")
+            Seen(machine.state).promised("https://a.example:443/")
         assert caught.value.where == str(path)
         assert path.read_text() == text
 
 
 def test_what_was_seen_is_bounded_and_what_was_promised_is_not_lost(machine):
     seen = Seen(machine.state)
-    seen.promised("https://a.example:443")
+    seen.promised("https://a.example:443/")
     rows = {f"https://a.example/{number}": {"url": "https://a.example/", "digest": Digest.of(b""), "etag": "",
             "modified": "", "fresh_until": 0} for number in range(1100)}  # fmt: skip
     Path(machine.state, "sites.json").write_text(
-        json.dumps({"origins": ["https://a.example:443"], "copies": rows})
+        json.dumps(
+            {"origins": ["https://a.example:443"], "copies": rows, "sites": ["https://b.example:443/"]}
+        )
     )
     seen = Seen(machine.state)
     seen.keep("https://b.example/", Copy("https://b.example/", Digest.of(b"x")))
     known = json.loads(Path(machine.state, "sites.json").read_text())
     assert len(known["copies"]) == 1000
     assert "https://b.example/" in known["copies"] and known["origins"] == ["https://a.example:443"]
+    assert known["sites"] == ["https://b.example:443/"]
 
 
 def test_a_media_type_cannot_pass_for_content(tmp_path):

@@ -338,6 +338,61 @@ def test_attack_a_site_goes_back_to_the_version_without_digests(web, visit):
         visit(web.url("")).unpacked(old)
 
 
+def team_site(web):
+    """Serve a site of the first version below a path of the host."""
+    team = {"name": "team", "description": "Theirs.", "files": ["SKILL.md"]}
+    web.at("/team" + LEGACY, answer(legacy(team), JSON))
+    web.at("/team/.well-known/skills/team/SKILL.md", answer(skill_md("team")))
+
+
+def test_what_the_site_of_a_host_offered_is_no_promise_of_a_site_at_a_path(web, visit):
+    web.at(WELL_KNOWN, answer(current(offer(web, "new")), JSON))
+    team_site(web)
+    for _ in range(2):
+        assert visit(web.url("")).index().names == ("new",)
+        assert visit(web.url("/team")).index().names == ("team",)
+
+
+@pytest.mark.parametrize("spelled", ["/team", "//team/", "/./team", "/t%65am", "/x/../team"])
+def test_attack_a_site_at_a_path_goes_back_in_whatever_spelling(web, visit, spelled):
+    web.at("/team" + WELL_KNOWN, answer(current(offer(web, "new")), JSON))
+    assert visit(web.url("/team")).index().names == ("new",)
+    del web.acts["/team" + WELL_KNOWN]
+    team_site(web)
+    web.acts[spelled.rstrip("/") + LEGACY] = web.acts["/team" + LEGACY]
+    with pytest.raises(TrustDowngrade):
+        visit(web.url(spelled)).index()
+
+
+def test_attack_a_redirect_to_what_a_site_has_no_digests_for_any_more(web, visit):
+    web.at(WELL_KNOWN, answer(current(offer(web, "new")), JSON))
+    visit(web.url("")).index()
+    old_site(web)
+    web.at("/team" + LEGACY, redirect(web.url(LEGACY)))
+    with pytest.raises(TrustDowngrade):
+        visit(web.url("/team")).index()
+
+
+def test_what_was_seen_of_a_host_holds_for_all_its_sites_where_nobody_kept_which(web, visit, machine):
+    """As it was kept once: by origin."""
+    team_site(web)
+    os.makedirs(machine.state, exist_ok=True)
+    with open(os.path.join(machine.state, "sites.json"), "w") as file:
+        json.dump({"version": 1, "origins": [web.url("")], "copies": {}}, file)
+    with pytest.raises(TrustDowngrade):
+        visit(web.url("/team")).index()
+
+
+@pytest.mark.parametrize("places", [(WELL_KNOWN,), (WELL_KNOWN, LEGACY)])
+def test_a_page_for_people_in_place_of_an_index_is_no_index(web, visit, places):
+    """A captive portal answers so, and the page of a web server for what it does not have."""
+    for place in places:
+        web.at(place, answer(b"<html>Log in</html>", "Content-Type: text/html"))
+    with pytest.raises(FormatError) as caught:
+        visit(web.url("")).index()
+    assert caught.value.where == web.url(WELL_KNOWN)
+
+
 @pytest.mark.parametrize(
     "path", ["../../x", "/x", "a//b", "a/./b", "..", "", "a\\b", "a\x00", "a\u202eb", "https://e/x/../../y"]
 )
@@ -414,5 +469,5 @@ def test_plain_http_is_warned_of(tmp_path, machine):
 def test_a_page_for_people_holds_no_skills(web, visit, path):
     for place in (path or "/", WELL_KNOWN, LEGACY, f"/docs{WELL_KNOWN}", f"/docs{LEGACY}"):
         web.at(place, answer(b"<!doctype html>", "Content-Type: text/html"))
-    with pytest.raises(NotFound, match="no skills"):
+    with pytest.raises(NotFound if "?" in path else FormatError, match="no skills"):
         visit(web.url(path)).index()
