@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,9 +21,14 @@ from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.manifest import Manifest
 from skillhub.model.ref import Site, parse_remote, repository
-from skillhub.model.release import Release
+from skillhub.model.release import Index, Release
 from skillhub.model.signer import known_by
+from skillhub.model.text import quote
 from skillhub.trust.judgement import judge
+from skillhub.world.sources import Source
+
+# Where registries keep the archives of a skill; one that keeps them otherwise is believed.
+_ARCHIVE = re.compile(r"/archives/([^/]+)/[^/]+/[0-9a-f]{64}\.zip\Z")
 
 
 def by_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> Way[Any]:
@@ -156,20 +162,38 @@ def _elsewhere(name: str, entry: Locked, ports: Ports, *, guarded: bool) -> Way[
 
 def _at_registry(name: str, entry: Locked, ports: Ports) -> Way[bytes]:
     source = ports.sources.get(entry.source)
-    index = ports.open(source).release_index([name])
-    refuse_recalled(name, entry, index)
-    releases = index.releases(name)
-    release = next((each for each in releases if each.digest == entry.digest), None)
-    if release is None:
-        offered = next((each for each in releases if each.version == entry.version), None)
-        if offered is None:
-            raise NotFound(f"{source.alias} no longer has {name} {entry.version}", where=source.url)
-        raise WrongBytes(
-            f"expected {name} {entry.version} to be {entry.digest}, found {offered.digest}",
-            where=source.url,
-        )
+    with _under_its_name(name, entry):
+        index = ports.open(source).release_index([name])
+        refuse_recalled(name, entry, index)
+        release = _released(name, entry, index, source)
     way = by_registry(source, release, index.admissions[release.publisher or ""], ports, (entry.tree,))
     return way.then(lambda found: _yanked(found, release))
+
+
+def _released(name: str, entry: Locked, index: Index, source: Source) -> Release:
+    releases = index.releases(name)
+    release = next((each for each in releases if each.digest == entry.digest), None)
+    if release is not None:
+        return release
+    offered = next((each for each in releases if each.version == entry.version), None)
+    if offered is None:
+        raise NotFound(f"{source.alias} no longer has {name} {entry.version}", where=source.url)
+    raise WrongBytes(
+        f"expected {name} {entry.version} to be {entry.digest}, found {offered.digest}", where=source.url
+    )
+
+
+@contextmanager
+def _under_its_name(name: str, entry: Locked) -> Iterator[None]:
+    """Let what is not there under this name, and has another's URL, be what it is: a lock that names it otherwise."""
+    try:
+        yield
+    except NotFound as error:
+        found = _ARCHIVE.search(entry.url or "")
+        if found is None or found[1] == name:
+            raise
+        message = f"the lock names {name} what is {quote(found[1])} by its URL"
+        raise SourceMismatch(message, where=entry.url) from error
 
 
 def _yanked(found: Candidate, release: Release) -> Candidate:

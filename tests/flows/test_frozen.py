@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
+import pytest
+
 from skillhub.errors import FormatError, NotFound, SourceMismatch, UsageError, WrongBytes
+from tests.support.registry import Simulator
 from tests.support.world import refused, skill
 
 
@@ -55,3 +59,40 @@ def test_a_lock_that_names_another_name_than_the_skill_has(world):
     path.write_text(path.read_text().replace('"plain":', '"other":'))
     (world.base / "skillhub.toml").unlink()
     refused(world, SourceMismatch, lambda: world.install())
+
+
+@pytest.mark.parametrize("name", ["gamma", "never-there"])
+@pytest.mark.parametrize("frozen", [True, False])
+def test_attack_the_entry_of_another_skill_of_the_registry(world, tmp_path, name, frozen):
+    """Not in the store and, under the name that the lock gives it, never in the registry either."""
+    hub = Simulator(tmp_path)
+    hub.publish("alpha", "1.1.0")
+    hub.publish("gamma", "1.0.0")
+    world.add_source("acme", hub)
+    world.install("acme:alpha", "acme:gamma")
+    other = world.on_another_machine()
+    other.add_source("acme", hub)
+    path = world.base / "skillhub.lock"
+    lock = json.loads(path.read_text())
+    lock["skills"][name] = lock["skills"]["alpha"]
+    path.write_text(json.dumps(lock, indent=2, sort_keys=True) + "\n")
+    (world.base / "skillhub.toml").unlink()
+    error = refused(other, SourceMismatch, lambda: other.install(frozen=frozen))
+    assert error.message == f"the lock names {name} what is 'alpha' by its URL"
+
+
+def test_a_release_that_its_registry_no_longer_has(world, tmp_path):
+    hub = Simulator(tmp_path)
+    hub.publish("alpha", "1.0.0")
+    world.add_source("acme", hub)
+    world.install("acme:alpha")
+    other = world.on_another_machine()
+    other.add_source("acme", hub)
+    path = world.base / "skillhub.lock"
+    lock = json.loads(path.read_text())
+    entry = lock["skills"]["alpha"]
+    entry |= {"version": "0.9.0", "digest": f"sha256:{'0' * 64}"}
+    entry["url"] = entry["url"].replace("1.0.0", "0.9.0")
+    path.write_text(json.dumps(lock, indent=2, sort_keys=True) + "\n")
+    (world.base / "skillhub.toml").unlink()
+    refused(other, NotFound, lambda: other.install(frozen=True))
