@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from skillhub.flows.linking import Linker, Linking, about_deleted, left_alone
@@ -63,6 +64,7 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
         changed = _restore(kept, standing, trees, ports) or bool(originals)
         for tree in originals:
             ports.store.put(tree)
+        gone = _gone(filter(None, plans.values()), standing)
         for linking in plans.values():
             changed |= linking is not None and _put_back(linking, standing, trees, ports)
         changed |= _write_records(kept, standing, ports)
@@ -75,9 +77,21 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
     touched = {*trees, *(each.name for each in planned if not _is_whole(each, standing))}
     as_before = standing.lock.skills.keys() - touched
     left = (*map(left_alone, sorted(kept)), *foreign)
-    return Outcome(
-        skills, changed, tuple(asked), _unlocked(standing), left=left, as_before=frozenset(as_before)
-    )
+    told = (*gone, *_unlocked(standing))
+    return Outcome(skills, changed, tuple(asked), told, left=left, as_before=frozenset(as_before))
+
+
+def _gone(plans: Iterable[Linking], standing: Standing) -> tuple[str, ...]:
+    """Return what is told of skills that are about to leave the agents' folders, and of the places they leave."""
+    told = []
+    for linking in plans:
+        agreed = standing.agreed(linking.name)
+        there = [step.path for step in linking.steps if os.path.lexists(step.path)]
+        if there and (agreed is None or not agreed.enabled):
+            why = "nobody here agreed to what the lock has now" if agreed is None else "it is not enabled"
+            why = why if linking.name in standing.lock.skills else "the lock does not name it"
+            told.append(f"{linking.name} was taken out of the agents' folders, for {why}: {', '.join(there)}")
+    return tuple(told)
 
 
 def _unlocked(standing: Standing) -> tuple[str, ...]:

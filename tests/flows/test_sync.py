@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -47,12 +48,37 @@ def test_one_that_cannot_be_had_leaves_the_others_and_stores_none(world):
 def test_what_left_the_lock_leaves_the_folders_and_what_is_foreign_stays(world):
     skill(world.base / ".claude/skills", "foreign")
     (world.base / "skillhub.lock").write_text('{\n  "skills": {},\n  "sources": {},\n  "version": 1\n}\n')
-    world.sync()
+    assert world.sync().warnings[:2] == tuple(
+        f"{name} was taken out of the agents' folders, for the lock does not name it: "
+        f"{world.copy(name)}, {world.copy(name, '.claude/skills')}"
+        for name in ("code-review", "plain")
+    )
     left = [
         path.name for folder in (".agents", ".claude") for path in (world.base / folder / "skills").iterdir()
     ]
     assert left == ["foreign"]
     assert world.project.records().skills == {}
+    assert not any("taken out" in each for each in world.sync().warnings)
+
+
+@pytest.mark.parametrize(
+    ("is_locked", "why"),
+    [(False, "the lock does not name it"), (True, "nobody here agreed to what the lock has now")],
+)
+def test_what_sync_takes_away_is_told(world, is_locked, why):
+    path = world.base / "skillhub.lock"
+    if is_locked:
+        document = json.loads(path.read_text())
+        document["skills"]["plain"]["path"] = "elsewhere"
+        path.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
+    else:
+        path.unlink()
+    outcome = world.sync()
+    (told,) = [each for each in outcome.warnings if each.startswith("plain ")]
+    assert why in told
+    assert str(world.copy("plain")) in told
+    assert not world.copy("plain").exists()
+    assert outcome.changed
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"version": 99}', "<<<<<<< HEAD\n"])
