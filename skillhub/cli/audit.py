@@ -132,7 +132,8 @@ def _draw(report: Report, terminal: Terminal) -> None:
 
     for each in report.findings:
         about = ", ".join(part for part in (each.skill, where(each)) if part)
-        terminal.out(f"{each.severity}: {about}: {each.message} [{each.rule}]", _TONES[each.severity])
+        words = (each.severity, about, f"{each.message} [{each.rule}]")
+        terminal.out(": ".join(word for word in words if word), _TONES[each.severity])
         terminal.out(f"    {each.hint}")
 
 

@@ -24,7 +24,8 @@ def fail(error: Exception, args: list[str]) -> int:
     if "--json" in (args[: args.index("--")] if "--" in args else args):
         terminal.json(error_json(error))
     terminal.error(error)
-    for each in getattr(error, "skills", ()):
+    skills = getattr(error, "skills", ())
+    for each in skills if len(skills) > 1 else ():  # of a single one the error tells
         terminal.prose(f"{each['name']}: {each['message']}", sys.stderr, indent=2)
     for question, answer in getattr(error, "asked", ()):
         # Who was asked has seen it; who was not is to read it before they agree by a flag.

@@ -118,8 +118,11 @@ def fix(
         )
         return 0
     for choice in done.choices:
-        common.terminal.did(_line(choice), "yellow" if choice.took is None else "plain")
-    if done.changed:
+        would = "would settle " if common.dry_run else ""
+        common.terminal.did(f"{would}{_line(choice)}", "yellow" if choice.took is None else "plain")
+    if done.changed and common.dry_run:
+        common.terminal.say("the conflict would be resolved; nothing was written")
+    elif done.changed:
         common.terminal.say(
             "skillhub install asks about what is new here, and finds what the intent wants else"
         )

@@ -102,7 +102,8 @@ def signer(case: Case) -> Iterator[Noted]:
     for each in map(Signer.parse, case.entry.signed_by):
         if each.fingerprint not in known:
             message = (
-                f"{each.identity} signed it with {each.fingerprint}, which {admitted.publisher} no longer has"
+                f"{each.identity} signed it with {each.fingerprint}, which is no key of {admitted.publisher}, "
+                "who has the name today"
             )
             yield note("signer-retired", message, case.name, at)
 

@@ -88,7 +88,7 @@ def how_to_meet(skill: str, need: Need, scope: SkillScope) -> str:
     """Return what to type or do about an open need, as one line."""
     enable = enabling(skill, scope)
     if need.kind == "env":
-        lasting = f"export {need.name}=…, or skillhub env set {need.name}"
+        lasting = f"export {need.name}=…, or with a keyring skillhub env set {need.name}"
         return f"{lasting}; then {enable}  (or: --env {need.name}=…)"
     if need.kind == "program":
         return f"install the program {need.name}, then {enable}"

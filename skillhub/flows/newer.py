@@ -14,6 +14,7 @@ from skillhub.flows.meant import Pick, of_intent
 from skillhub.flows.needed import ranges_on
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
+from skillhub.flows.recalled import locked_release
 from skillhub.flows.relock import named, root_of
 from skillhub.flows.resolve import TakenBack, choose_release
 from skillhub.flows.signers import EXPIRED
@@ -101,7 +102,8 @@ def _latest(name: str, entry: Locked, standing: Standing, ports: Ports, warnings
     try:
         pick = of_intent(name, wanted, standing, ports)
     except TakenBack as error:
-        warnings.append(f"{error.message}; there is no other that the intent allows")
+        told = _taken_back(name, _locked_release(name, entry, ports)) or error.message
+        warnings.append(f"{told}; there is no other that the intent allows")
         return None
     offered = pick.release
     if offered is None:
@@ -137,14 +139,29 @@ def _is_wanted(
     """Say whether to leave a locked release for the one offered: up always, down only where it may not stay."""
     old, new = entry.version or "", offered.version or ""
     locked = next((each for each in releases if each.digest == entry.digest), None)
-    if locked is not None and locked.withdrawn is not None:
-        warnings.append(f"{offered.name} {old} was withdrawn: {locked.withdrawn or 'no reason given'}")
-    elif locked is not None and locked.yanked is not None:
-        warnings.append(f"{offered.name} {old} was yanked: {locked.yanked or 'no reason given'}")
+    if told := _taken_back(offered.name, locked):
+        warnings.append(told)
     if not (is_version(old) and is_version(new)) or precedence(new) > precedence(old):
         return True
     is_gone = locked is not None and locked.withdrawn is not None
     return is_gone or (wanted.version is not None and not Range(wanted.version).allows(old))
+
+
+def _locked_release(name: str, entry: Locked, ports: Ports) -> Release | None:
+    if root_of(entry, ports) is None:
+        return None
+    return locked_release(name, entry, ports.open(ports.sources.get(entry.source)).release_index([name]))
+
+
+def _taken_back(name: str, locked: Release | None) -> str | None:
+    """Return what is told of a locked release that nobody should have any more, if that is so."""
+    if locked is None or (locked.withdrawn, locked.yanked) == (None, None):
+        return None
+    is_gone = locked.withdrawn is not None
+    reason = locked.withdrawn if is_gone else locked.yanked
+    return (
+        f"{name} {locked.version} was {'withdrawn' if is_gone else 'yanked'}: {reason or 'no reason given'}"
+    )
 
 
 def wanted_under(name: str, entry: Locked, standing: Standing) -> Wanted:

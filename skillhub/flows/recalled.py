@@ -34,7 +34,7 @@ def objection(name: str, entry: Locked, said: Index) -> SecurityError | None:
     if release is None:
         return None
     found = f"{name} {release.version}"
-    hint = f"skillhub update {name} takes another version, skillhub remove {name} takes it out"
+    hint = _way_out(name, entry, said)
     if release.withdrawn is not None:
         reason = release.withdrawn or "no reason given"
         return Withdrawn(f"{found} was withdrawn by its registry: {reason}", where=entry.url, hint=hint)
@@ -43,6 +43,7 @@ def objection(name: str, entry: Locked, said: Index) -> SecurityError | None:
         return None
     if name not in admitted.names:
         message = f"the registry has taken the name {name} from {admitted.publisher}, who published {found}"
+        hint = f"skillhub remove {name} takes it out; whoever has the name now may be installed in its place then"
         return NameNotOwned(message, where=entry.url, hint=hint)
     published = release.published or ""
     void = {each.fingerprint for each in admitted.revoked if not published or published >= each.since}
@@ -53,6 +54,13 @@ def objection(name: str, entry: Locked, said: Index) -> SecurityError | None:
             )
             return BadSignature("revoked", message, where=entry.url, hint=hint)
     return None
+
+
+def _way_out(name: str, entry: Locked, said: Index) -> str:
+    others = (each for each in said.skills.get(name, ()) if each.digest != entry.digest)
+    if any((each.withdrawn, each.yanked) == (None, None) for each in others):
+        return f"skillhub update {name} takes another version, skillhub remove {name} takes it out"
+    return f"skillhub remove {name} takes it out; its registry has no other version of it so far"
 
 
 def refuse_recalled(name: str, entry: Locked, said: Index) -> Release | None:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from skillhub.archive import unpack
 from skillhub.errors import NotFound, SecurityError, SkillhubError
 from skillhub.flows.registry_refresh import CEREMONY_DAYS
+from skillhub.model.dataclass import replace
 from skillhub.model.finding import Issue
 from skillhub.model.index import LISTING_CAP, parse_listing
 from skillhub.model.manifest import Manifest
@@ -42,6 +43,18 @@ def check(place: str, now: datetime) -> tuple[Issue, ...]:
         SourceError: there is no registry.
         StateError: the disk refuses.
     """
+    return tuple(replace(each, where=_shown(each.where, place)) for each in _checked(place, now))
+
+
+def _shown(where: str, place: str) -> str:
+    """Return where a person finds it: a file of the operator's folder by its path there."""
+    if not where.startswith(_FOLDER):
+        return where
+    path = where.removeprefix(_FOLDER).lstrip("/")
+    return os.path.join(RegistryDir(place).site, *path.split("/")) if path else place
+
+
+def _checked(place: str, now: datetime) -> tuple[Issue, ...]:
     with _opened(place) as (url, fetcher), throwaway() as folder:
         try:
             registry = Registry.open(url, fetch_root(url, fetcher), fetcher, folder)

@@ -35,7 +35,7 @@ class UnsafeSkills(SecurityError):
         (word, first), *others = failing
         named = ", ".join(f"{each['name']} ({each['reason'] or each['code']})" for each in self.skills)
         super().__init__(
-            f"{len(failing)} skills are not as promised: {named}" if others else f"{word}: {first.message}",
+            f"{len(failing)} skills are not as promised: {named}" if others else _about(word, first),
             where=where if others else first.where or where,
             hint=f"to install the others: {without}{f'; {first.hint}' if first.hint and not others else ''}",
         )
@@ -43,6 +43,11 @@ class UnsafeSkills(SecurityError):
         reasons = {each["reason"] for each in self.skills}
         self.code = codes.pop() if len(codes) == 1 else self.code
         self.reason = reasons.pop() if len(reasons) == 1 else None
+
+
+def _about(word: str, error: SecurityError) -> str:
+    is_said = error.message.startswith(f"{word} ")
+    return error.message if is_said else f"{word}: {error.message}"
 
 
 def _told(error: SecurityError) -> str:

@@ -52,7 +52,7 @@ def integer(expected: str, most: int | None = None) -> Callable[[object], int]:
         # Not isinstance: true is an int to Python.
         if type(value) is int and value >= 0 and (most is None or value <= most):
             return value
-        wrong(expected, value)
+        wrong(f"{expected}, a number without quotes" if isinstance(value, str) else expected, value)
 
     return read
 

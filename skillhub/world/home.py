@@ -52,6 +52,9 @@ def _refuse_others(folder: str) -> None:
         return
     except OSError as error:
         raise disk_error(error, folder) from error
+    if not stat.S_ISDIR(status.st_mode):
+        hint = "SKILLHUB_HOME names a folder; one that is not there is made"
+        raise StateError("expected a folder to keep skillhub's own things in", where=folder, hint=hint)
     if status.st_uid not in (os.geteuid(), 0):  # root decides anyway
         raise StateError(
             "it belongs to another user, who would decide whom you trust",

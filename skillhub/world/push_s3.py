@@ -22,7 +22,7 @@ from skillhub.errors import NotFound, SourceError, StateError, UsageError
 from skillhub.model.text import quote
 from skillhub.world.push_target import FILE_CAP, File, Target, other_content, overtaken
 
-_ADDRESS = re.compile(r"s3://([a-z0-9][a-z0-9._-]{1,62})((?:/[A-Za-z0-9._~+-]+)*)/?", re.ASCII)
+_ADDRESS = re.compile(r"s3://([a-z0-9][a-z0-9._-]{2,62})((?:/[A-Za-z0-9._~+-]+)*)/?", re.ASCII)
 # Checksums of newer protocols are left out: not every store that calls itself compatible knows them.
 _CONFIG = Config(
     connect_timeout=10,
@@ -170,7 +170,8 @@ def open_target(address: str) -> Target:
     """
     match = _ADDRESS.fullmatch(address)
     if match is None or any(part in (".", "..") for part in address.split("/")):
-        raise UsageError(f"expected s3://BUCKET or s3://BUCKET/PREFIX, found {quote(address)}")
+        hint = "a bucket's name has 3 to 63 characters: small letters, digits, dots, hyphens and underscores"
+        raise UsageError(f"expected s3://BUCKET or s3://BUCKET/PREFIX, found {quote(address)}", hint=hint)
     bucket, prefix = match[1], match[2].removeprefix("/")
     try:
         client = boto3.session.Session().client("s3", config=_CONFIG)

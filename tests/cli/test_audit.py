@@ -109,6 +109,8 @@ def test_a_registry_that_withdraws_a_skill_is_heard_and_obeyed(offered, tmp_path
         assert shell.run("install", "acme:greeting", "--yes").status == 0
         words = ("registry", "withdraw", shell.folder / "registry", "greeting@1.0.0", "--reason", "it lies")
         assert shell.run(*words).status == 0
+        # In the user's scope no lock names the source: there is no place to show.
+        assert f"medium: acme is at {url}" in shell.run("audit", "--global").out
         done = shell.run("audit", "--json")
     finally:
         process.terminate()

@@ -173,6 +173,11 @@ def test_what_is_no_lock_is_refused(shell, text, status):
 
 def test_a_conflict_is_mended_and_told(shell):
     shell.write("project/skillhub.lock", conflict(lock(a=ONE, b=TWO).dump(), lock(b=THREE, c=ONE).dump()))
+    told = shell.run("lock", "fix", "--dry-run")
+    assert {line.partition(":")[0] for line in told.out.splitlines()} == {
+        f"would settle {name}" for name in "abc"
+    }
+    assert "nothing was written" in told.err
     done = shell.run("lock", "fix", "--json")
     assert done.status == 0, done.err
     assert done.json["changed"]

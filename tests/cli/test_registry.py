@@ -158,7 +158,9 @@ def test_a_registry_is_made_filled_and_checked(shell):
     archive.write_bytes(b"other")
     broken = shell.run("registry", "check", there, "--json")
     assert (broken.status, broken.json["ok"]) == (1, False)
-    assert broken.json["problems"]
+    assert [each["where"] for each in broken.json["problems"]] == [str(archive)]
+    (there / "site/metadata/timestamp.json").unlink()
+    assert "folder:" not in shell.run("registry", "check", there).out
 
 
 def test_the_keys_of_a_registry_may_have_a_passphrase(shell):

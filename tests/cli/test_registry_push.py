@@ -70,6 +70,11 @@ def test_extra_that_is_not_installed_is_named(shell, scheme):
     assert f"'.[{scheme.partition(':')[0]}]'" in done.error["hint"]
 
 
+def test_bucket_whose_name_is_too_short(shell):
+    done = shell.run("registry", "push", shell.folder / "registry", "s3://b/x", "--json")
+    assert (done.status, "3 to 63 characters" in done.error["hint"]) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("target", "more", "status"),
     [("ftp://host/x", [], 2), ("s3://bucket", ["--offline"], 3), ("oci://host/x:v1", ["--offline"], 3)],

@@ -116,3 +116,13 @@ def test_a_site_of_the_first_version_is_pinned_by_its_trees(shell, web):
     done = shell.run("install", *YES)
     assert (done.status, done.error["code"]) == (5, "wrong-bytes")
     assert Path(shell.project, "skillhub.lock").exists()
+
+
+def test_a_single_one_that_is_not_as_promised_is_told_once(shell, web):
+    data = skill_md("mail")
+    web.at("/mail.md", answer(data, "Content-Type: text/markdown"))
+    web.at(WELL_KNOWN, answer(current(entry("mail", skill_md("mail", "Other."), "/mail.md")), JSON))
+    done = shell.run("install", web.url(""), "--all", *YES[:2])
+    assert done.status == 5
+    assert done.err.count("mail is not what its digest says") == 1
+    assert "mail: mail" not in done.err

@@ -99,6 +99,9 @@ def test_key_that_was_revoked(scene):
 def test_key_that_is_admitted_no_longer(scene):
     scene.hub.admit("acme", keys=[SECOND.public.pem.decode()])
     assert found(scene.machine) == [("signer-retired", "hello")]
+    (only,) = report(scene.machine).findings
+    # Of a name that was moved, whoever has it now has never had the key.
+    assert "is no key of acme, who has the name today" in only.message
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_check_visits_releases_that_the_listing_hides(hub):
     """Who stole the listing's key can hide a skill; its releases are looked at all the same."""
     hub.revise({"index.json": hub.dir.target(hub.dir.metadata(), "index.json").replace(b'"hello"', b'"h"')})
     found = {(issue.code, issue.where) for issue in check(hub.dir.path, now())}
-    assert ("wrong-bytes", "folder:/.well-known/agent-skills/index.json") in found
+    assert ("wrong-bytes", f"{hub.dir.site}/.well-known/agent-skills/index.json") in found
     listing = b'{"$schema":"https://schemas.agentskills.io/discovery/0.2.0/schema.json","skills":[]}'
     hub.revise({"index.json": listing})
     hub.dir.publish({".well-known/agent-skills/index.json": listing})

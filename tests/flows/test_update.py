@@ -261,3 +261,12 @@ def test_the_intent_may_not_lead_an_update_elsewhere(reaching: Reaching, upstrea
     upstream.have(NEWER)
     want(reaching, f'deploy = {{ from = "{upstream.ref("site")}" }}')
     refused(reaching, SourceMismatch, lambda: reaching.update())
+
+
+def test_of_what_is_withdrawn_altogether_the_locked_one_is_told(world: World, hub: Simulator) -> None:
+    world.install("acme:hello@1.0.0")
+    want(world, 'hello = { source = "acme", version = "^1" }')
+    recall(world, hub, withdraw, "hello@1.0.0", "it bites")
+    recall(world, hub, withdraw, "hello@1.1.0", "so does it")
+    (told,) = [line for line in world.update().warnings if "withdrawn" in line]
+    assert told == "hello 1.0.0 was withdrawn: it bites; there is no other that the intent allows"

@@ -293,3 +293,8 @@ def test_any_lines(lines):
     except SkillhubError:
         return
     list(Policies((found,)).objections(HARMLESS, EVERYTHING))
+
+
+def test_a_number_in_quotes_is_told_to_be_one():
+    with pytest.raises(FormatError, match="0 to 3650 days, a number without quotes, found '3'"):
+        parse_policy(b'min-age-days = "3"\n', "user", "policy.toml")

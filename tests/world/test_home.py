@@ -36,6 +36,12 @@ def test_the_platform_s_own_folders_without_it(tmp_path):
     assert done.stdout.startswith(str(tmp_path))
 
 
+def test_what_is_no_folder_is_called_that(tmp_path):
+    with pytest.raises(StateError, match="expected a folder") as caught:
+        Home.of({"SKILLHUB_HOME": os.devnull})
+    assert "SKILLHUB_HOME" in caught.value.hint
+
+
 @pytest.fixture
 def environ(tmp_path):
     for folder in FOLDERS:
