@@ -25,11 +25,13 @@ class Survey:
     Attributes:
         files: Agent to the file where it keeps its servers, of those agents that have one.
         states: Agent to what is in that file under the server's name: ``absent``, ``equal``, ``different``.
+        by_hand: Those of them that lack it and spell it in a way that we do not know.
     """
 
     need: Requirement
     files: Mapping[str, mcp.ConfigFile]
     states: Mapping[str, mcp.State]
+    by_hand: tuple[str, ...] = ()
 
     @property
     def settled(self) -> bool:
@@ -45,6 +47,15 @@ class Survey:
     def absent(self) -> tuple[str, ...]:
         """The agents whose file would be written."""
         return self.where("absent")
+
+    @property
+    def to_do(self) -> tuple[str, ...]:
+        """What a person has to do where we cannot, a line for each agent."""
+        unknown = "nobody has told skillhub how"
+        return tuple(
+            f"add the MCP server {self.need.name} to {self.files[agent].path} yourself; {unknown} {agent} spells it"
+            for agent in self.by_hand
+        )
 
     def where(self, *states: mcp.State) -> tuple[str, ...]:
         """Return the agents whose file is in one of these states."""
@@ -142,6 +153,8 @@ def _gate(
     for survey in surveys:
         questions += _ask_server(name, survey, choice)
         server = survey.need.server
+        if survey.states and choice != "skip":
+            warnings += [f"{name}: {line}" for line in survey.to_do]
         if server and server.command and survey.states and not survey.settled:
             program = server.command[0]
             if shutil.which(program, path=ports.environ.get("PATH")) is None:
@@ -183,17 +196,22 @@ def _agreed(survey: Survey, said: Mapping[tuple[Kind, str], Answer]) -> bool:
 def _survey(need: Requirement, agents: Sequence[Host], ports: Ports) -> Survey:
     files: dict[str, mcp.ConfigFile] = {}
     states: dict[str, mcp.State] = {}
+    by_hand: list[str] = []
     for agent in agents:
         project = ports.project
         file = mcp.config_file(agent.id, project.scope, project.base, ports.user_home, ports.environ)
         if file is None:
             continue
         files[agent.id] = file
-        if need.server is not None:
+        if need.server is not None and mcp.is_spelled(agent.id, need.server):
             states[agent.id] = mcp.state(file, need.name, need.server)
+        elif mcp.servers(file).get(need.name) is not None:
+            states[agent.id] = "equal"
+        elif need.server is None:
+            states[agent.id] = "absent"
         else:
-            states[agent.id] = "absent" if mcp.servers(file).get(need.name) is None else "equal"
-    return Survey(need, files, states)
+            by_hand.append(agent.id)
+    return Survey(need, files, states, tuple(by_hand))
 
 
 def _ask_variable(skill: str, need: Requirement) -> Question:

@@ -52,8 +52,11 @@ def ways(gates: Iterable[Gate], scope: Scope) -> Mapping[tuple[str, str], str]:
 def _way(skill: str, survey: Survey, scope: Scope) -> str:
     need, server, enable = survey.need, survey.need.server, enabling(skill, scope)
     theirs = ", ".join(survey.files[agent].path for agent in survey.where("different"))
+    if not survey.states and survey.by_hand:
+        return f"{'; '.join(survey.to_do)}; then {enable}  ({SKIP})"
     if not survey.states:
-        first, *others = mcp.agents_with_file(scope)
+        agents = mcp.agents_with_file(scope)
+        first, *others = (each for each in agents if server is None or mcp.is_spelled(each, server))
         named = f"no agent with a file of MCP servers was found here; {', '.join(others)} have one too"
         return f"{enable} --mcp configure --agent {first}  ({named}; {SKIP})"
     if server is None:

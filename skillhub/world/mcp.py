@@ -53,7 +53,8 @@ def entry(agent: str, server: McpServer) -> Entry:
     """Return how this agent's config file spells ``server``; it holds names of variables, never a value.
 
     Raises:
-        UsageError: there is no such agent, or it keeps no MCP servers in a file that we know.
+        UsageError: there is no such agent, it keeps no MCP servers in a file that we know, or it spells such a server
+            in a way that we do not.
     """
     name = host(agent).id
     if name not in DIALECTS:
@@ -61,7 +62,17 @@ def entry(agent: str, server: McpServer) -> Entry:
             f"{name} keeps no MCP servers in a file that skillhub knows",
             hint=f"agents with such a file: {', '.join(AGENTS_WITH_MCP)}",
         )
+    if not DIALECTS[name].knows(server):
+        raise UsageError(
+            f"nobody has told skillhub how {name} spells such a server",
+            hint=f"write it into the file of {name} yourself",
+        )
     return DIALECTS[name].spell(server)
+
+
+def is_spelled(agent: str, server: McpServer) -> bool:
+    """Say whether ``entry`` knows how this agent, which has a file, spells ``server``."""
+    return DIALECTS[host(agent).id].knows(server)
 
 
 def config_file(

@@ -23,19 +23,26 @@ class Dialect:
         project: Files below a project: the first one that exists, else the first one.
         user: The same for a user; none if the agent keeps no such file.
         moved: A variable that moves the user's file, and the name that the file has there.
-        reference: What stands around the name of a variable.
+        reference: What stands around the name of a variable; None if nobody has told us.
+        remote: Whether we know how a server is spelled that is reached by a URL.
     """
 
     write: Callable[[McpServer, tuple[str, str]], Entry]
     key: str
-    project: tuple[str, ...]
+    project: tuple[str, ...] = ()
     user: tuple[str, ...] = ()
     moved: tuple[str, str] = ("", "")
-    reference: tuple[str, str] = ("", "")
+    reference: tuple[str, str] | None = None
+    remote: bool = True
+
+    def knows(self, server: McpServer) -> bool:
+        """Say whether ``server`` can be spelled; what is not known is not guessed, nor is a value written instead."""
+        is_referred = self.reference is not None or not server.variables
+        return is_referred and (self.remote or server.url is None)
 
     def spell(self, server: McpServer) -> Entry:
-        """Return the entry for ``server``: text, lists and references to variables."""
-        return self.write(server, self.reference)
+        """Return the entry for a server that it ``knows``: text, lists and references to variables."""
+        return self.write(server, self.reference or ("", ""))
 
 
 def _named_type(server: McpServer, reference: tuple[str, str]) -> Entry:
@@ -47,6 +54,12 @@ def _by_shape(server: McpServer, reference: tuple[str, str]) -> Entry:
         return {"url": server.url, **_headers(server, reference)}
     entry: Entry = {"command": server.command[0], "args": list(server.command[1:])}
     return {**entry, **_variables("env", server, reference)}
+
+
+def _gemini(server: McpServer, reference: tuple[str, str]) -> Entry:
+    if server.url is not None:
+        return {"httpUrl": server.url, **_headers(server, reference)}
+    return _by_shape(server, reference)
 
 
 def _opencode(server: McpServer, reference: tuple[str, str]) -> Entry:
@@ -92,6 +105,7 @@ DIALECTS: Mapping[str, Dialect] = {
         project=(".codex/config.toml",),
         user=("~/.codex/config.toml",),
         moved=("CODEX_HOME", "config.toml"),
+        reference=("", ""),
     ),
     "cursor": Dialect(
         _by_shape,
@@ -100,9 +114,19 @@ DIALECTS: Mapping[str, Dialect] = {
         user=("~/.cursor/mcp.json",),
         reference=("${env:", "}"),
     ),
+    "gemini-cli": Dialect(
+        _gemini, "mcpServers", project=(".gemini/settings.json",), user=("~/.gemini/settings.json",)
+    ),
     # VS Code; its user file belongs to a profile and has no one place.
     "github-copilot": Dialect(
         _named_type, "servers", project=(".vscode/mcp.json",), reference=("${env:", "}")
+    ),
+    "kiro-cli": Dialect(
+        _by_shape,
+        "mcpServers",
+        project=(".kiro/settings/mcp.json",),
+        user=("~/.kiro/settings/mcp.json",),
+        reference=("${", "}"),
     ),
     "opencode": Dialect(
         _opencode,
@@ -111,4 +135,6 @@ DIALECTS: Mapping[str, Dialect] = {
         user=("~/.config/opencode/opencode.jsonc", "~/.config/opencode/opencode.json"),
         reference=("{env:", "}"),
     ),
+    # It has servers for the user alone.
+    "windsurf": Dialect(_by_shape, "mcpServers", user=("~/.codeium/windsurf/mcp_config.json",), remote=False),
 }

@@ -19,7 +19,7 @@ def test_what_to_type_where_no_agent_keeps_servers_in_a_file(shell):
     assert done.status == 6
     assert "skillhub enable served --mcp configure --agent claude-code" in told(done)
     assert (
-        "no agent with a file of MCP servers was found here; codex, cursor, github-copilot, opencode"
+        "no agent with a file of MCP servers was found here; codex, cursor, gemini-cli, github-copilot"
         in told(done)
     )
     assert shell.run("enable", "served", "--mcp", "configure", "--agent", "claude-code").status == 0

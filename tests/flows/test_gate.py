@@ -30,6 +30,43 @@ def opened(outcome):
     return [f"{need.kind}:{need.name}" for need in outcome.skills[0].requires if need.open]
 
 
+def test_kiro_and_gemini_get_servers_as_they_spell_them(world):
+    given = {**CLAUDE, "agents": ("kiro-cli", "gemini-cli"), "env": {"TRACKER_TOKEN": "x"}}
+    outcome = world.install(needy(world, REMOTE), mcp="configure", **given)
+    assert (state(outcome), outcome.warnings) == ("enabled", ())
+    assert servers(world, ".kiro/settings/mcp.json") == {"hub": {"url": "https://mcp.example/x"}}
+    assert servers(world, ".gemini/settings.json") == {"hub": {"httpUrl": "https://mcp.example/x"}}
+    world.remove("plain")
+    assert not (world.base / ".kiro").exists()
+    assert not (world.base / ".gemini").exists()
+
+
+def test_a_variable_in_a_spelling_that_nobody_has_told_us_is_left_to_the_person(world):
+    needed = (TOKEN, f"{STDIO}, env: [TRACKER_TOKEN]")
+    given = {"env": {"TRACKER_TOKEN": "s3cret"}, "mcp": "configure"}
+    outcome = world.install(needy(world, *needed), agents=("gemini-cli",), **given)
+    assert (state(outcome), opened(outcome)) == ("disabled", ["mcp:tracker"])
+    file = world.base / ".gemini/settings.json"
+    (way,) = outcome.ways.values()
+    assert f"add the MCP server tracker to {file} yourself" in way
+    assert not file.exists()
+    file.parent.mkdir()
+    file.write_text('{"mcpServers": {"tracker": {"command": "mine"}}}')
+    assert state(world.enable("plain", **given)) == "enabled"
+    assert servers(world, ".gemini/settings.json") == {"tracker": {"command": "mine"}}
+
+
+def test_beside_an_agent_that_is_understood_the_other_is_a_warning(world):
+    needed = (TOKEN, f"{STDIO}, env: [TRACKER_TOKEN]")
+    given = {"env": {"TRACKER_TOKEN": "s3cret"}, "mcp": "configure"}
+    outcome = world.install(needy(world, *needed), agents=("claude-code", "gemini-cli"), **given)
+    assert state(outcome) == "enabled"
+    assert list(servers(world)) == ["tracker"]
+    (warning,) = [each for each in outcome.warnings if ".gemini/settings.json" in each]
+    assert "yourself" in warning
+    assert not world.install().warnings
+
+
 def test_a_variable_that_nobody_has_keeps_the_skill_disabled(world):
     outcome = world.install(needy(world, TOKEN))
     assert (state(outcome), opened(outcome)) == ("disabled", ["env:TRACKER_TOKEN"])

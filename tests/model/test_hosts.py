@@ -4,7 +4,7 @@ import pytest
 
 from skillhub.errors import UsageError
 from skillhub.model import hosts
-from skillhub.world.mcp import AGENTS_WITH_MCP, config_file
+from skillhub.world.mcp import agents_with_file, config_file
 
 HOME = os.path.join(os.sep, "home", "u")
 PROJECT = os.path.join(os.sep, "work", "p")
@@ -111,11 +111,12 @@ def test_an_agent_is_found_by_a_file_that_it_alone_reads(path, agent):
     assert detected(path) == [agent]
 
 
-@pytest.mark.parametrize("agent", AGENTS_WITH_MCP)
+@pytest.mark.parametrize("agent", agents_with_file("project"))
 def test_where_an_agent_keeps_its_servers_it_is_found(agent):
     file = config_file(agent, "project", PROJECT, HOME, {})
-    parents = (file.path, os.path.dirname(file.path))
-    assert [each for each in detected(*parents) if each == agent] == [agent]
+    above = [os.path.dirname(file.path), os.path.dirname(os.path.dirname(file.path))]
+    there = (file.path, *(each for each in above if each.startswith(f"{PROJECT}/")))
+    assert [each for each in detected(*there) if each == agent] == [agent]
 
 
 def test_what_is_shared_or_everyones_says_nothing_of_an_agent():

@@ -66,15 +66,32 @@ SPELLED = {
         "headers": {"Authorization": "Bearer {env:X_TOKEN}"},
         "enabled": True,
     },
+    ("kiro-cli", STDIO): {
+        "command": "npx",
+        "args": ["-y", "@x/server"],
+        "env": {"X_TOKEN": "${X_TOKEN}", "X_URL": "${X_URL}"},
+    },
+    ("kiro-cli", HTTP): {
+        "url": "https://mcp.example/v1",
+        "headers": {"Authorization": "Bearer ${X_TOKEN}"},
+    },
+    ("kiro-cli", OPEN): {"url": "https://mcp.example/v1"},
+    ("gemini-cli", PLAIN): {"command": "server", "args": []},
+    ("gemini-cli", OPEN): {"httpUrl": "https://mcp.example/v1"},
+    ("windsurf", PLAIN): {"command": "server", "args": []},
 }
 PROJECT_FILES = {
     "claude-code": (".mcp.json", "mcpServers"),
     "codex": (".codex/config.toml", "mcp_servers"),
     "cursor": (".cursor/mcp.json", "mcpServers"),
+    "gemini-cli": (".gemini/settings.json", "mcpServers"),
+    "kiro-cli": (".kiro/settings/mcp.json", "mcpServers"),
     "github-copilot": (".vscode/mcp.json", "servers"),
     "opencode": ("opencode.json", "mcp"),
 }
-every_agent = pytest.mark.parametrize("agent", mcp.AGENTS_WITH_MCP)
+# How Gemini CLI and Windsurf are told of a variable nobody has told us.
+FLUENT = tuple(each for each in mcp.agents_with_file("project") if mcp.is_spelled(each, STDIO))
+every_agent = pytest.mark.parametrize("agent", FLUENT)
 
 
 @pytest.fixture
@@ -92,6 +109,35 @@ def test_each_agent_has_its_spelling_and_only_names_of_variables(agent, server):
     assert mcp.entry(agent, server) == SPELLED[agent, server]
 
 
+@pytest.mark.parametrize(
+    ("agent", "server"),
+    [
+        ("gemini-cli", STDIO),
+        ("gemini-cli", HTTP),
+        ("windsurf", STDIO),
+        ("windsurf", OPEN),
+        ("windsurf", HTTP),
+    ],
+)
+def test_a_spelling_that_nobody_has_told_us_is_not_guessed(agent, server):
+    assert not mcp.is_spelled(agent, server)
+    with pytest.raises(UsageError) as caught:
+        mcp.entry(agent, server)
+    assert "yourself" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("agent", "scope"), [("gemini-cli", "project"), ("gemini-cli", "user"), ("windsurf", "user")]
+)
+def test_what_can_be_spelled_is_written_and_taken_back(place, agent, scope):
+    file = place.file(agent, scope)
+    mcp.write(file, "ours", PLAIN, place.lock)
+    assert load(file) == {"mcpServers": {"ours": {"command": "server", "args": []}}}
+    assert mcp.state(file, "ours", PLAIN) == "equal"
+    assert mcp.remove(file, "ours", mcp.entry(agent, PLAIN), place.lock)
+    assert mcp.servers(file) == {}
+
+
 def test_an_agent_without_such_a_file_is_a_usage_error(place):
     with pytest.raises(UsageError):
         mcp.entry("goose", STDIO)
@@ -99,6 +145,7 @@ def test_an_agent_without_such_a_file_is_a_usage_error(place):
         mcp.entry("nobody", STDIO)
     assert place.file("goose") is None
     assert place.file("vscode", "user") is None
+    assert place.file("windsurf") is None
     with pytest.raises(UsageError):
         place.file("nobody")
 
@@ -112,6 +159,9 @@ def test_an_agent_without_such_a_file_is_a_usage_error(place):
         ("codex", {"CODEX_HOME": "{}/c"}, "c/config.toml"),
         ("codex", {"CODEX_HOME": "relative"}, "home/.codex/config.toml"),
         ("cursor", {}, "home/.cursor/mcp.json"),
+        ("gemini-cli", {}, "home/.gemini/settings.json"),
+        ("kiro-cli", {}, "home/.kiro/settings/mcp.json"),
+        ("windsurf", {}, "home/.codeium/windsurf/mcp_config.json"),
         ("opencode", {}, "home/.config/opencode/opencode.jsonc"),
         ("opencode", {"XDG_CONFIG_HOME": "{}/x"}, "x/opencode/opencode.jsonc"),
     ],
@@ -180,17 +230,13 @@ STYLES = {
 
 @pytest.mark.parametrize(
     ("agent", "style"),
-    [
-        (agent, style)
-        for agent in mcp.AGENTS_WITH_MCP
-        for style in STYLES["toml" if agent == "codex" else "json"]
-    ],
+    [(agent, style) for agent in FLUENT for style in STYLES["toml" if agent == "codex" else "json"]],
 )
 @pytest.mark.parametrize("server", [STDIO, HTTP])
 def test_after_write_and_remove_the_file_is_the_same_to_the_byte(place, agent, style, server):
     path, key = PROJECT_FILES[agent]
     before = STYLES["toml" if agent == "codex" else "json"][style].replace("KEY", key).encode()
-    (place.project / path).parent.mkdir(exist_ok=True)
+    (place.project / path).parent.mkdir(exist_ok=True, parents=True)
     (place.project / path).write_bytes(before)
     (place.project / path).chmod(0o640)
     file = place.file(agent)

@@ -21,9 +21,10 @@ PROJECT_FILES = {
     "codex": ".codex/config.toml",
     "cursor": ".cursor/mcp.json",
     "github-copilot": ".vscode/mcp.json",
+    "kiro-cli": ".kiro/settings/mcp.json",
     "opencode": "opencode.json",
 }
-every_agent = pytest.mark.parametrize("agent", mcp.AGENTS_WITH_MCP)
+every_agent = pytest.mark.parametrize("agent", tuple(PROJECT_FILES))
 
 
 @pytest.fixture
@@ -102,7 +103,7 @@ def test_a_link_out_of_the_project_is_refused_and_nothing_is_written(place, agen
     outside = tmp_path / "outside"
     outside.mkdir()
     target = outside / "config"
-    (place.project / path).parent.mkdir(exist_ok=True)
+    (place.project / path).parent.mkdir(exist_ok=True, parents=True)
     (place.project / path).symlink_to(target)
     with pytest.raises(LinkLeavesProject):
         place.file(agent)
