@@ -74,7 +74,12 @@ def _answer(args: list[str]) -> int:
     if args in (["--help"], ["-h"], ["help"], []) and _COMPLETE not in os.environ:
         from skillhub.cli.table import top_help
 
-        sys.stdout.write(top_help())
+        columns = None
+        if sys.stdout.isatty():
+            from shutil import get_terminal_size
+
+            columns = get_terminal_size().columns
+        sys.stdout.write(top_help(columns))
         return 0 if args else 2
     if args[:1] == ["--show-completion"] and args[1:]:
         # Typer would guess the shell from the process that started this one; here it was named.

@@ -51,8 +51,12 @@ COMMANDS: dict[str, Command] = {
 }
 
 
-def top_help() -> str:
-    """Return what ``skillhub --help`` prints; written here, for Typer's own takes six times as long."""
+def top_help(columns: int | None = None) -> str:
+    """Return what ``skillhub --help`` prints; written here, for Typer's own takes six times as long.
+
+    Args:
+        columns: The width of the terminal; without one, each line stays whole.
+    """
     lines = [
         "Usage: skillhub [OPTIONS] COMMAND [ARGS]...",
         "",
@@ -76,4 +80,14 @@ def top_help() -> str:
         "",
         "skillhub COMMAND --help tells more; docs: https://github.com/skillhub/skillhub",
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(part for line in lines for part in _wrapped(line, columns)) + "\n"
+
+
+def _wrapped(line: str, columns: int | None) -> list[str]:
+    """Break a line between words if it is too long; what goes on stands below its second column."""
+    if columns is None or len(line) <= columns:
+        return [line]
+    from textwrap import wrap
+
+    second = max(2, line.rfind("  ") + 2)
+    return wrap(line, columns, subsequent_indent=" " * second, break_long_words=False, break_on_hyphens=False)

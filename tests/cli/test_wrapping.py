@@ -26,6 +26,7 @@ def too_wide(done, columns=COLUMNS):
 @pytest.mark.parametrize(
     "words",
     [
+        "--help",
         "show github:gh-fix-ci",
         "search review",
         "doctor",
@@ -99,6 +100,12 @@ def test_a_table_loses_its_last_columns_rather_than_its_shape(installed, words, 
     ]
     assert len(rows) > 1
     assert max(map(len, rows)) <= columns
+
+
+def test_a_table_never_cuts_what_is_typed(shell):
+    name = "a-name-that-is-longer-than-others-have"
+    shell.skill(f"project/.agents/skills/{name}")
+    assert f"{name}  -" in "\n".join(lines(shell.at_terminal("list", columns=COLUMNS)))
 
 
 def test_the_end_of_input_ends_the_row_of_the_prompt(shell):
