@@ -50,8 +50,9 @@ def update(
     """Bring skills to the newest version that skillhub.toml allows: show the plan, ask, then change; all or none.
 
     What a new version can do or needs, and the old one did not, is asked for by name. A new signer
-    is refused. Of all skills, one that its source no longer has is left as it is, and told: exit
-    status 6. `skillhub diff NAME` shows every line.
+    is refused. Of all skills, those are left as they are, and told (exit status 6), that their
+    source no longer has, or of which the newer version is malformed, critical in the scan, or
+    forbidden. `skillhub diff NAME` shows every line.
 
     Example: skillhub update --check
     """

@@ -139,18 +139,11 @@ def _forbidden(name: str, error: Forbidden) -> Left:
 def _add(candidate: Candidate, pick: Pick, gathered: Gathered, standing: Standing, ports: Ports) -> None:
     if any((each.name, each.code) == (candidate.name, _AMBIGUOUS) for each in gathered.left):
         return
-    try:
-        candidate = admit(candidate, standing, ports)
-    except Forbidden as error:
-        if not pick.optional:
-            raise
-        gathered.left.append(_forbidden(candidate.name, error))
+    admitted = of_all(candidate, standing, ports) if pick.optional else admit(candidate, standing, ports)
+    if isinstance(admitted, Left):
+        gathered.left.append(admitted)
         return
-    critical = next((each for each in candidate.findings if each.severity == "critical"), None)
-    if pick.optional and critical is not None:
-        message = f"{critical.path}:{critical.line}: {critical.message} [{critical.rule}]"
-        gathered.left.append(Left(candidate.name, "critical-finding", message))
-        return
+    candidate = admitted
     twin = gathered.found.setdefault(candidate.name, candidate)
     if twin.tree.digest == candidate.tree.digest:
         return  # the same bytes twice are one skill
@@ -160,6 +153,23 @@ def _add(candidate: Candidate, pick: Pick, gathered: Gathered, standing: Standin
         raise UsageError(message, hint=hint)
     del gathered.found[candidate.name]
     gathered.left.append(Left(candidate.name, _AMBIGUOUS, f"{message}; {hint}"))
+
+
+def of_all(candidate: Candidate, standing: Standing, ports: Ports) -> Candidate | Left:
+    """Return a candidate that came with ``--all`` as it is admitted, or why it is left out.
+
+    Raises:
+        SourceError: as for ``admit``.
+    """
+    try:
+        candidate = admit(candidate, standing, ports)
+    except Forbidden as error:
+        return _forbidden(candidate.name, error)
+    critical = next((each for each in candidate.findings if each.severity == "critical"), None)
+    if critical is None:
+        return candidate
+    message = f"{critical.path}:{critical.line}: {critical.message} [{critical.rule}]"
+    return Left(candidate.name, "critical-finding", message)
 
 
 class Held:

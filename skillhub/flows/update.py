@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.flows.agreed import but_other_signers
 from skillhub.flows.candidate import Candidate
-from skillhub.flows.gather import Held
+from skillhub.flows.gather import Held, of_all
 from skillhub.flows.install import changes_of, take
 from skillhub.flows.linking import Linker
 from skillhub.flows.listing import refuse_unknown
@@ -30,7 +30,8 @@ from skillhub.model.dataclass import replace
 def update(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
     """Bring these skills, or all, to the newest version that the intent allows; all or none.
 
-    Of all, those that their source no longer has, or has malformed, are left as they are.
+    Of all, those are left as they are that their source no longer has, and those whose newer version is malformed,
+    critical in the scan, or forbidden by a policy.
 
     Raises:
         NotFound: a name that is not locked, or that its source no longer has.
@@ -44,6 +45,10 @@ def update(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
     ports = under(standing.intent, ports)
     newer, gone = _newest(names, standing, ports)
     candidates = {each.name: each for each in newer.candidates}
+    if not names:
+        admitted = [of_all(each, standing, ports) for each in newer.candidates]
+        gone |= {each.name: each for each in admitted if isinstance(each, Left)}
+        candidates = {name: each for name, each in candidates.items() if name not in gone}
     left = {each.name for each in newer.left}
     others = [
         name

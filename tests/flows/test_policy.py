@@ -295,7 +295,12 @@ def test_update_and_enable_are_held_to_it(world, tmp_path):
     world.install("acme:hello")
     simulator.publish("hello", "1.1.0", **{"run.py": "print()\n"})
     path = project_keeping(world, 'deny-capabilities = ["scripts"]')
-    forbidden(world, path, world.update)
+    forbidden(world, path, lambda: world.update("hello"))
+    outcome = world.update()
+    assert ([(each.name, each.code) for each in outcome.left], outcome.changed) == (
+        [("hello", "policy")],
+        False,
+    )
     world.disable("hello")
     machine(world, "sources = []")
     forbidden(world, f"{world.folder}/machine/policy.toml:1", lambda: world.enable("hello"))
