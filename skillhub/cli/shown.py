@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from skillhub.cli.common import Common
 from skillhub.errors import Refused
@@ -66,7 +66,7 @@ def _show(skills: list[Skill], users: list[Skill], common: Common) -> None:
 
 def verify_skills(common: Common, names: Sequence[str]) -> int:
     """Check every byte of what is installed."""
-    from skillhub.flows.verify import BEYOND_SYNC, verify
+    from skillhub.flows.verify import verify
 
     found = verify(names, common.ports())
     is_ok = not any(each.problems for each in found)
@@ -83,15 +83,24 @@ def verify_skills(common: Common, names: Sequence[str]) -> int:
         elif is_ok:
             common.terminal.did(f"{counted(len(found))} as locked, to the last byte", "green")
         else:
-            codes = {problem.code for each in found for problem in each.problems}
-            if codes - BEYOND_SYNC:
-                common.terminal.say("skillhub sync puts back what is locked")
-            if "not-enabled" in codes:
-                common.terminal.say("skillhub sync takes away what is not enabled")
-            if codes & _EDITED:
-                common.terminal.say("skillhub diff NAME shows what was edited")
-                common.terminal.say("skillhub patch NAME makes edits a patch that the project agrees to")
+            for hint in _hints({problem.code for each in found for problem in each.problems}):
+                common.terminal.say(hint)
     return 0 if is_ok else 1
+
+
+def _hints(codes: Set[str]) -> Iterator[str]:
+    """Yield what to do about problems with these codes."""
+    from skillhub.flows.verify import BEYOND_SYNC
+
+    if codes - BEYOND_SYNC:
+        yield "skillhub sync puts back what is locked"
+    if "other-skill" in codes:
+        yield "move away what has the name of a locked skill: skillhub sync does not"
+    if "not-enabled" in codes:
+        yield "skillhub sync takes away what is not enabled"
+    if codes & _EDITED:
+        yield "skillhub diff NAME shows what was edited"
+        yield "skillhub patch NAME makes edits a patch that the project agrees to"
 
 
 def counted(number: int) -> str:

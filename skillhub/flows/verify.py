@@ -201,7 +201,7 @@ def _is_another(path: str, listing: Listing | None) -> bool:
 
 
 def _other(path: str) -> Problem:
-    message = "has the name of a locked skill, and skillhub did not put it there; move it away"
+    message = "has the name of a locked skill, and skillhub did not put it there"
     return Problem("other-skill", path, message)
 
 

@@ -137,6 +137,9 @@ def pick(catalog: Catalog, name: str | None = None, path: str | None = None) -> 
     if len(matches) > 1:
         paths = ", ".join(clean(skill.path or "") for skill in matches)
         raise UsageError(f"{quote(name)} are {len(matches)} skills", hint=f"name one by its path: {paths}")
+    if not matches and name in catalog.taken:
+        message = f"the skill {quote(name)} is locked, and lies in no folder that this agent reads"
+        raise NotFound(message, hint=f"{catalog.command} shows what it reads")
     if not matches:
         like = [clean(skill.full_name) for skill in Suggestions(catalog.skills).like(name).skills[:_SHOWN]]
         hint = f"did you mean {' or '.join(like)}?" if like else f"{catalog.command} shows which there are"

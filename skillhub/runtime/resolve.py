@@ -238,6 +238,9 @@ class _Meaning:
         return Suggestions(each for each in self._catalog.skills if may_invoke(each, self.rules.caller))
 
     def _like(self, name: str) -> _Answer:
+        if name in self._catalog.taken:
+            message = f"Skill {quote(name)} is locked, and lies in no folder that this agent reads."
+            return _Answer("unknown", message)
         self._suggested += 1
         is_worth_it = self._suggested <= _SUGGESTED_MAX and len(name) <= _NAME_MAX
         found = self._suggestions.like(name) if is_worth_it else Suggested()

@@ -215,11 +215,17 @@ def test_verify_tells_of_both_and_gives_no_hint_that_is_not_true(seen, imitated)
     done = seen.run("verify")
     assert done.status == 1
     for place in imitated:
-        assert (
-            f"{place}: has the name of a locked skill, and skillhub did not put it there; move it away"
-            in done.out
-        )
-    assert "skillhub sync" not in done.err
+        assert f"{place}: has the name of a locked skill, and skillhub did not put it there" in done.out
+    assert done.err == "move away what has the name of a locked skill: skillhub sync does not\n"
+
+
+def test_what_is_locked_and_this_agent_does_not_read_is_told_as_such(seen):
+    for name in ("release-notes", "github:release-notes"):
+        (found,) = seen.run("resolve", f"${name}", "--host", "claude-code", "--json").json["mentions"]
+        words = f"'{name}' is locked, and lies in no folder that this agent reads"
+        assert (found["outcome"], found["message"]) == ("unknown", f"Skill {words}.")
+        error = seen.run("load", name, "--host", "claude-code", "--json").error
+        assert (error["code"], error["message"]) == ("not-found", f"the skill {words}")
 
 
 def test_the_hint_to_the_catalogue_is_of_the_host_that_was_asked_about(seen):
