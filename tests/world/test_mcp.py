@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import stat
 import tomllib
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from skillhub.errors import StateError, UsageError
 from skillhub.model.requirement import McpServer
 from skillhub.world import mcp
+from skillhub.world.mcp_dialects import DIALECTS
 from tests.support.agents import Place
 
 STDIO = McpServer("stdio", command=("npx", "-y", "@x/server"), env=("X_TOKEN", "X_URL"))
@@ -136,6 +138,17 @@ def test_what_can_be_spelled_is_written_and_taken_back(place, agent, scope):
     assert mcp.state(file, "ours", PLAIN) == "equal"
     assert mcp.remove(file, "ours", mcp.entry(agent, PLAIN), place.lock)
     assert mcp.servers(file) == {}
+
+
+def test_the_page_names_the_files_of_every_agent():
+    page = (Path(__file__).parents[2] / "docs/values.md").read_text()
+    rows = [line.split("|")[1:5] for line in page.splitlines() if re.match(r"\| `[a-z-]+`[^|]*\| ", line)]
+    told = {row[0].split("`")[1]: [cell.strip(" `") for cell in row[1:]] for row in rows if len(row) == 4}
+    assert tuple(told) == mcp.AGENTS_WITH_MCP
+    for agent, (project, user, left) in told.items():
+        dialect = DIALECTS[agent]
+        assert (project, user) == ((*dialect.project, "")[0], (*dialect.user, "")[0])
+        assert (not left) == all(mcp.is_spelled(agent, each) for each in (STDIO, PLAIN, HTTP, OPEN))
 
 
 def test_an_agent_without_such_a_file_is_a_usage_error(place):
