@@ -31,7 +31,7 @@ def lost(name: str, error: SkillhubError, standing: Standing, ports: Ports) -> S
     except SkillhubError:
         raise error from None
     flag = " --global" if ports.project.scope == "user" else ""
-    remove = f"skillhub remove{flag} {name}"
+    remove = f"skillhub remove {name}{flag}"
     if isinstance(error, FormatError):
         message = f"{name} cannot be updated: {error.message}"
         hint = f"what is installed stays until that is mended; {remove} takes it out"
@@ -39,7 +39,7 @@ def lost(name: str, error: SkillhubError, standing: Standing, ports: Ports) -> S
     message = f"nothing newer of {name} can be had: {error.message}"
     hint = f"{remove} takes it out; what is installed stays until then"
     if now_at is not None:
-        hint = f"it is at {now_at} now: {remove}, then skillhub install{flag} {now_at}"
+        hint = f"it is at {now_at} now: {remove}, then skillhub install {now_at}{flag}"
     elif error.hint and not wanted.remote():
         hint = f"{hint}; {error.hint}"
     return NotFound(message, where=error.where, hint=hint)

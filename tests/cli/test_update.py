@@ -141,6 +141,13 @@ def test_one_that_is_named_and_gone_fails_and_says_the_way_out(torn):
     assert snapshot(torn.project) == before
 
 
+def test_what_to_type_for_a_skill_of_the_user_says_so(shell):
+    shell.skill("src/mine")
+    assert shell.run("install", shell.folder / "src/mine", "--global", *YES).status == 0
+    (shell.folder / "src/mine/SKILL.md").unlink()
+    assert "skillhub remove mine --global" in shell.run("update", "--global", "--check").err
+
+
 def test_a_malformed_newer_one_holds_up_no_other(shell):
     for name in ("fine", "odd"):
         shell.skill(f"src/{name}")
