@@ -238,7 +238,7 @@ class _Meaning:
         return Suggestions(each for each in self._catalog.skills if may_invoke(each, self.rules.caller))
 
     def _like(self, name: str) -> _Answer:
-        if name in self._catalog.taken:
+        if name in self._catalog.taken and not self._catalog.named(name):
             message = f"Skill {quote(name)} is locked, and lies in no folder that this agent reads."
             return _Answer("unknown", message)
         self._suggested += 1

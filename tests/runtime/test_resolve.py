@@ -282,3 +282,23 @@ def test_a_lone_dollar_offers_everything():
 @pytest.mark.parametrize("text", ["|", "word|", "`$rel|`", "a/rel|", "US$rel|", "$rel |", "hi /rel|"])
 def test_where_no_mention_is_typed_nothing_is_offered(text):
     assert complete(text.replace("|", ""), text.index("|"), CATALOG) is None
+
+
+def test_a_locked_skill_with_a_namespace_is_suggested_by_its_bare_name():
+    locked = skill("notes", source="registry", managed=True)
+    seen = Catalog.of([skill("notes", "git", source="registry", managed=True)], locked=[locked])
+    found, _ = only("$notes now", seen)
+    assert (found.outcome, found.candidates) == ("suggested", ("git:notes",))
+    assert only("$registry:notes now", seen)[0].outcome == "activated"
+    found, _ = only("$notes now", Catalog.of([], locked=[locked]))
+    assert (found.outcome, found.candidates) == ("unknown", ())
+    assert "lies in no folder that this agent reads" in found.message
+
+
+def test_what_is_objected_to_is_not_activated():
+    found, resolved = only("$deploy now", rules=Rules(objection=lambda each: f"{each.name} was changed"))
+    assert (found.outcome, found.message) == (
+        "disabled",
+        "Skill 'deploy' cannot be loaded: deploy was changed",
+    )
+    assert (resolved.task, resolved.skills) == ("$deploy now", ())
