@@ -15,7 +15,7 @@ from skillhub.flows.needs import given
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
-from skillhub.flows.relock import from_lock
+from skillhub.flows.relock import as_said, from_lock
 from skillhub.flows.standing import Standing, read_standing, read_unchecked
 from skillhub.flows.view import view
 from skillhub.flows.wishes import Wishes
@@ -41,7 +41,7 @@ def enable(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
     refuse_unknown(names, standing.lock.skills)
     standing = _willing(standing, names)
     ports = under(standing.intent, ports)
-    candidates = [from_lock(name, standing.lock.skills[name], ports) for name in names]
+    candidates = [as_said(from_lock(name, standing.lock.skills[name], ports)) for name in names]
     aim = Aim.of(wishes, standing, ports)
     is_met = given(ports.environ, standing.lock.skills)
     plans = [plan(each, wishes, is_met, aim, standing, ports) for each in candidates]

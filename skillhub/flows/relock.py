@@ -9,7 +9,7 @@ from typing import Any
 
 from skillhub.errors import NotFound, SecurityError, SignerChanged, SourceMismatch, WrongBytes
 from skillhub.flows import signers
-from skillhub.flows.candidate import Candidate, Content, candidate, read
+from skillhub.flows.candidate import Candidate, Content, candidate, read, spelled
 from skillhub.flows.moved import is_at
 from skillhub.flows.obtain import Way, by_path, by_place, by_registry, nothing
 from skillhub.flows.patched import patched
@@ -45,9 +45,11 @@ def by_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> 
         SourceError: its source cannot be reached.
     """
     if ports.store.has(entry.original.tree):
-        return Way(nothing, lambda _: from_lock(name, entry, ports, agreed=agreed))
-    way = _again(name, entry.original, ports, agreed=agreed)
-    return way.then(lambda found: _whole(found, entry, ports, agreed=agreed))
+        way: Way[Any] = Way(nothing, lambda _: from_lock(name, entry, ports, agreed=agreed))
+    else:
+        way = _again(name, entry.original, ports, agreed=agreed)
+        way = way.then(lambda found: _whole(found, entry, ports, agreed=agreed))
+    return way.then(lambda found: as_said(found, agreed=agreed))
 
 
 def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> Candidate:
@@ -103,6 +105,31 @@ def unsaid(can: Iterable[str], entry: Locked) -> str | None:
     )
 
 
+def as_said(found: Candidate, *, agreed: bool = False) -> Candidate:
+    """Return what the lock names if it can and needs what the lock says; where that is silent, a warning.
+
+    Older versions of skillhub looked for less, and which hosts and variables count has changed. Of what a person has
+    ``agreed`` to, the record has what was read off the bytes then.
+
+    Raises:
+        WrongBytes: the lock says more than is there: what an update adds would then be no news.
+    """
+    entry, needs = found.entry, {*spelled(found.manifest)}
+    more = [f"needs {each}" for each in entry.requires if each not in needs]
+    if not agreed:
+        sure = (each for each in entry.capabilities if not each.startswith(("env:", "network:")))
+        more += [f"can do {each}" for each in sure if each not in found.can]
+    if more:
+        message = f"the lock says of {found.name} what its files do not: {', '.join(more)}"
+        hint = f"put the lock back as it was, or skillhub remove {found.name} and install it anew"
+        raise WrongBytes(message, where=found.name, hint=hint)
+    if unsaid := sorted(needs - {*entry.requires}):
+        return replace(
+            found, warnings=(*found.warnings, f"the lock does not say that it needs: {', '.join(unsaid)}")
+        )
+    return found
+
+
 def _original(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Candidate:
     root = root_of(entry, ports)
     said = last_seen(name, entry, root, ports.sources)
@@ -116,7 +143,9 @@ def _original(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Candid
     publishers = [*pinned, *signers.revoking(seen, said), *signers.trusted(ports.publishers)]
     verdict = judge(tree, publishers, alias, ports.clock(), locked=(entry.tree,))
     content = Content(Manifest.read(tree)) if agreed else read(tree)
-    found = _as_locked(name, entry, candidate(content, entry, verdict, (), publishers), ports)
+    size = tree.size if root is None else (seen.size if seen else None)
+    here = entry if size is None else replace(entry, size=size)
+    found = _as_locked(name, entry, candidate(content, here, verdict, (), publishers), ports)
     found = replace(found, stored=ports.store.listing(entry.tree) is not None)
     return _yanked(replace(found, published=seen.published), seen) if seen else found
 
@@ -209,6 +238,9 @@ def _as_locked(name: str, entry: Locked, found: Candidate, ports: Ports) -> Cand
         raise WrongBytes(
             f"expected {name} to be the tree {entry.tree}, found {found.tree.digest}", where=entry.origin
         )
+    if found.entry.size != entry.size:
+        message = f"expected {name} to be {entry.size} bytes, found {found.entry.size}"
+        raise WrongBytes(message, where=entry.origin)
     if found.name != name:
         raise SourceMismatch(f"the lock names {name}, its SKILL.md {found.name}", where=entry.origin)
     if found.entry.version != entry.version or not is_at(found.entry, entry, ports):

@@ -18,7 +18,7 @@ from skillhub.model.decode import record
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.lock_fields import FIELDS, Patch
-from skillhub.model.lock_origin import check_origin
+from skillhub.model.lock_origin import check_origin, check_version
 from skillhub.model.text import clean, is_alias, is_name, quote
 
 VERSION = 1
@@ -181,6 +181,8 @@ class Lock:
             if shape not in seen:
                 check_origin(entry, kinds, f"{where}: skills.{name}")
                 seen.add(shape)
+            if entry.version is not None and entry.named and kinds[entry.source] == "registry":
+                check_version(entry.version, f"{where}: skills.{name}.version")
         return cls(skills, sources)
 
 

@@ -40,7 +40,23 @@ def _text(value: object) -> str:
     wrong("text without hidden characters", value)
 
 
-_texts = array(_text)
+# What a later version adds has another `version` of the format: whoever reads this one knows them all.
+_CAPABILITY = re.compile(r"agents|binary|hooks|scripts|shell|(?:env|mcp|network):.+|(?:permissions|tools):.*")
+_NEED = re.compile(
+    r"env:[A-Za-z_][A-Za-z0-9_]{0,254}|mcp:[A-Za-z0-9_-]{1,64}|program:[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}"
+    r"|skill:[a-z0-9]+(?:-[a-z0-9]+)*",
+    re.ASCII,
+)
+
+
+def _capability(value: object) -> str:
+    text = _text(value)
+    return text if _CAPABILITY.fullmatch(text) else wrong("a capability", value)
+
+
+def _need(value: object) -> str:
+    text = _text(value)
+    return text if _NEED.fullmatch(text) else wrong("a need, as kind:name", value)
 
 
 def _signer(value: object) -> str:
@@ -117,7 +133,8 @@ def _commit(value: object) -> str:
 
 FIELDS: dict[str, Read] = {
     **dict.fromkeys(("source", "version"), _text),
-    **dict.fromkeys(("capabilities", "requires"), _texts),
+    "capabilities": array(_capability),
+    "requires": array(_need),
     **dict.fromkeys(("digest", "root"), Digest.parse),
     "git": _repository,
     "kind": one_of("registry", "well-known"),

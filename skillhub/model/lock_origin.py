@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from skillhub.errors import FormatError, UsageError
 from skillhub.model.text import quote
 
+_PLAIN = re.compile(r"(?:(?:0|[1-9][0-9]{0,8})(?:\.(?!\Z)|\Z)){3}", re.ASCII)
 TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
 if TYPE_CHECKING:
     from typing import Protocol
@@ -71,6 +73,20 @@ def check_origin(entry: Entry, kinds: Mapping[str, str], where: str) -> None:
             raise FormatError(f"{quote(entry.source)} is not in sources", where=f"{where}.source")
         return None
     return _check_place(entry, where)
+
+
+def check_version(version: str, where: str) -> None:
+    """Return if a registry's release may have this version.
+
+    Raises:
+        FormatError: it is none by Semantic Versioning 2.0.0.
+    """
+    if not _PLAIN.fullmatch(version):
+        from skillhub.model.version import is_version  # noqa: PLC0415 - 1 ms, and most versions are plain
+
+        if not is_version(version):
+            message = f"expected a version by Semantic Versioning 2.0.0, found {quote(version)}"
+            raise FormatError(message, where=where)
 
 
 def _check_place(entry: Entry, where: str) -> None:

@@ -132,7 +132,8 @@ def test_attack_a_key_pinned_for_one_skill_vouches_for_another(world, hub):
     document = json.loads((world.base / "skillhub.lock").read_text())
     # First, as an unsigned local skill, so that `sync` stores it without a question ...
     document["skills"]["evil"] = {
-        "capabilities": [], "path": "evil/evil", "requires": [], "size": 1, "source": "local", "tree": tree.digest,
+        "capabilities": [], "path": "evil/evil", "requires": [], "size": tree.size, "source": "local",
+        "tree": tree.digest,
     }  # fmt: skip
     (world.base / "skillhub.lock").write_text(json.dumps(document))
     world.sync()

@@ -9,7 +9,7 @@ import pytest
 
 from skillhub.errors import FormatError, NotFound, SourceMismatch, UsageError, WrongBytes
 from tests.support.registry import Simulator
-from tests.support.world import refused, skill
+from tests.support.world import TOKEN, needs, refused, skill
 
 
 def local(world, **files):
@@ -96,3 +96,40 @@ def test_a_release_that_its_registry_no_longer_has(world, tmp_path):
     path.write_text(json.dumps(lock, indent=2, sort_keys=True) + "\n")
     (world.base / "skillhub.toml").unlink()
     refused(other, NotFound, lambda: other.install(frozen=True))
+
+
+UNTRUE = [
+    {"size": 5},
+    {"size": 0},
+    {"requires": ["env:FOO"]},
+    {"capabilities": ["scripts"]},
+    {"capabilities": ["tools:Bash"]},
+]
+
+
+@pytest.mark.parametrize("change", UNTRUE, ids=str)
+@pytest.mark.parametrize("kind", ["local", "registry"])
+def test_attack_a_lock_says_of_a_skill_what_its_files_do_not(world, change, kind):
+    """Else what an update adds would be no news."""
+    if kind == "local":
+        local(world)
+    else:
+        world.install("github:code-review")
+    path = world.base / "skillhub.lock"
+    lock = json.loads(path.read_text())
+    (entry,) = lock["skills"].values()
+    entry |= change if "size" in change else {key: [*entry[key], *value] for key, value in change.items()}
+    path.write_text(json.dumps(lock))
+    other = world.on_another_machine()
+    error = refused(other, WrongBytes, lambda: other.install(frozen=True))
+    assert error.code == "wrong-bytes"
+
+
+def test_what_a_lock_does_not_say_that_a_skill_needs_is_told(world):
+    world.install(str(skill(world.base, "plain", agents__openai_yaml=needs(TOKEN))))
+    path = world.base / "skillhub.lock"
+    lock = json.loads(path.read_text())
+    lock["skills"]["plain"]["requires"] = []
+    path.write_text(json.dumps(lock))
+    found = world.on_another_machine().install(frozen=True)
+    assert any("does not say that it needs: env:TRACKER_TOKEN" in each for each in found.warnings)

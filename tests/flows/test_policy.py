@@ -258,7 +258,7 @@ def test_a_lock_that_lies_about_signer_and_capabilities_is_no_way_around(world):
     skill(world.base / "src", scripts__run_sh="#!/bin/sh\n")
     world.install(str(world.base / "src" / "plain"))
     lock = world.base / "skillhub.lock"
-    lock.write_text(lock.read_text().replace('"scripts"', '"tools:Read"'))
+    lock.write_text(lock.read_text().replace('"scripts"', '"network:api.acme.com"'))
     other = world.on_another_machine()
     path = user(other, 'deny-capabilities = ["scripts"]')
     forbidden(other, f"{path}:1", other.install)

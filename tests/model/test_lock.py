@@ -32,13 +32,17 @@ ON_DISK = Locked(source=LOCAL, tree=TREE, size=5, path="skills/deploy")
 
 names = st.from_regex(r"[a-z0-9]{1,6}(-[a-z0-9]{1,4}){0,2}", fullmatch=True)
 texts = st.text(min_size=1, max_size=12).map(clean).filter(bool)
+needs = st.builds("{}:a{}".format, st.sampled_from(["mcp", "program", "skill"]), names)
+capability_kinds = st.sampled_from(["network", "tools"])
 digests = st.binary(max_size=4).map(Digest.of)
+versions = st.builds("{}.{}.0-a{}".format, st.integers(0, 99), st.integers(0, 1 << 40), names)
+capabilities = st.sampled_from(["scripts", "agents"]) | st.builds("{}:{}".format, capability_kinds, texts)
 signers = st.builds("{}:{}:{}".format, st.sampled_from(["key", "certificate"]), digests, texts)
 common = {
     "tree": st.binary(min_size=1, max_size=4).map(Digest.of),
     "size": st.integers(0, 1 << 40),
-    "capabilities": st.lists(texts, max_size=3).map(tuple),
-    "requires": st.lists(texts, max_size=3).map(tuple),
+    "capabilities": st.lists(capabilities, max_size=3).map(tuple),
+    "requires": st.lists(needs, max_size=3).map(tuple),
     "signed_by": st.lists(signers, max_size=2).map(tuple),
 }
 paths = texts.filter(lambda text: not text.startswith("~") and ".." not in text)
@@ -54,7 +58,7 @@ def locks(draw):
     source = st.builds(LockedSource, kind=st.just("registry"), url=urls, root=digests)
     sources = draw(st.dictionaries(aliases, source, min_size=1, max_size=3))
     released = st.builds(
-        Locked, source=st.sampled_from(sorted(sources)), url=urls, digest=digests, version=texts, **common
+        Locked, source=st.sampled_from(sorted(sources)), url=urls, digest=digests, version=versions, **common
     )
     return Lock(draw(st.dictionaries(names, released | local_entries, max_size=4)), sources)
 
