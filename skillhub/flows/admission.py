@@ -42,8 +42,9 @@ def admit(candidate: Candidate, standing: Standing, ports: Ports) -> Candidate:
         refuse(subject, LASTING, policies)
         return candidate
     if policies.min_age is not None:
-        agreed_to = standing.is_known(candidate.name, candidate.entry.place)
-        subject = replace(subject, age=_age(candidate, ports, agreed=known is not None or agreed_to))
+        entry = candidate.entry
+        agreed_to = known is not None or standing.is_known(candidate.name, entry.place, entry.git)
+        subject = replace(subject, age=_age(candidate, ports, agreed=agreed_to))
     refuse(subject, EVERYTHING, policies)
     agreed = [each for each in candidate.findings if policies.allows_finding(each.rule)]
     notes = [f"a policy agrees to {each.rule} at {each.path}:{each.line}: {each.message}" for each in agreed]

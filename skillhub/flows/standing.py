@@ -33,15 +33,16 @@ class Standing:
         entry, record = self.lock.skills.get(name), self.records.skills.get(name)
         return record if entry and record and record.is_of(entry) else None
 
-    def is_known(self, name: str, source: str) -> bool:
+    def is_known(self, name: str, source: str, git: str | None = None) -> bool:
         """Say whether this person agreed to have the skill from this place, as their own record has it.
 
-        That the lock says otherwise, or is gone, changes nothing of what they agreed to.
+        That the lock says otherwise, or is gone, changes nothing of what they agreed to. With ``git`` it is that
+        repository too: a lock may give a place the repository of a plugin, or a server, that nobody agreed to.
         """
         record = self.records.skills.get(name)
         if record is None or record.whence is None or record.tree == NO_FILES:
             return False
-        return place_of(record.whence.source) == source
+        return place_of(record.whence.source) == source and git in (None, record.whence.server)
 
 
 def read_standing(ports: Ports) -> Standing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 
@@ -10,6 +11,7 @@ import pytest
 from tests.support.cli import REPO
 from tests.support.github_api import GitHubServer
 from tests.support.gitrepos import Repo
+from tests.support.web import Web
 
 PAGE = (REPO / "docs" / "sources.md").read_text("utf-8")
 SHOWN = re.findall(r"^skillhub (install (?:git\+|owner/|github:).*)$", PAGE, re.MULTILINE)
@@ -148,3 +150,20 @@ def test_attack_a_repository_alone_vouches_for_no_place(lockless, repo, tmp_path
     intent.write_text(text)
     done = lockless.run("install", *YES, SKILLHUB_HOME=tmp_path / "stranger")
     assert (done.status, done.error["code"]) == (5, "unsafe-transfer")
+
+
+def test_attack_a_lock_leads_the_question_for_an_age_to_a_server_that_nobody_named(shell, repo):
+    """The place is one that was agreed to, the repository of the plugin there is not; the tree is in the store."""
+    assert shell.run("install", f"git+{repo.url}@v2#skills/notes", *YES).status == 0
+    shell.write("hub/config/policy.toml", "min-age-days = 1\n")
+    lock = shell.lock()
+    with Web() as inside:
+        lock["skills"]["notes"] |= {
+            "source": f"git+{repo.url}@v2?plugin=notes",
+            "git": inside.url("/internal.git"),
+        }
+        (shell.project / "skillhub.toml").write_text("")
+        (shell.project / "skillhub.lock").write_text(json.dumps(lock))
+        done = shell.run("install", *YES)
+        assert (done.status, done.error["code"]) == (5, "unsafe-transfer")
+        assert not inside.connections
