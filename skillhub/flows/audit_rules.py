@@ -123,7 +123,7 @@ _STATE = (
     ),
     Rule("other-skill", "high", "another skill has the name of a locked one", "move it away"),
     Rule("not-enabled", "high", "agents read a skill that is not enabled", "skillhub sync takes it away"),
-    Rule("unknown", "high", "a copy that cannot be compared", _MEND),
+    Rule("unknown", "high", "a copy that is not what is locked, nobody can tell in what", _MEND),
     Rule("tracked-copy", "medium", "git tracks an installed copy", "git rm -r --cached it; commit the lock"),
     Rule(
         "capability-unsaid",

@@ -38,12 +38,14 @@ class Linking:
 
     Attributes:
         ways: What may become of edits, as a person may choose; the first is what ``--yes`` chooses.
+        was: The tree that was put there before; a copy that is this to the byte is not edited, stored or not.
     """
 
     name: str
     kind: LinkKind
     steps: tuple[Step, ...]
     ways: tuple[Way, ...] = ("save", "take", "keep")
+    was: Digest | None = None
 
     @property
     def edited(self) -> tuple[str, ...]:
@@ -126,6 +128,7 @@ class Linker:
             StateError: something is in the way that skillhub did not put there.
         """
         stored = self._store.path(listing.digest)
+        was = record.tree if record is not None else None
         steps = []
         for link in wanted:
             path = links.place(self._project, link)
@@ -136,11 +139,11 @@ class Linker:
             if found == "edited":
                 if record is None or link not in record.links:
                     raise links.foreign(path)
-                do = "make" if self._is_stored(path) else "save"
+                do = "make" if self._is_stored(path, was) else "save"
             elif do == "keep" and kind == "symlink":
                 do = self._of_link(path, record)
             steps.append(Step(link, path, do))
-        return Linking(name, kind, tuple(steps))
+        return Linking(name, kind, tuple(steps), was=was)
 
     def _of_link(self, path: str, record: Record | None) -> Do:
         """Return what to do where a link is to be, and is, or a copy in place of one."""
@@ -167,14 +170,15 @@ class Linker:
         steps = []
         for link in record.links:
             path = links.place(self._project, link)
-            is_edited = os.path.lexists(path) and not self._is_stored(path)
+            is_edited = os.path.lexists(path) and not self._is_stored(path, record.tree)
             steps.append(Step(link, path, "save" if is_edited else "keep"))
-        return Linking(name, record.link, tuple(steps))
+        return Linking(name, record.link, tuple(steps), was=record.tree)
 
-    def _is_stored(self, path: str) -> bool:
+    def _is_stored(self, path: str, was: Digest | None = None) -> bool:
         """Say whether what is at ``path`` is, to the byte, a tree of the store, so that nothing is lost with it.
 
-        Not only the recorded tree counts: a command that was cut off leaves some places at the tree before.
+        Not only the recorded tree counts: a command that was cut off leaves some places at the tree before. That one,
+        ``was``, counts though the store is gone: nobody edited it.
         """
         if is_link(path):
             # What is dangling has nothing to lose; what is not whole any more was edited through the link.
@@ -188,7 +192,9 @@ class Linker:
             listing = list_folder(path)
         except OSError as error:
             raise files.disk_error(error, path) from error
-        return listing is not None and self._store.listing(listing.digest) is not None
+        if listing is None:
+            return False
+        return listing.digest == was or self._store.listing(listing.digest) is not None
 
     def make(self, linking: Linking, tree: Tree, record: Record | None) -> None:
         """Do what is planned; ``record`` names the tree that edits are compared with.
@@ -197,7 +203,11 @@ class Linker:
             StateError: the disk refuses, or something came in the way since it was planned.
         """
         for step in linking.steps:
-            if step.do == "make" and os.path.lexists(step.path) and not self._is_stored(step.path):
+            if (
+                step.do == "make"
+                and os.path.lexists(step.path)
+                and not self._is_stored(step.path, linking.was)
+            ):
                 raise links.foreign(step.path)
         base = self._store.read(record.tree) if record else None
         for step in linking.steps:
@@ -215,7 +225,7 @@ class Linker:
         """
         for step in linking.steps:
             is_copy = os.path.lexists(step.path) and not is_link(step.path)
-            if step.do in ("keep", "make") and is_copy and not self._is_stored(step.path):
+            if step.do in ("keep", "make") and is_copy and not self._is_stored(step.path, linking.was):
                 raise _edited_meanwhile(step.path)
             links.unmake(step.path)
 

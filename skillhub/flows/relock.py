@@ -236,7 +236,9 @@ def _as_locked(name: str, entry: Locked, found: Candidate, ports: Ports) -> Cand
     """Return ``found``, which is what the lock names, with the entry word for word."""
     if found.tree.digest != entry.tree:
         raise WrongBytes(
-            f"expected {name} to be the tree {entry.tree}, found {found.tree.digest}", where=entry.origin
+            f"expected {name} to be the tree {entry.tree}, found {found.tree.digest}",
+            where=entry.origin,
+            hint=f"if it changed there: skillhub update {name} shows what is new and takes it",
         )
     if found.entry.size != entry.size:
         message = f"expected {name} to be {entry.size} bytes, found {found.entry.size}"

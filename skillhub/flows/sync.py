@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from skillhub.flows.at_hand import tree_at_hand
 from skillhub.flows.linking import Linker, Linking, about_deleted, left_alone
 from skillhub.flows.needs import given
 from skillhub.flows.outcome import Left, Outcome, ask
@@ -108,11 +109,13 @@ def _refuse_recalled(standing: Standing, ports: Ports) -> None:
 
 
 def _permitted(obtain: Obtain, standing: Standing, ports: Ports) -> Obtain:
-    """Return what obtains a tree unless a policy forbids the skill."""
+    """Return what obtains a tree unless a policy forbids it; a copy of what was agreed to comes before its source."""
 
     def only(name: str, entry: Locked) -> Tree:
         _refuse_forbidden([name], standing, ports)
-        return obtain(name, entry)
+        agreed = standing.agreed(name)
+        places = [links.place(ports.project, link) for link in agreed.links] if agreed else []
+        return tree_at_hand(places, entry.tree) or obtain(name, entry)
 
     return only
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SourceMismatch
 from skillhub.flows import recalled, signers
+from skillhub.flows.at_hand import listing_at_hand
 from skillhub.flows.edits import read_patch
 from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.ports import Ports
@@ -80,8 +81,8 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
         problems, notes = _vouched(name, entry.original, source.root if source else None, ports, now)
         problems += _named(name, entry, record, ports)
         problems += _patched(entry, ports)
-        listing = store.listing(entry.tree)
         places = [links.place(project, link) for link in record.links] if record else []
+        listing = store.listing(entry.tree) or listing_at_hand(places, entry.tree)
         problems += _linked(entry, record, places, listing, store)
         problems += _elsewhere(name, entry, record, project.lock_path)
         is_enabled = record is not None and record.enabled and record.is_of(entry)
@@ -227,6 +228,6 @@ def _linked(
         return
     for path in places:
         if listing is None:
-            yield Problem("unknown", path, "cannot be compared: the store no longer lists its files")
+            yield Problem("unknown", path, "is not what is locked, and the store no longer lists its files")
             continue
         yield from links.inspect(path, listing, store.path(entry.tree), record.link)[1]

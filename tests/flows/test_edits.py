@@ -339,3 +339,17 @@ def test_edits_that_were_to_be_merged_into_what_waits_for_a_need_are_saved(world
     assert outcome.skills[0].state == "disabled"
     assert not world.copy("plain").exists()
     assert "+precious" in (world.base / "skillhub-edits/plain-1.patch").read_text()
+
+
+@pytest.mark.parametrize("act", ["update", "remove", "disable"])
+def test_nobody_edited_what_is_as_it_was_put_there_though_the_store_is_gone(world, act):
+    folder = skill(world.base / "src")
+    world.install(str(folder))
+    skill(world.base / "src", body="It is otherwise by now.\n")
+    shutil.rmtree(world.home.data)
+    answers = Answers("yes")
+    getattr(world, act)("plain", answers=answers)
+    assert "local-edit" not in answers.kinds_seen
+    assert not (world.base / "skillhub-edits").exists()
+    if act == "update":
+        assert "otherwise" in (world.copy("plain") / "SKILL.md").read_text()

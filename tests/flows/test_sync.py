@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from skillhub.errors import FormatError, NotFound, SourceError
+from skillhub.errors import FormatError, NotFound, SourceError, WrongBytes
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from tests.support.world import Answers, World, skill, unlocked
@@ -37,8 +37,8 @@ def test_an_empty_store_and_empty_folders_are_filled_again(world):
 
 
 def test_one_that_cannot_be_had_leaves_the_others_and_stores_none(world):
-    shutil.rmtree(world.store.root)
-    shutil.rmtree(world.base / "src")
+    for path in (world.store.root, world.base / "src", world.base / ".agents", world.base / ".claude"):
+        shutil.rmtree(path)
     before = unlocked(world.snapshot())
     with pytest.raises(NotFound):
         world.sync()
@@ -108,7 +108,8 @@ def test_what_a_killed_process_left_beside_the_folders_is_swept_and_nothing_else
 
 
 def test_an_unknown_source_is_told_of(world):
-    shutil.rmtree(world.store.root)
+    for path in (world.store.root, world.base / ".agents", world.base / ".claude"):
+        shutil.rmtree(path)
     world.sources.remove("github")
     with pytest.raises(SourceError):
         world.sync()
@@ -166,3 +167,34 @@ def test_what_was_cut_off_before_the_lock_is_told_of(world):
     assert told == "skillhub.toml names release-notes, gh-fix-ci, and the lock does not: skillhub install"
     (world.base / "skillhub.toml").write_text(f"[skills]\n{wanted}")
     assert world.sync().warnings == ()
+
+
+def test_what_an_agent_s_folder_has_to_the_byte_is_put_back_into_the_store(world):
+    """Whatever its source has now."""
+    tree = world.lock().skills["plain"].tree
+    skill(world.base / "src", body="It is otherwise by now.\n")
+    shutil.rmtree(world.home.data)
+    assert world.problems("plain") == ["missing"]
+    assert world.sync().changed
+    assert world.problems("plain") == []
+    assert world.store.check(tree) == []
+    assert not (world.base / "skillhub-edits").exists()
+
+
+def test_what_was_edited_is_no_copy_to_put_back(world):
+    (world.copy("plain") / "SKILL.md").write_text("edited")
+    shutil.rmtree(world.copy("plain", ".claude/skills"))
+    skill(world.base / "src", body="It is otherwise by now.\n")
+    shutil.rmtree(world.home.data)
+    assert world.problems("plain") == ["missing", "unknown", "unknown"]
+    with pytest.raises(WrongBytes) as caught:
+        world.sync()
+    assert "skillhub update plain" in caught.value.hint
+
+
+def test_a_copy_that_nobody_agreed_to_is_not_put_back(world):
+    shutil.rmtree(world.home.data)
+    other = world.on_another_machine()
+    skill(world.base / "src", body="It is otherwise by now.\n")
+    with pytest.raises(WrongBytes):
+        other.sync()

@@ -195,6 +195,8 @@ def test_a_signature_is_verified_again_by_the_key_that_was_pinned(tmp_path):
 def test_a_tree_that_is_gone_and_whose_source_changed(world):
     (world.base / "src/plain/SKILL.md").write_text("---\nname: plain\ndescription: Else.\n---\n")
     HARMS["changed byte"](place(world, "store"))
+    for folder in (".agents", ".claude"):
+        shutil.rmtree(world.base / folder, ignore_errors=True)
     before = (world.base / "skillhub.lock").read_bytes()
     with pytest.raises(WrongBytes):
         world.sync(Answers("yes"))
