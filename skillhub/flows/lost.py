@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 
 from skillhub.errors import FormatError, NotFound, SkillhubError
@@ -39,7 +40,7 @@ def lost(name: str, error: SkillhubError, standing: Standing, ports: Ports) -> S
     message = f"nothing newer of {name} can be had: {error.message}"
     hint = f"{remove} takes it out; what is installed stays until then"
     if now_at is not None:
-        hint = f"it is at {now_at} now: {remove}, then skillhub install {now_at}{flag}"
+        hint = f"it is elsewhere now: {remove}, then skillhub install {shlex.join(now_at)}{flag}"
     elif error.hint and not wanted.remote():
         hint = f"{hint}; {error.hint}"
     return NotFound(message, where=error.where, hint=hint)
@@ -51,8 +52,8 @@ def left_behind(error: SkillhubError, name: str) -> Left:
     return Left(name, error.code, f"{error.message}{where}; {error.hint}")
 
 
-def _asked(name: str, entry: Locked, wanted: Wanted, standing: Standing, ports: Ports) -> str | None:
-    """Ask whoever has a skill what it has, and return the reference of the skill there now, if that can be told.
+def _asked(name: str, entry: Locked, wanted: Wanted, standing: Standing, ports: Ports) -> list[str] | None:
+    """Ask whoever has a skill what it has, and return the words that name the skill there now, if that can be told.
 
     Raises:
         SourceError, FormatError, SecurityError, Refused: it cannot be asked.
@@ -75,5 +76,5 @@ def _asked(name: str, entry: Locked, wanted: Wanted, standing: Standing, ports: 
         return None
     (found,) = there
     if found.plugin:
-        return f"{whole} --skill {found.plugin}:{name}"
-    return str(replace(whole, path=found.path)) if found.path else str(whole)
+        return [str(whole), "--skill", f"{found.plugin}:{name}"]
+    return [str(replace(whole, path=found.path) if found.path else whole)]

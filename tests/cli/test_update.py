@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from tests.support.gitrepos import Repo, files, program
@@ -116,7 +118,7 @@ def test_what_is_gone_upstream_holds_up_no_other(torn):
         ("one", "not-found"),
         ("two", "not-found"),
     ]
-    assert f"skillhub remove one, then skillhub install {moved}" in one["message"]
+    assert f"skillhub remove one, then skillhub install '{moved}'" in one["message"]
     assert "skillhub remove two takes it out" in two["message"]
     assert b"better" in (torn.project / ".agents/skills/three/SKILL.md").read_bytes()
     assert set(torn.lock()["skills"]) == {"one", "two", "three"}
@@ -139,6 +141,16 @@ def test_one_that_is_named_and_gone_fails_and_says_the_way_out(torn):
     done = torn.run("update", "one", *YES, "--json")
     assert "skillhub remove one, then skillhub install" in done.error["hint"]
     assert snapshot(torn.project) == before
+
+
+def test_attack_a_folder_is_named_so_that_what_to_type_runs_a_program(shell):
+    repo = Repo(shell.folder / "one.git")
+    repo.commit(three(**{"skills/one": "Do."}))
+    assert shell.run("install", f"git+{repo.url}#skills/one", *YES).status == 0
+    repo.commit(three(**{"x;touch hit #/one": "Do."}))
+    hint = shell.run("update", "one", *YES, "--json").error["hint"]
+    words = shlex.split(hint.partition("then ")[2])
+    assert words == ["skillhub", "install", f"git+{repo.url}#x;touch hit #/one"]
 
 
 def test_what_to_type_for_a_skill_of_the_user_says_so(shell):
