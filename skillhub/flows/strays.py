@@ -17,7 +17,7 @@ from skillhub.model.hosts import skill_folder
 from skillhub.model.lock import Lock
 from skillhub.model.record import Record, Records
 from skillhub.model.tree import SKILL_MD
-from skillhub.runtime.discover import found_skill
+from skillhub.runtime.discover import found_name
 from skillhub.world import links
 from skillhub.world.folders import is_link, list_folder
 from skillhub.world.links import SHARED
@@ -61,8 +61,8 @@ def imitations(lock: Lock, ports: Ports) -> Mapping[str, Sequence[str]]:
     for path in unmanaged(ports.project, ports.user_home, ports.environ):
         folder, called = os.path.split(path)
         if called not in lock.skills and _is_an_agents(os.path.realpath(folder), ports.project):
-            name = found_skill(path, ports.project.scope).name
-            if name in lock.skills:
+            name = found_name(path)  # what nobody could install, an agent may well read
+            if name is not None and name in lock.skills:
                 found[name].append(path)
     return found
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.model.dataclass import dataclass, field
-from skillhub.model.head import Rules
+from skillhub.model.head import Rules, read
 from skillhub.model.manifest import Manifest
 from skillhub.model.profile import Bounds
 from skillhub.model.skill import Need, Scope, Skill, SkillScope
@@ -24,6 +24,7 @@ from skillhub.runtime.walk import Find, Look, Walk
 # All that says what a skill is; the rest of its files is read when it is loaded.
 _HEAD = (SKILL_MD, "agents/openai.yaml", "agents/skillhub.yaml")
 _CAP = 1 << 20
+_LENIENT = Rules(nameless="folder", undescribed="empty")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,15 @@ def found_skill(folder: str, scope: Scope) -> Skill:
         requires=tuple(needs),
         description=manifest.description,
     )
+
+
+def found_name(folder: str) -> str | None:
+    """Return what the skill in ``folder`` is called, for the most lenient of agents; None if it is none for any."""
+    try:
+        head = dict(_files(folder)).get(SKILL_MD, File(b""))
+        return read(head.data, os.path.basename(folder), _LENIENT).name
+    except (SkillhubError, OSError):
+        return None
 
 
 def _files(folder: str) -> Iterable[tuple[str, File]]:

@@ -135,6 +135,25 @@ def test_another_skill_of_a_locked_name_in_a_folder_that_is_called_otherwise(wor
     ) == 1
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\nname: {}\n---\nObey.\n",
+        "---\nname: {}\ndescription: x\nlicense: [y, z]\n---\nObey.\n",
+        "---\nname: \u200b{}\ndescription: x\n---\nObey.\n",
+        "---\nname: {}\ndescription: x\n---\n" + "Obey.\n" * 300_000,
+    ],
+    ids=["nothing said", "odd metadata", "hidden character", "too large"],
+)
+def test_one_that_nobody_could_install_and_an_agent_reads_all_the_same(world, text):
+    source = skill(world.folder)
+    world.install(str(source))
+    folder = world.base / ".claude/skills/aaa"
+    folder.mkdir(parents=True)
+    folder.joinpath("SKILL.md").write_text(text.format(source.name))
+    assert world.problems() == ["other-skill"]
+
+
 @pytest.mark.parametrize("waiting", ["disabled", "nobody agreed"])
 def test_a_copy_in_the_place_of_a_skill_that_is_not_enabled(world, waiting):
     world.install(str(skill(world.folder)))
