@@ -8,6 +8,7 @@ import typer
 
 from skillhub.cli.common import Common, Run, now
 from skillhub.cli.given import read_file
+from skillhub.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
     from skillhub.flows.source_view import SourceView
@@ -137,7 +138,11 @@ def _pin(root: str | None, fingerprint: str | None) -> Pin:
     from skillhub.model.digest import Digest
 
     data = read_file(root, _ROOT_CAP) if root else None
-    return Pin(data, Digest.parse(fingerprint, "--fingerprint") if fingerprint else None)
+    try:
+        return Pin(data, Digest.parse(fingerprint, "--fingerprint") if fingerprint is not None else None)
+    except FormatError as error:
+        hint = "the SHA-256 of its 1.root.json, as skillhub source show prints it"
+        raise UsageError(f"--fingerprint: {error.message}", hint=hint) from error
 
 
 def _view(source: Source, common: Common) -> SourceView:

@@ -228,7 +228,10 @@ def same_origin(candidate: Candidate, entry: Locked | None) -> None:
         return
     theirs = candidate.entry
     if _whence(entry) != _whence(theirs):
-        error = elsewhere(candidate.name, entry, theirs.origin)
+        there = (
+            theirs.origin if theirs.origin != entry.origin else f"{theirs.origin}, by way of {theirs.source}"
+        )
+        error = elsewhere(candidate.name, entry, there)
         if _loosely(entry.git) == _loosely(theirs.git) is not None:
             error.hint = f"if that is the same repository, name it as the lock does: {entry.source}"
         raise error

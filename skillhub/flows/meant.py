@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection
 from typing import Any
 
-from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, SourceMismatch
+from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, SourceMismatch, UsageError
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.obtain import Way, by_path, by_place, portable
 from skillhub.flows.offered import by_source, releases_of
@@ -122,11 +122,19 @@ def of_lock(name: str, entry: Locked, standing: Standing, ports: Ports) -> Pick:
 
 
 def of_intent(name: str, wanted: Wanted, standing: Standing, ports: Ports) -> Pick:
-    """Resolve a line of the intent; the line itself stays as the person wrote it."""
+    """Resolve a line of the intent; the line itself stays as the person wrote it.
+
+    Raises:
+        FormatError: what it names is no place that there could be, or holds several such skills.
+    """
     ref = wanted.remote()
     if ref is not None:
         guarded = not standing.is_known(name, ref.source)
-        pick = of_place(name, ref, wanted.plugin, ports, guarded=guarded, locked=standing.trees)
+        try:
+            pick = of_place(name, ref, wanted.plugin, ports, guarded=guarded, locked=standing.trees)
+        except UsageError as error:  # a line of a file, not what somebody typed
+            where = f"{ports.project.intent_path}: skills.{name}"
+            raise FormatError(error.message, where=where, hint=error.hint) from error
         return replace(pick, way=pick.way.then(_called(name, ports)))
     if wanted.path is not None:
         way = by_path(wanted.path, ports, ports.project.base, standing.trees)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Literal
 
+from skillhub.errors import FormatError, UsageError
 from skillhub.flows.policy import forbidden
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass, field
@@ -51,7 +52,7 @@ def chosen_agents(wishes: Wishes, records: Records, intent: Intent, ports: Ports
     Of those, the ones that the policies let have skills.
 
     Raises:
-        UsageError: an id that is no agent's.
+        UsageError: an id that is no agent's; of the intent's it is a FormatError.
         Forbidden: a policy forbids one that was asked for by name.
     """
     chosen = _chosen(wishes, records, intent, ports)
@@ -70,5 +71,11 @@ def _chosen(wishes: Wishes, records: Records, intent: Intent, ports: Ports) -> t
         if "all" in ids:
             return tuple(hosts().values())
         if ids:
-            return tuple(host(each) for each in ids)
+            try:
+                return tuple(host(each) for each in ids)
+            except UsageError as error:
+                if ids is not intent.agents:
+                    raise
+                where = f"{ports.project.intent_path}: install.agents"
+                raise FormatError(error.message, where=where, hint=error.hint) from error
     return detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)

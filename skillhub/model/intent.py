@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -16,6 +17,8 @@ from skillhub.model.text import clean, is_alias, is_name, quote
 from skillhub.model.toml import strict_toml
 from skillhub.model.version import Range
 
+_URL = re.compile(r"https?://[^/?#\\]|embedded:\Z", re.ASCII | re.IGNORECASE)
+_USER = re.compile(r"[^/?#]*://[^/?#\\]*@")
 _SECTIONS = ("install", "policy", "skills", "sources")
 
 
@@ -188,5 +191,9 @@ def _source(value: object, where: str) -> ProposedSource:
     table = _texts(value, ("url", "root"), where)
     if "url" not in table:
         raise FormatError("the key 'url' is missing", where=f"{where}.url")
+    if not _URL.match(table["url"]) or _USER.match(table["url"]):
+        # A password there is not repeated.
+        message = "expected the URL of a source, https:// and no user in it"
+        raise FormatError(message, where=f"{where}.url")
     root = Digest.parse(table["root"], f"{where}.root") if "root" in table else None
     return ProposedSource(table["url"], root)

@@ -225,7 +225,10 @@ def _check_version(document: Mapping[str, Any], where: str) -> None:
     if type(found) is not int or found != VERSION:  # JSON's true and 1.0 equal 1 in Python
         is_newer = type(found) is int and found > VERSION
         hint = "a newer skillhub wrote it; upgrade skillhub" if is_newer else None
-        message = f"expected lock format {VERSION}, found {quote(found) if 'version' in document else 'none'}"
+        kind = "the text " if isinstance(found, str) else ""
+        message = (
+            f"expected lock format {VERSION}, found {kind}{quote(found) if 'version' in document else 'none'}"
+        )
         raise FormatError(message, where=f"{where}: version", hint=hint)
 
 

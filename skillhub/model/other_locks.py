@@ -41,6 +41,11 @@ def parse_other_lock(data: bytes, folder: str, where: str) -> OtherLock:
         return _apm(data, folder, where)
     document = strict_json(data, where, CAP)
     skills = document.get("skills") if isinstance(document, dict) else None
+    if isinstance(document, dict) and isinstance(document.get("sources"), dict):
+        hint = "skillhub install installs what it says, in the folder that it is in"
+        raise FormatError(
+            "expected a lock of another installer, found skillhub's own", where=where, hint=hint
+        )
     if not isinstance(document, dict) or not isinstance(skills, dict):
         raise _unknown(where, "an object without skills")
     name, read = _reader(document, skills, where)

@@ -277,3 +277,50 @@ def test_a_command_of_another_installer_is_told_what_it_is_called_here(shell, ty
     assert done.status == 2
     assert done.error["message"].endswith(f"Did you mean '{meant}'?")
     assert shell.run(meant, *([] if meant.startswith("-") else ["--help"])).status == 0
+
+
+@pytest.mark.parametrize("fingerprint", ["foo", "", "sha256:" + "A" * 64])
+def test_a_fingerprint_that_is_none_is_a_bad_flag(shell, fingerprint):
+    url = "https://skills.example"
+    done = shell.run("source", "add", "acme", url, "--fingerprint", fingerprint, "--json")
+    assert (done.status, done.error["code"]) == (2, "usage")
+    assert "--fingerprint" in done.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ('[skills]\nx = { git = "http://a.b/c" }', "skills.x"),
+        ('[install]\nagents = ["nope"]\n[skills]\nrelease-notes = "^1"', "install.agents"),
+        ('[sources.aa]\nurl = "ftp://x"', "sources.aa.url"),
+        ('[sources.aa]\nurl = "skills.example"', "sources.aa.url"),
+        ('[sources.aa]\nurl = "https://me:secret@skills.example"', "sources.aa.url"),
+    ],
+)
+def test_what_is_wrong_in_the_intent_is_told_at_its_key(shell, text, where):
+    path = shell.write("project/skillhub.toml", text + "\n")
+    done = shell.run("install", "--yes", "--json")
+    assert (done.status, done.error["code"]) == (4, "format")
+    assert done.error["where"] == f"{path}: {where}"
+    assert "secret" not in done.out
+
+
+def test_a_merge_conflict_in_the_intent_is_called_one(shell):
+    path = shell.write("project/skillhub.toml", "[skills]\n<<<<<<< HEAD\n=======\n>>>>>>> other\n")
+    done = shell.run("install", "--json")
+    assert (done.status, done.error["where"]) == (4, f"{path}:2")
+    assert "merge conflict" in done.error["message"] and done.error["hint"]
+
+
+def test_the_lock_of_skillhub_is_none_of_another_installer(shell):
+    shell.skill("project/src/plain")
+    assert shell.run("install", "./src/plain", "--yes", "--allow-unsigned").status == 0
+    done = shell.run("lock", "import", "skillhub.lock", "--json")
+    assert (done.status, done.error["code"]) == (4, "format")
+    assert "skillhub's own" in done.error["message"]
+
+
+def test_a_lock_whose_version_is_a_text_is_told_so(shell):
+    shell.write("project/skillhub.lock", '{"skills": {}, "sources": {}, "version": "1"}\n')
+    done = shell.run("list", "--json")
+    assert (done.status, done.error["message"]) == (4, "expected lock format 1, found the text '1'")

@@ -126,3 +126,10 @@ def test_a_single_one_that_is_not_as_promised_is_told_once(shell, web):
     assert done.status == 5
     assert done.err.count("mail is not what its digest says") == 1
     assert "mail: mail" not in done.err
+
+
+def test_the_same_artifact_by_another_way_is_told_apart(mirrored):
+    assert mirrored.run("install", f"{SITE}/git-workflow/SKILL.md", *YES).status == 0
+    done = mirrored.run("install", SITE, "--skill", "git-workflow", *YES)
+    assert (done.status, done.error["code"]) == (5, "source-mismatch")
+    assert f"by way of {SITE}" in done.error["message"]
