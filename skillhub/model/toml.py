@@ -40,7 +40,7 @@ def strict_toml(data: bytes, where: str) -> dict[str, Any]:
             at = data.count(b"\n", 0, marker.start()) + 1
             hint = "keep the lines that are meant, and take out the markers"
             raise FormatError(
-                "not TOML: it holds a merge conflict", where=f"{where}:{line}", hint=hint
+                "not TOML: it holds a merge conflict", where=f"{where}:{at}", hint=hint
             ) from error
         # Not UTF-8, not TOML, an integer longer than Python converts, or lists too deep.
         raise FormatError(f"not TOML: {clean(str(error))[:200]}", where=where) from error
