@@ -203,14 +203,14 @@ def _survey(need: Requirement, agents: Sequence[Host], ports: Ports) -> Survey:
         if file is None:
             continue
         files[agent.id] = file
-        if need.server is not None and mcp.is_spelled(agent.id, need.server):
-            states[agent.id] = mcp.state(file, need.name, need.server)
-        elif mcp.servers(file).get(need.name) is not None:
-            states[agent.id] = "equal"
-        elif need.server is None:
-            states[agent.id] = "absent"
-        else:
+        if need.server is None:
+            states[agent.id] = "absent" if mcp.servers(file).get(need.name) is None else "equal"
+            continue
+        found = mcp.state(file, need.name, need.server)
+        if found == "absent" and not mcp.is_spelled(agent.id, need.server):
             by_hand.append(agent.id)
+        else:
+            states[agent.id] = found
     return Survey(need, files, states, tuple(by_hand))
 
 

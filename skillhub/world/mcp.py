@@ -14,7 +14,7 @@ from typing import Literal
 
 from skillhub.errors import FormatError, StateError, UsageError
 from skillhub.model import jsonc, jsonc_edit, toml_edit
-from skillhub.model.dataclass import dataclass
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.hosts import absolute, expand, host
 from skillhub.model.requirement import McpServer
 from skillhub.model.skill import Scope
@@ -117,8 +117,24 @@ def servers(file: ConfigFile) -> Mapping[str, object]:
 
 
 def state(file: ConfigFile, name: str, server: McpServer) -> State:
-    """Say whether ``file`` has the server ``name``, and whether it is this one. Raises as ``servers``."""
-    return _state(servers(file), name, entry(file.agent, server))
+    """Say whether ``file`` has the server ``name``, and whether it is this one. Raises as ``servers``.
+
+    Where it is spelled in a way that we do not know, it is this one if it is given variables of these names and all
+    else is as we spell it without them.
+    """
+    there = servers(file)
+    if is_spelled(file.agent, server):
+        return _state(there, name, entry(file.agent, server))
+    bare, found = replace(server, env=(), bearer=None), there.get(name)
+    if not isinstance(found, dict) or not is_spelled(file.agent, bare):
+        return "different" if name in there else "absent"
+    given = {key: found[key] for key in ("env", "headers") if isinstance(found.get(key), dict)}
+    wanted = {"env": server.env} if server.env else {"headers": ("Authorization",)}
+    is_given = {key: {*names} for key, names in given.items()} == {
+        key: {*names} for key, names in wanted.items()
+    }
+    rest = {key: value for key, value in found.items() if key not in given}
+    return _state({name: rest}, name, entry(file.agent, bare)) if is_given else "different"
 
 
 def write(file: ConfigFile, name: str, server: McpServer, lock: str) -> Entry:
