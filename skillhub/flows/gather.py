@@ -241,7 +241,8 @@ def same_origin(candidate: Candidate, entry: Locked | None) -> None:
 def _whence(entry: Locked) -> tuple[str | None, ...]:
     """Return what may not change under a name: the place, whatever its revision, repository, plugin and folder."""
     place = entry.place if entry.local or entry.named else canonical(parse_remote(entry.place).place)
-    return place, canonical(entry.git or ""), entry.plugin, entry.path
+    # Of something local the path says it all, and older locks do not name the plugin.
+    return place, canonical(entry.git or ""), None if entry.local else entry.plugin, entry.path
 
 
 def _loosely(url: str | None) -> str | None:

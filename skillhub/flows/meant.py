@@ -100,7 +100,9 @@ def _of_folder(
     chosen = choose_skills(ref.path, index, wishes.skills, every=wishes.every, pick=ports.pick)
     picks = [
         replace(
-            _of_path(os.path.join(ref.path, each.path) if each.path else ref.path, standing, ports),
+            _of_path(
+                os.path.join(ref.path, each.path) if each.path else ref.path, standing, ports, each.plugin
+            ),
             optional=wishes.every,
             release=each,
         )
@@ -109,11 +111,18 @@ def _of_folder(
     return picks, index.warnings
 
 
-def _of_path(path: str, standing: Standing, ports: Ports) -> Pick:
+def _of_path(path: str, standing: Standing, ports: Ports, plugin: str | None = None) -> Pick:
     def asked(found: Candidate) -> Candidate:
-        return replace(found, wanted=Wanted(path=found.entry.path))
+        return replace(found, wanted=Wanted(path=found.entry.path, plugin=plugin))
 
-    return Pick(path, by_path(path, ports, locked=standing.trees).then(asked))
+    way = by_path(path, ports, locked=standing.trees).then(_part_of(plugin))
+    return Pick(path, way.then(asked))
+
+
+def _part_of(plugin: str | None) -> Callable[[Candidate], Candidate]:
+    return lambda found: replace(
+        found, entry=replace(found.entry, source=of_plugin(found.entry.source, plugin))
+    )
 
 
 def of_lock(name: str, entry: Locked, standing: Standing, ports: Ports) -> Pick:
@@ -137,7 +146,7 @@ def of_intent(name: str, wanted: Wanted, standing: Standing, ports: Ports) -> Pi
             raise FormatError(error.message, where=where, hint=error.hint) from error
         return replace(pick, way=pick.way.then(_called(name, ports)))
     if wanted.path is not None:
-        way = by_path(wanted.path, ports, ports.project.base, standing.trees)
+        way = by_path(wanted.path, ports, ports.project.base, standing.trees).then(_part_of(wanted.plugin))
         return Pick(name, way.then(_called(name, ports)))
     pick = newest(Named(name, wanted.source, wanted.version), ports, standing.trees)
     return replace(pick, way=pick.way.then(lambda found: replace(found, wanted=None)))

@@ -180,7 +180,7 @@ def is_fixed(wanted: Wanted, entry: Locked) -> bool:
 def wanted_of(entry: Locked) -> Wanted:
     """Return what a lock's entry asks for where the intent is silent: the newest from where it came."""
     if entry.local:
-        return Wanted(path=entry.path)
+        return Wanted(path=entry.path, plugin=entry.plugin)
     if entry.named:
         return Wanted(source=entry.source)
     return Wanted.of(parse_remote(entry.place), entry.path, entry.plugin)

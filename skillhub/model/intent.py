@@ -30,7 +30,7 @@ class Wanted:
         path: Something local; beside ``git`` a folder in the repository.
         git: The URL of a repository, at ``rev`` if that is there.
         origin: Any reference to a place on the network, written ``from``.
-        plugin: The plugin that it is part of, there.
+        plugin: The plugin that it is part of, there; of something local it is told and decides nothing.
     """
 
     source: str | None = None
@@ -183,8 +183,8 @@ def _one_origin(wanted: Wanted, where: str) -> None:
         raise FormatError("expected one of source, path, git and from", where=where)
     if wanted.rev is not None and wanted.git is None:
         raise FormatError("a rev goes with git", where=where)
-    if wanted.plugin is not None and wanted.git is None and wanted.origin is None:
-        raise FormatError("a plugin goes with git or from", where=where)
+    if wanted.plugin is not None and (wanted.git, wanted.origin, wanted.path) == (None, None, None):
+        raise FormatError("a plugin goes with git, from or path", where=where)
 
 
 def _source(value: object, where: str) -> ProposedSource:

@@ -164,3 +164,37 @@ def test_an_oci_artifact_from_the_lock_alone(machine, web):
     done = machine.run("install", "--frozen", *YES)
     assert (done.status, done.error["code"]) == (5, "wrong-bytes")
     assert not (machine.project / ".agents").exists()
+
+
+def test_a_plugin_s_skill_on_this_machine_says_its_plugin(machine):
+    words = ("install", "./my-market", "--skill", "office:notes", *YES)
+    assert machine.run(*words).status == 0
+    row = machine.lock()["skills"]["notes"]
+    assert (row["source"], row["path"]) == ("local?plugin=office", "my-market/plugins/office/skills/notes")
+    for again in (
+        words,
+        ("install", *YES),
+        ("install", "--frozen", *YES),
+        ("update", *YES),
+        ("sync", "--json"),
+    ):
+        done = machine.run(*again)
+        assert (done.status, done.json["changed"]) == (0, False), done.err
+    machine.skill("project/my-market/plugins/office/skills/notes", more="newer")
+    assert machine.run("update", *YES).status == 0
+    after = machine.lock()["skills"]["notes"]
+    assert after["tree"] != row["tree"] and after["source"] == row["source"]
+    (machine.project / "skillhub.lock").unlink()
+    assert machine.run("install", *YES).status == 0
+    assert machine.lock()["skills"]["notes"] == after
+
+
+def test_a_plugin_s_skill_that_an_older_lock_calls_local_is_taken_over(machine):
+    words = ("install", "./my-market", "--skill", "office:notes", *YES)
+    assert machine.run(*words).status == 0
+    path = machine.project / "skillhub.lock"
+    path.write_text(path.read_text().replace("local?plugin=office", "local"))
+    assert machine.run("install", *YES).status == 0
+    machine.skill("project/my-market/plugins/office/skills/notes", more="newer")
+    assert machine.run("update", *YES).status == 0
+    assert machine.lock()["skills"]["notes"]["source"] == "local?plugin=office"
