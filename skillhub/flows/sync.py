@@ -109,12 +109,17 @@ def _refuse_recalled(standing: Standing, ports: Ports) -> None:
 
 
 def _permitted(obtain: Obtain, standing: Standing, ports: Ports) -> Obtain:
-    """Return what obtains a tree unless a policy forbids it; a copy of what was agreed to comes before its source."""
+    """Return what obtains a tree unless a policy forbids it; a copy of what was agreed to comes before its source.
+
+    A registry is asked all the same: it has what it once gave, and may have withdrawn it.
+    """
 
     def only(name: str, entry: Locked) -> Tree:
         _refuse_forbidden([name], standing, ports)
-        agreed = standing.agreed(name)
-        places = [links.place(ports.project, link) for link in agreed.links] if agreed else []
+        agreed, source = standing.agreed(name), standing.lock.sources.get(entry.source)
+        if agreed is None or (entry.named and source is not None and source.root is not None):
+            return obtain(name, entry)
+        places = [links.place(ports.project, link) for link in agreed.links]
         return tree_at_hand(places, entry.tree) or obtain(name, entry)
 
     return only

@@ -73,8 +73,6 @@ class Scene:
 
     def empty_store(self) -> None:
         shutil.rmtree(self.machine.store.root)
-        for folder in (".agents", ".claude"):  # else what is there would be put back into the store
-            shutil.rmtree(self.machine.base / folder, ignore_errors=True)
 
     def seen(self) -> dict[str, object]:
         """Return all of project and home to the byte: store, lock, intent, links, state, trusted metadata."""

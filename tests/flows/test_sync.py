@@ -108,8 +108,7 @@ def test_what_a_killed_process_left_beside_the_folders_is_swept_and_nothing_else
 
 
 def test_an_unknown_source_is_told_of(world):
-    for path in (world.store.root, world.base / ".agents", world.base / ".claude"):
-        shutil.rmtree(path)
+    shutil.rmtree(world.store.root)
     world.sources.remove("github")
     with pytest.raises(SourceError):
         world.sync()
