@@ -71,6 +71,7 @@ def test_extra_that_is_not_installed_is_named(shell, scheme):
 
 
 def test_bucket_whose_name_is_too_short(shell):
+    pytest.importorskip("boto3", reason="takes the extra s3")
     done = shell.run("registry", "push", shell.folder / "registry", "s3://b/x", "--json")
     assert (done.status, "3 to 63 characters" in done.error["hint"]) == (2, True)
 
