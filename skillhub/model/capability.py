@@ -40,6 +40,10 @@ _HOST = re.compile(
     rb"://(?:[^\s/@\"'<>`\\?#]{0,128}@)?([A-Za-z0-9\x80-\xff](?:[A-Za-z0-9.\x80-\xff-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])"
 )
 _LABELS = re.compile(r"[\w.-]*")
+# What IDNA takes for a dot; in prose it may be a full stop.
+_DOT = re.compile(r"[\u3002\uff0e\uff61](?=[a-z0-9])")
+# The four bytes of an address as one number: those of the public begin at 1.0.0.0.
+_NUMBER = re.compile(r"[0-9]{8,}|0x[0-9a-f]{7,}")
 _ASCII = re.compile(r"[ -~]*")
 _SCP = re.compile(rb"git@([A-Za-z0-9.-]{1,253}):")
 _SCHEMES = (b"https", b"http", b"wss", b"ws", b"git", b"ssh", b"ftp", b"ftps", b"sftp")
@@ -69,7 +73,7 @@ def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
     """Return what the skill in ``tree`` can do, sorted, each once.
 
     Hosts are those of URLs in files that run and in the instructions; more than 200 are one ``network:*``.
-    Hosts without a dot, this machine's own and the names of XML vocabularies are none; names kept for documentation
+    Names without a dot, this machine's own and the names of XML vocabularies are none; names kept for documentation
     are hosts like any other, as a server may well answer at ``api.example.com``. Variables are those that are
     declared, and those that files that run are seen to read; more than 200 of these are one ``env:*``.
     """
@@ -163,10 +167,12 @@ def _hosts(data: bytes) -> Iterator[str]:
 
 
 def _somewhere(raw: bytes) -> Iterator[str]:
-    host = raw.decode("utf-8", "replace").lower()
-    host = (host if host.isascii() else _resolved(host)).strip("[].-")
-    if ("." in host or ":" in host) and not _NOWHERE.fullmatch(host):
-        yield host
+    given = raw.decode("utf-8", "replace").lower()
+    read = (given,) if given.isascii() else map(_resolved, {given, _DOT.sub(".", given)})
+    for each in read:
+        host = each.strip("[].-")
+        if ("." in host or ":" in host or _NUMBER.fullmatch(host)) and not _NOWHERE.fullmatch(host):
+            yield host
 
 
 def _resolved(host: str) -> str:

@@ -144,6 +144,13 @@ def test_text_may_be_in_any_script():
         ("http://a.invalid", "a.invalid"),
         ("https://skills.example/", "skills.example"),
         ("https://schemas.evil.io/", "schemas.evil.io"),
+        ("https://evil\u3002io/", "evil.io"),
+        ("https://evil\uff0eio/", "evil.io"),
+        ("https://evil\uff61io/", "evil.io"),
+        ("见https://a.io\u3002然后", "a.io"),
+        ("http://1572395042/", "1572395042"),
+        ("http://0x5db8d822/", "0x5db8d822"),
+        ("http://013556154042/", "013556154042"),
     ],
 )
 def test_hosts_named_in_scripts_and_in_the_body(text, host):
@@ -151,11 +158,15 @@ def test_hosts_named_in_scripts_and_in_the_body(text, host):
     assert found({"scripts/a": text.encode()}) == (f"network:{host}", "scripts")
 
 
+def test_a_full_stop_behind_a_host_may_be_a_dot_of_it():
+    assert found(body="https://a.io\u3002see") == ("network:a.io", "network:a.io.see")
+
+
 @pytest.mark.parametrize(
     "text",
     [
         *("http://localhost:3000", "http://api.localhost", "http://127.0.0.1/", "http://127.9.9.9"),
-        *("http://[::1]:80/", "http://0.0.0.0:1", "http://db:5432"),
+        *("http://[::1]:80/", "http://0.0.0.0:1", "http://db:5432", "http://0/", "http://8080/"),
         *(
             "https://${HOST}/",
             "https://{org}.slack.com",
