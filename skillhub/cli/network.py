@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.model.ref import Git, GitHub, Local, Oci, Remote
+from skillhub.model.text import as_word
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
@@ -195,7 +196,8 @@ class Network:
             commit = self._commit(url, pin or ref.rev, named_by)
         except (SourceError, UnsafeTransfer) as error:
             if named_by == "repository" and error.hint:
-                error.hint = f"only this repository names it; if it is meant: skillhub install {ref}"
+                meant = as_word(str(ref))
+                error.hint = f"only this repository names it; if it is meant: skillhub install {meant}"
             raise
         return Repository(commit, url=url, path=ref.path, elsewhere=elsewhere, leads=leads)
 

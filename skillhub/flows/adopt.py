@@ -27,7 +27,7 @@ from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Wanted
 from skillhub.model.question import UNANSWERED
 from skillhub.model.ref import is_inner_path
-from skillhub.model.text import quote
+from skillhub.model.text import as_word, quote
 from skillhub.world import files, links
 from skillhub.world.folders import compare
 
@@ -120,9 +120,8 @@ def _find(name: str, paths: Iterable[str]) -> Find | Left:
     real = {os.path.realpath(path) for path in copies}
     for path in others:
         if (target := os.path.realpath(path)) not in real:
-            return Left(
-                name, "link", f"{path} is a link to {target}; if that is meant: skillhub install {target}"
-            )
+            install = f"skillhub install {as_word(target)}"
+            return Left(name, "link", f"{path} is a link to {target}; if that is meant: {install}")
     return Find(name, copies, others)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from contextlib import suppress
 
 from skillhub.errors import FormatError, NotFound, SkillhubError
@@ -15,6 +14,7 @@ from skillhub.model.dataclass import replace
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked
 from skillhub.model.ref import Git, GitHub, Site
+from skillhub.model.text import as_word
 
 
 def lost(name: str, error: SkillhubError, standing: Standing, ports: Ports) -> SkillhubError:
@@ -40,7 +40,7 @@ def lost(name: str, error: SkillhubError, standing: Standing, ports: Ports) -> S
     message = f"nothing newer of {name} can be had: {error.message}"
     hint = f"{remove} takes it out; what is installed stays until then"
     if now_at is not None:
-        hint = f"it is elsewhere now: {remove}, then skillhub install {shlex.join(now_at)}{flag}"
+        hint = f"it is elsewhere now: {remove}, then skillhub install {' '.join(map(as_word, now_at))}{flag}"
     elif error.hint and not wanted.remote():
         hint = f"{hint}; {error.hint}"
     return NotFound(message, where=error.where, hint=hint)

@@ -6,6 +6,7 @@ import os
 import re
 import unicodedata
 
+_PLAIN_WORD = re.compile(r"[\w@%+:,./-][\w@%+=:,./#\[\]-]*", re.ASCII)
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}", re.ASCII)
 NAME_MAX = 64
@@ -67,6 +68,11 @@ def quote(value: object, limit: int = 120) -> str:
     if not (shown.isascii() and shown.isprintable()) or "'" in shown or "\\" in shown:
         shown = "".join(_escape(char) if is_hidden(char) or char in "'\\" else char for char in shown)
     return f"'{shown}{'…' if len(text) > limit else ''}'"
+
+
+def as_word(text: str) -> str:
+    """Return ``text`` as one word of a command that a person may type or paste, whatever their shell makes of it."""
+    return text if _PLAIN_WORD.fullmatch(text) else "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def _spell(value: object) -> str:

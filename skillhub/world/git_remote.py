@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from skillhub.errors import SourceError, UnsafeTransfer, UsageError
 from skillhub.model.dataclass import dataclass, field
 from skillhub.model.ref import Git, parse_ref
-from skillhub.model.text import quote
+from skillhub.model.text import as_word, quote
 from skillhub.world.git_program import Bounds, GitProgram, NamedBy
 from skillhub.world.hop import Hop, judged
 from skillhub.world.mirrors import base_of
@@ -58,7 +58,7 @@ class Remote:
             return None
         who = "this repository" if self.named_by == "repository" else f"a {self.named_by}"
         url = self.place if self.named_by == "redirect" else self.url
-        return f"only {who} names it; if it is meant: skillhub install git+{url}"
+        return f"only {who} names it; if it is meant: skillhub install {as_word(f'git+{url}')}"
 
     def way(self, ids: Sequence[str]) -> tuple[str, ...]:
         """Return the words that hold git to addresses that were judged; to be called before git goes there.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from skillhub.archive import kind_of
 from skillhub.errors import UnsafeTransfer
+from skillhub.model.text import as_word
 from skillhub.model.tree import SKILL_MD
 from skillhub.world.fetch import Answer, Web
 from skillhub.world.hop import Hop
@@ -56,7 +57,7 @@ class _Unnamed(Web):
         except UnsafeTransfer as error:
             if error.where == named_by:
                 error.where = url
-            hint = f"only this repository names it; if it is meant: skillhub install {self._place}"
+            hint = f"only this repository names it; if it is meant: skillhub install {as_word(self._place)}"
             error.hint = error.hint or hint
             raise
 

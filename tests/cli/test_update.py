@@ -118,7 +118,7 @@ def test_what_is_gone_upstream_holds_up_no_other(torn):
         ("one", "not-found"),
         ("two", "not-found"),
     ]
-    assert f"skillhub remove one, then skillhub install '{moved}'" in one["message"]
+    assert f"skillhub remove one, then skillhub install {moved}" in one["message"]
     assert "skillhub remove two takes it out" in two["message"]
     assert b"better" in (torn.project / ".agents/skills/three/SKILL.md").read_bytes()
     assert set(torn.lock()["skills"]) == {"one", "two", "three"}

@@ -1,4 +1,5 @@
 import re
+import shlex
 import sys
 import unicodedata
 
@@ -6,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.model.text import NAME_MAX, clean, is_hidden, is_name, quote
+from skillhub.model.text import NAME_MAX, as_word, clean, is_hidden, is_name, quote
 
 # Default_Ignorable_Code_Point of Unicode, but for U+FE00 to FE0F, which belong to emoji.
 IGNORABLE = {
@@ -119,3 +120,15 @@ def test_no_name(text):
 def test_a_name_is_ascii_without_anything_that_a_path_or_shell_minds(text):
     if is_name(text):
         assert set(text) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+
+
+@pytest.mark.parametrize(
+    "word", ["", "a b", "it's", "$(x)", "a;b", "a#b", "#b", "a\nb", "~", "*", "x=1", "[::1]", "a\\", "é"]
+)
+def test_a_word_of_a_command_is_read_back_as_it_was(word):
+    assert shlex.split(f"x {as_word(word)}") == ["x", word]
+
+
+def test_a_plain_word_is_left_as_it_is():
+    for word in ("git+https://[::1]/x@v2#skills/notes", "github:owner/repo/path@main", "./my_skill.zip"):
+        assert as_word(word) == word
