@@ -1,6 +1,7 @@
 # Everything is set up on first use, in .venv, and works offline afterwards.
 PYTHON  ?= python3.11
-WORKERS ?= auto
+# One more than processors: many tests wait, for a clock, a server, a program.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 VENV    := .venv
 BIN     := $(VENV)/bin
 READY   := $(VENV)/.ready
