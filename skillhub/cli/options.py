@@ -42,6 +42,7 @@ NoEnable = Annotated[bool, typer.Option("--no-enable", help="Store and lock; lin
 AllowUnsigned = Annotated[bool, typer.Option("--allow-unsigned", help="Take skills that nobody signed.")]
 _ENV_FILE_CAP = 1 << 20
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_A_NAME = "NAME=VALUE; a name has letters, digits and _, and no digit first"
 
 
 def wishes_of(
@@ -64,9 +65,7 @@ def wishes_of(
         if has_value and not _VARIABLE.fullmatch(name):
             # Nor here: a value may have = in it.
             message = f"--env number {number} does not begin with the name of a variable and ="
-            raise UsageError(
-                message, hint="a name has letters, digits and _, and no digit first: --env NAME=VALUE"
-            )
+            raise UsageError(message, hint=_A_NAME)
         if not has_value and name not in os.environ:
             # The word is not shown: it may be a value that lost its name.
             message = f"--env number {number} has no value, and the process has no variable of that name"
@@ -92,9 +91,9 @@ def _read_env_file(path: str) -> dict[str, str]:
         if not text or text.startswith("#"):
             continue
         name, has_value, value = text.partition("=")
-        if not (has_value and name.strip()):
+        if not has_value or not _VARIABLE.fullmatch(name.strip()):
             # The line is not shown: it may be a value that lost its name.
-            raise UsageError("expected NAME=VALUE", where=f"{path}:{number}")
+            raise UsageError("expected NAME=VALUE", where=f"{path}:{number}", hint=_A_NAME)
         bare = value.strip()
         is_quoted = len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'"
         values[name.strip()] = bare[1:-1] if is_quoted else bare

@@ -62,8 +62,10 @@ def test_what_is_no_variable_is_no_variable_given(shell, word):
     done = shell.run("install", "./plain", "--allow-unsigned", "-y", "--env", word, "--json")
     assert (done.status, done.error["code"]) == (2, "usage")
     assert "v-secret" not in done.out + done.err
-    file = shell.write("env", "=v-secret\n")
-    assert shell.run("install", "./plain", "--allow-unsigned", "-y", "--env-file", file).status == 2
+    file = shell.write("env", f"{word}\n")
+    done = shell.run("install", "./plain", "--allow-unsigned", "-y", "--env-file", file)
+    assert done.status == 2
+    assert "v-secret" not in done.out + done.err
 
 
 def test_what_a_person_disabled_is_missing_nothing(shell):
