@@ -18,36 +18,39 @@ if TYPE_CHECKING:
     from skillhub.model.report import Report
 
 Format = Literal["text", "json", "sarif", "markdown"]
+What = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME|PATH]...", help="Skills, or folders and archives that need not be installed."
+    ),
+]
+FailOn = Annotated[
+    Literal["low", "medium", "high", "critical"],
+    typer.Option("--fail-on", help="Exit 1 at a finding as bad as that, or worse."),
+]
+FromLock = Annotated[
+    str | None, typer.Option("--from-lock", metavar="FILE", help="Compare with this lock, too (- for stdin).")
+]
+Sarif = Annotated[
+    str | None, typer.Option("--sarif", metavar="FILE", help="Write the report as SARIF to a file, too.")
+]
 _TONES: dict[str, Tone] = {"critical": "red", "high": "red", "medium": "yellow", "low": "dim"}
 _SUMMARY, _WORKSPACE = "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"
 
 
 def audit(
     common: Common,
-    what: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[NAME|PATH]...", help="Skills, or folders and archives that need not be installed."
-        ),
-    ] = None,
+    what: What = None,
     sources: Annotated[
         bool, typer.Option("--sources", help="Only where skills come from and who signed them.")
     ] = False,
     form: Annotated[Format | None, typer.Option("--format", help="How the report is printed.")] = None,
-    fail_on: Annotated[
-        Literal["low", "medium", "high", "critical"],
-        typer.Option("--fail-on", help="Exit 1 at a finding as bad as that, or worse."),
-    ] = "high",
+    fail_on: FailOn = "high",
     ci: Annotated[
         bool, typer.Option("--ci", help="For GitHub: annotations, and markdown to GITHUB_STEP_SUMMARY.")
     ] = False,
-    from_lock: Annotated[
-        str | None,
-        typer.Option("--from-lock", metavar="FILE", help="Compare with this lock, too (- for stdin)."),
-    ] = None,
-    sarif: Annotated[
-        str | None, typer.Option("--sarif", metavar="FILE", help="Write the report as SARIF to a file, too.")
-    ] = None,
+    from_lock: FromLock = None,
+    sarif: Sarif = None,
 ) -> int:
     """Check what is installed and where it came from: bytes, signatures, sources, withdrawals, age, content.
 

@@ -13,6 +13,24 @@ if TYPE_CHECKING:
     from skillhub.world.publishers import Trusted
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What you call the publisher.")]
+KeyFile = Annotated[str | None, typer.Option("--key", metavar="FILE", help="A public key, PEM.")]
+RootFile = Annotated[
+    str | None, typer.Option("--certificate", metavar="FILE", help="A root certificate, PEM.")
+]
+Account = Annotated[
+    str | None, typer.Option("--identity", metavar="NAME", help="A Sigstore identity: mail address or URI.")
+]
+Issuer = Annotated[
+    str | None, typer.Option("--issuer", metavar="URL", help="The OpenID provider of the identity.")
+]
+TrustedRoot = Annotated[
+    str | None,
+    typer.Option("--trusted-root", metavar="FILE", help="Of a Sigstore that is not the public one."),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--source", metavar="NAME", help="Only for skills of this source (repeatable)."),
+]
 
 
 def list_(common: Common) -> int:
@@ -38,25 +56,12 @@ def list_(common: Common) -> int:
 def trust(
     common: Common,
     name: Name,
-    key: Annotated[str | None, typer.Option("--key", metavar="FILE", help="A public key, PEM.")] = None,
-    certificate: Annotated[
-        str | None, typer.Option("--certificate", metavar="FILE", help="A root certificate, PEM.")
-    ] = None,
-    identity: Annotated[
-        str | None,
-        typer.Option("--identity", metavar="NAME", help="A Sigstore identity: mail address or URI."),
-    ] = None,
-    issuer: Annotated[
-        str | None, typer.Option("--issuer", metavar="URL", help="The OpenID provider of the identity.")
-    ] = None,
-    trusted_root: Annotated[
-        str | None,
-        typer.Option("--trusted-root", metavar="FILE", help="Of a Sigstore that is not the public one."),
-    ] = None,
-    source: Annotated[
-        list[str] | None,
-        typer.Option("--source", metavar="NAME", help="Only for skills of this source (repeatable)."),
-    ] = None,
+    key: KeyFile = None,
+    certificate: RootFile = None,
+    identity: Account = None,
+    issuer: Issuer = None,
+    trusted_root: TrustedRoot = None,
+    source: Only = None,
 ) -> int:
     """Trust a publisher's key or certificate root. A second key of the same name is trusted beside the first.
 

@@ -39,6 +39,12 @@ KeysDir = Annotated[
     ),
 ]
 Wanted = Annotated[str, typer.Argument(metavar="NAME@VERSION", help="The release.")]
+Revoked = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--revoke", metavar="FINGERPRINT|FILE", help="A key or certificate that is not its own any more."
+    ),
+]
 
 
 def signed(common: Common, keys: str | None, use: Callable[[Signing], _T]) -> _T:
@@ -123,12 +129,7 @@ def delegate(
         typer.Option("--name", metavar="SKILL", help="A skill that it may publish (repeatable)."),
     ] = None,
     move: Annotated[bool, typer.Option("--move", help="Take the names from whoever has them.")] = False,
-    revoke: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--revoke", metavar="FINGERPRINT|FILE", help="A key or certificate that is not its own any more."
-        ),
-    ] = None,
+    revoke: Revoked = None,
     since: Annotated[
         str | None,
         typer.Option("--since", metavar="TIME", help="What it signed before stays good; else nothing does."),
