@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
+from tests.support.bare import run_bare
 from tests.support.cli import Shell
 
 HEAVY = {"httpx", "requests", "rich", "pydantic", "tuf", "typer"}
@@ -28,27 +26,17 @@ def installed(shell):
 
 
 def loaded(shell: Shell, *words: str) -> set[str]:
-    process = subprocess.run(
-        [sys.executable, "-c", RUN, *words],
-        cwd=shell.project,
-        env=shell.environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert process.returncode == 0, process.stderr
-    return modules(process.stdout)
+    return modules(run_bare(RUN, *words, environ=shell.environ, cwd=shell.project))
 
 
 def test_the_library_loads_neither_network_nor_cryptography():
-    out = subprocess.check_output([sys.executable, "-c", f"import skillhub; {DUMP}"], text=True)
-    assert not modules(out) & (HEAVY | SECRET | SLOW)
+    assert not modules(run_bare(f"import skillhub; {DUMP}")) & (HEAVY | SECRET | SLOW)
 
 
 @pytest.mark.parametrize("word", ["--version", "--help"])
 def test_what_needs_no_work_loads_nothing(shell, word):
     found = loaded(shell, word)
-    assert not found & (HEAVY | SECRET | SLOW | {"dataclasses", "json", "re", "platformdirs"} - preloaded())
+    assert not found & (HEAVY | SECRET | SLOW | {"dataclasses", "json", "re", "platformdirs"})
 
 
 @pytest.mark.parametrize("command", ["list", "sync"])
@@ -57,7 +45,7 @@ def test_what_reads_the_disk_loads_no_network_and_no_cryptography(installed, com
 
 
 def test_list_loads_nothing_that_only_type_checkers_need(installed):
-    assert not loaded(installed, "list", "--json") & ({"typing", "dataclasses"} - preloaded())
+    assert not loaded(installed, "list", "--json") & {"typing", "dataclasses"}
 
 
 def test_verify_loads_cryptography_and_no_network(installed):
@@ -75,8 +63,3 @@ def test_an_install_of_what_nobody_signed_loads_nothing_that_verifies(shell):
 def test_an_install_with_everything_stored_loads_no_network(installed):
     found = loaded(installed, "install", "--yes", "--json")
     assert not found & {"httpx", "requests", "rich", "pydantic", "tuf", "asyncio", "http", "typer"}
-
-
-def preloaded() -> set[str]:
-    """Return what the interpreter itself loads in this environment, such as for an editable install."""
-    return modules(subprocess.check_output([sys.executable, "-c", DUMP], text=True))

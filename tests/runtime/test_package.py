@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 import skillhub.runtime
+from tests.support.bare import run_bare
 
 
 def test_every_public_name_is_there():
@@ -22,16 +20,14 @@ def test_no_other_name_is():
 
 
 def test_to_import_it_costs_next_to_nothing():
-    code = "import sys; before = set(sys.modules); import skillhub.runtime; print(*set(sys.modules) - before)"
-    out = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    out = run_bare("import sys, skillhub.runtime; print(*sys.modules)").split()
     assert not {"re", "json", "yaml", "dataclasses", "inspect", "sqlite3", "pathlib", "skillhub.model"} & set(
         out
     )
 
 
 def test_all_of_it_loads_no_network_and_no_cryptography():
-    code = "import sys; from skillhub.runtime import *; print(*sys.modules)"
-    out = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    out = run_bare("import sys; from skillhub.runtime import *; print(*sys.modules)").split()
     heavy = {"tuf", "cryptography", "typer", "pydantic", "ssl", "http.client", "socket", "httpx", "rich"}
     assert not heavy & set(out)
     assert not [

@@ -1,0 +1,29 @@
+"""A Python that has loaded nothing yet, to see what a program loads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import skillhub
+
+_PATH = os.pathsep.join([os.path.dirname(os.path.dirname(skillhub.__file__)), *filter(None, sys.path)])
+
+
+def run_bare(code: str, *words: str, environ: Mapping[str, str] = os.environ, cwd: object = None) -> str:
+    """Run this code without ``site`` and return what it prints.
+
+    An editable install, among others, loads ``re`` and more there, before any program has begun.
+    """
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code, *words],
+        cwd=None if cwd is None else str(cwd),
+        env={**environ, "PYTHONPATH": _PATH},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
