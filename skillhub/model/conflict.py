@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from difflib import SequenceMatcher
 
-_MARKER = re.compile(rb"(<{7}|\|{7}|={7}|>{7})(?: [^\n]*)?\r?\n?")
+from skillhub.model.text import MARKER
+
+_MARKER = re.compile(MARKER + rb"(?: [^\n]*)?\r?\n?")
 _NEXT = {b"<": b"ours", b"|": b"base", b"=": b"theirs", b">": b""}
 # Which marker may follow which; a merge of files that hold markers themselves is nothing that we could read.
 _AFTER = {b"": (b"<",), b"ours": (b"|", b"="), b"base": (b"=",), b"theirs": (b">",)}

@@ -7,7 +7,6 @@ merge as text. It holds no time, no secret, and no path of a store, a home or a 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Set
 from functools import partial
 from operator import attrgetter, is_
@@ -19,7 +18,7 @@ from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.lock_fields import FIELDS, Patch
 from skillhub.model.lock_origin import check_origin, check_version
-from skillhub.model.text import clean, is_alias, is_name, quote
+from skillhub.model.text import clean, is_alias, is_name, line_of_marker, quote
 
 VERSION = 1
 LOCAL = "local"  # the `source` of what has a `path` on this machine
@@ -27,8 +26,6 @@ _origin = attrgetter("url", "digest", "version", "rev", "path")
 _is_absent = partial(is_, None)
 _PLUGIN = "?plugin="  # what follows it in a `source` is the plugin of a marketplace that the skill is part of
 CAP = 64 * 1024 * 1024  # bytes of a lock
-# What git leaves where two branches meet; no line of JSON begins so.
-_CONFLICT = re.compile(rb"^(?:<{7}|\|{7}|={7}|>{7})(?:[ \r\n]|\Z)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,8 +197,7 @@ def _json(data: bytes, where: str) -> object:
     try:
         return strict_json(data, where, CAP)
     except FormatError as error:
-        if marker := _CONFLICT.search(data):
-            line = data.count(b"\n", 0, marker.start()) + 1
+        if line := line_of_marker(data):
             hint = "skillhub lock fix resolves it, skill by skill"
             raise FormatError(
                 "the lock holds a merge conflict", where=f"{where}:{line}", hint=hint

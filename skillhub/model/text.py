@@ -9,6 +9,7 @@ import unicodedata
 _PLAIN_WORD = re.compile(r"[\w@%+:,./-][\w@%+=:,./#\[\]-]*", re.ASCII)
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}", re.ASCII)
+MARKER = rb"(<{7}|\|{7}|={7}|>{7})"  # begins what git leaves where two branches meet
 NAME_MAX = 64
 # Words that start other kinds of reference and so can never be a source's alias.
 RESERVED_ALIASES = frozenset({"http", "https", "git", "oci", "file", "embedded"})
@@ -59,6 +60,12 @@ def clean(text: str) -> str:
 def end_of_line(text: str) -> str:
     """Return how the lines of a text end, as its first one does."""
     return "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
+
+
+def line_of_marker(data: bytes) -> int | None:
+    """Return the line, from 1, of the first such marker; no line of JSON begins so, nor of TOML outside of a text."""
+    marker = re.search(rb"(?m)^" + MARKER + rb"(?:[ \r\n]|\Z)", data)
+    return data.count(b"\n", 0, marker.start()) + 1 if marker else None
 
 
 def quote(value: object, limit: int = 120) -> str:

@@ -8,7 +8,7 @@ import tomllib
 from typing import Any
 
 from skillhub.errors import FormatError
-from skillhub.model.text import clean
+from skillhub.model.text import clean, line_of_marker
 
 # Some 3,000 skills. The parser's time grows with the square of a dotted key's depth: 100 kB of `a.a.a…` take
 # a minute, so a line may not have more dots than any honest one.
@@ -17,8 +17,6 @@ _DOTS_MAX = 100
 # The same of others, who may have dots in texts; possessive, so that this takes linear time.
 _DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
 _LEVELS_MAX = 100
-# What git leaves where two branches meet; no line of TOML begins so outside of a text.
-_CONFLICT = re.compile(rb"^(?:<{7}|\|{7}|={7}|>{7})(?:[ \r\n]|\Z)", re.MULTILINE)
 
 
 def strict_toml(data: bytes, where: str) -> dict[str, Any]:
@@ -36,12 +34,10 @@ def strict_toml(data: bytes, where: str) -> dict[str, Any]:
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        if marker := _CONFLICT.search(data):
-            at = data.count(b"\n", 0, marker.start()) + 1
+        if at := line_of_marker(data):
             hint = "keep the lines that are meant, and take out the markers"
-            raise FormatError(
-                "not TOML: it holds a merge conflict", where=f"{where}:{at}", hint=hint
-            ) from error
+            message = "not TOML: it holds a merge conflict"
+            raise FormatError(message, where=f"{where}:{at}", hint=hint) from error
         # Not UTF-8, not TOML, an integer longer than Python converts, or lists too deep.
         raise FormatError(f"not TOML: {clean(str(error))[:200]}", where=where) from error
 

@@ -139,6 +139,14 @@ def test_not_toml(data):
     assert len(caught.value.message) < 250
 
 
+@pytest.mark.parametrize("marker", [b"<<<<<<< HEAD\n", b"||||||| b\r\n", b"=======\n", b">>>>>>>"])
+def test_a_conflict_is_told_by_its_line(marker):
+    with pytest.raises(FormatError, match="merge conflict") as caught:
+        Intent.parse(b"[skills]\n\n" + marker)
+    assert caught.value.where == "skillhub.toml:3"
+    assert caught.value.hint
+
+
 @pytest.mark.parametrize("number", [b"0x" + b"f" * 5000, b"0b" + b"1" * 50_000])
 def test_attack_a_number_too_long_to_be_shown(number):
     """Hexadecimal integers have no limit to be read, but one to be written."""
