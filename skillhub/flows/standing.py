@@ -33,6 +33,11 @@ class Standing:
         entry, record = self.lock.skills.get(name), self.records.skills.get(name)
         return record if entry and record and record.is_of(entry) else None
 
+    def enabled(self, name: str) -> Record | None:
+        """Return what was ``agreed`` of a skill that agents are to read; None of any other."""
+        agreed = self.agreed(name)
+        return agreed if agreed and agreed.enabled else None
+
     def is_known(self, name: str, source: str, git: str | None = None) -> bool:
         """Say whether this person agreed to have the skill from this place, as their own record has it.
 

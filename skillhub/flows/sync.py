@@ -86,10 +86,10 @@ def _gone(plans: Iterable[Linking], standing: Standing) -> tuple[str, ...]:
     """Return what is told of skills that are about to leave the agents' folders, and of the places they leave."""
     told = []
     for linking in plans:
-        agreed = standing.agreed(linking.name)
         there = [step.path for step in linking.steps if os.path.lexists(step.path)]
-        if there and (agreed is None or not agreed.enabled):
-            why = "nobody here agreed to what the lock has now" if agreed is None else "it is not enabled"
+        if there and not standing.enabled(linking.name):
+            is_agreed = standing.agreed(linking.name) is not None
+            why = "it is not enabled" if is_agreed else "nobody here agreed to what the lock has now"
             why = why if linking.name in standing.lock.skills else "the lock does not name it"
             told.append(f"{linking.name} was taken out of the agents' folders, for {why}: {', '.join(there)}")
     return tuple(told)
@@ -138,20 +138,17 @@ def _refuse_forbidden(names: Iterable[str], standing: Standing, ports: Ports) ->
 
 def _is_broken(linking: Linking, standing: Standing) -> bool:
     """Say whether links of an enabled skill are to be put back."""
-    agreed = standing.agreed(linking.name)
-    return agreed is not None and agreed.enabled and not linking.done
+    return standing.enabled(linking.name) is not None and not linking.done
 
 
 def _questions(linking: Linking, standing: Standing) -> list[Question]:
     """Return what is to be asked about edits made by hand, which are put back to what is locked or deleted."""
-    agreed = standing.agreed(linking.name)
-    return linking.questions() if agreed is not None and agreed.enabled else about_deleted([linking])
+    return linking.questions() if standing.enabled(linking.name) else about_deleted([linking])
 
 
 def _is_whole(linking: Linking, standing: Standing) -> bool:
     """Say whether the links of a skill are as they are to be, which of one that is not enabled is none."""
-    agreed = standing.agreed(linking.name)
-    return linking.done if agreed is not None and agreed.enabled else not linking.steps
+    return linking.done if standing.enabled(linking.name) else not linking.steps
 
 
 def _sweep(standing: Standing, ports: Ports) -> None:
@@ -188,11 +185,11 @@ def _restore(kept: Collection[str], standing: Standing, trees: Mapping[str, Tree
 def _plan(name: str, fetched: Tree | None, standing: Standing, ports: Ports) -> Linking:
     linker = Linker(ports.project, ports.store)
     record = standing.records.skills[name]
-    agreed = standing.agreed(name)
-    listing = fetched.listing if fetched is not None and agreed else ports.store.listing(record.tree)
-    if agreed is None or not agreed.enabled or listing is None:
-        return linker.plan_removal(name, record)
-    return linker.plan(name, record.links, record.link, listing, record)
+    if standing.enabled(name):
+        listing = fetched.listing if fetched is not None else ports.store.listing(record.tree)
+        if listing is not None:
+            return linker.plan(name, record.links, record.link, listing, record)
+    return linker.plan_removal(name, record)
 
 
 def _with_strays(
@@ -202,9 +199,8 @@ def _with_strays(
     plans = {each.name: each for each in planned}
     left = []
     for name, paths in astray.items():
-        agreed = standing.agreed(name)
         tree, record = standing.lock.skills[name].tree, standing.records.skills.get(name)
-        if agreed is not None and agreed.enabled:
+        if standing.enabled(name):
             left += [left_in(name, path) for path in paths if not is_spare(path, tree, record, ports.store)]
             continue
         steps, others = to_take(name, paths, standing, ports)
@@ -216,14 +212,14 @@ def _with_strays(
 
 def _put_back(linking: Linking, standing: Standing, trees: Mapping[str, Tree], ports: Ports) -> bool:
     """Make the links of an enabled skill whole, or take away those of one that is not to be enabled."""
-    agreed = standing.agreed(linking.name)
-    if agreed is not None and agreed.enabled:
+    record = standing.enabled(linking.name)
+    if record is not None:
         if linking.done:
             return False
-        tree = trees.get(linking.name) or ports.store.read(agreed.tree)
+        tree = trees.get(linking.name) or ports.store.read(record.tree)
         if tree is None:
             return False
-        Linker(ports.project, ports.store).make(linking, tree, agreed)
+        Linker(ports.project, ports.store).make(linking, tree, record)
         return True
     Linker(ports.project, ports.store).take_away(linking)
     return bool(linking.steps)
@@ -233,8 +229,7 @@ def _write_records(kept: Collection[str], standing: Standing, ports: Ports) -> b
     """Forget what left the lock; of what is not to be enabled, remember that its links are gone."""
     skills: dict[str, Record] = {}
     for name, record in standing.records.skills.items():
-        agreed = standing.agreed(name)
-        if name in kept or (agreed is not None and agreed.enabled):
+        if name in kept or standing.enabled(name):
             skills[name] = record
         # MCP entries outlive the lock's word until `remove` takes them back.
         elif name in standing.lock.skills or record.mcp:
