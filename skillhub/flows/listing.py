@@ -66,7 +66,8 @@ def _ours(project: Project) -> dict[str, set[str]]:
     links = [
         link for name, record in records.items() if record.enabled and name in locked for link in record.links
     ]
-    links += [entry.path for entry in locked.values() if entry.path]
+    # Of what is not local, the path is in its repository and says nothing of folders here.
+    links += [entry.path for entry in locked.values() if entry.local and entry.path]
     return by_folder(project, links)
 
 

@@ -16,6 +16,7 @@ from skillhub.flows.relock import from_lock
 from skillhub.flows.sync import sync
 from skillhub.flows.wishes import Wishes
 from skillhub.model.dataclass import replace
+from skillhub.model.lock import Lock
 from skillhub.model.ref import parse_ref
 from skillhub.world.project import Project
 from tests.support.faults import in_child
@@ -275,3 +276,19 @@ def test_what_left_the_lock_may_be_named(world):
     assert world.problems("plain") == ["not-enabled"]
     (world.base / "skillhub.lock").unlink()
     assert world.problems() == []
+
+
+def test_where_a_skill_lies_in_its_repository_excuses_nothing_here(world):
+    world.install(plain(world))
+    loose = skill(world.base / PLACES[1], "other")
+    entry = world.lock().skills["plain"]
+    there = replace(
+        entry,
+        source="github:acme/x",
+        git="https://github.com/acme/x.git",
+        rev="0" * 40,
+        path=f"{PLACES[1]}/other",
+    )
+    (world.base / "skillhub.lock").write_bytes(Lock({"plain": there}, {}).dump())
+    found = list(unmanaged(world.project, str(world.user_home), world.environ))
+    assert found == [str(loose)]
