@@ -116,16 +116,15 @@ def publisher(case: Case) -> Iterator[Noted]:
     entry, ports = case.entry, case.ports
     root = root_of(entry, ports)
     accepted = signers.pinned(case.name, entry.original, root, ports.publishers) if root is None else []
-    if not accepted or not is_name(accepted[0].name) or signers.is_own(accepted[0], ports.publishers):
+    if not accepted or signers.is_own(accepted[0], ports.publishers):
         return
-    source = None if entry.local else entry.source
-    known = [each for each in signers.trusted(ports.publishers) if each.covers(source)]
-    signed = Signer.parse(entry.signed_by[0])
-    if signed.fingerprint not in _vouched(known):
-        narrowed = _vouched(signers.trusted(ports.publishers))
-        here = f" for {'local paths' if source is None else source}" if signed.fingerprint in narrowed else ""
-        message = f"{signed.identity} signed it with {signed.fingerprint}, whom you no longer trust{here}"
-        yield note("signer-untrusted", message, case.name, case.places.skill(case.name))
+    source, trusted = None if entry.local else entry.source, signers.trusted(ports.publishers)
+    known, narrowed = _vouched(each for each in trusted if each.covers(source)), _vouched(trusted)
+    for signed in map(Signer.parse, entry.signed_by):
+        if is_name(signed.identity) and signed.fingerprint not in known:
+            here = f" for {source or 'local paths'}" if signed.fingerprint in narrowed else ""
+            message = f"{signed.identity} signed it with {signed.fingerprint}, whom you no longer trust{here}"
+            yield note("signer-untrusted", message, case.name, case.places.skill(case.name))
 
 
 def _fingerprints(admitted: Admission, ports: Ports) -> set[str]:

@@ -20,6 +20,7 @@ from skillhub.flows.registry_recall import withdraw, yank
 from skillhub.model.dataclass import replace
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.lock import Lock
+from skillhub.model.signer import Signer
 from skillhub.trust import oms
 from skillhub.trust.keys import PrivateKey
 from skillhub.world.local import read_local
@@ -31,6 +32,7 @@ from tests.support.world import NOW, Answers, World, skill
 
 REPO = Path(__file__).parents[2]
 SECOND = PrivateKey.from_seed(bytes([8]) * 32)
+THIRD = PrivateKey.from_seed(bytes([9]) * 32)
 
 
 @pytest.fixture
@@ -264,6 +266,21 @@ def test_a_publisher_whose_trust_is_narrowed_to_another_source(signed):
     trust(signed, sources=("acme",))
     (only,) = report(signed).findings
     assert (only.rule, only.message[-15:]) == ("signer-untrusted", "for local paths")
+
+
+def test_a_lock_hides_no_signer_behind_one_whom_the_user_trusts(signed):
+    entry = signed.lock().skills["plain"]
+    other = signed.on_another_machine()
+    other.publishers.trust(Trusted("bob", (THIRD.public.pem.decode(),)))
+    bob = Signer("key", THIRD.public.fingerprint, "bob").spell()
+    two = Lock({"plain": replace(entry, signed_by=(bob, *entry.signed_by))}, {})
+    (other.base / "skillhub.lock").write_bytes(two.dump())
+    trust(other)
+    other.install(answers=None)
+    assert found(other) == []
+    other.publishers.remove("ann")
+    (only,) = report(other).findings
+    assert (only.rule, only.message[:13]) == ("signer-untrusted", "ann signed it")
 
 
 def test_whoever_was_agreed_to_and_never_trusted_has_lost_nothing(tmp_path):
