@@ -102,13 +102,15 @@ def install(refs: Sequence[Ref], wishes: Wishes, ports: Ports) -> Outcome:
     asked_for = {} if wishes.frozen else gathered.found
     found, notes = with_needed(asked_for, standing, ports, gathered.excepted)
     found = {**gathered.found, **found}
-    found, told = but_other_signers(found, standing, ports) if not (refs or wishes.frozen) else (found, [])
+    if not (refs or wishes.frozen):
+        found, apart = but_other_signers(found, standing, ports)
+        notes = [*notes, *apart]
     outcome = take(found, wishes, standing, ports)
     return replace(
         outcome,
         asked=(*asked, *outcome.asked),
         left=(*gathered.left, *outcome.left),
-        warnings=(*gathered.warnings, *notes, *told, *outcome.warnings),
+        warnings=(*gathered.warnings, *notes, *outcome.warnings),
     )
 
 
