@@ -98,7 +98,7 @@ def _said(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple[Index, tu
         return Index({}), ()
     try:
         source = ports.sources.get(entry.source)
-        if source.root != locked.root and not source.embedded:
+        if not source.is_meant(locked):
             raise NotFound(f"your source of that name is not the one that the lock has {name} from")
         return releases_of(source, name, under(ports.project.intent(), ports)), ()
     except (Forbidden, SourceError, StateError) as error:

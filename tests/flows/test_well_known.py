@@ -113,6 +113,18 @@ def test_show_and_search_find_its_skills(added: Reaching, tmp_path: Path) -> Non
     assert found.warnings == ()
 
 
+def test_of_what_is_locked_from_another_site_of_that_name_nothing_is_asked(added: Reaching, web: Web) -> None:
+    added.install("docs:pdf")
+    added.sources.remove("docs")
+    with Web() as other:
+        other.at(WELL_KNOWN, answer(current(offer(other, "pdf")), JSON))
+        add_source("docs", other.url(""), Pin(), added.ports())
+        seen = other.seen[WELL_KNOWN]
+        shown = show(parse_ref("pdf"), added.ports())
+        assert (shown.releases, other.seen[WELL_KNOWN]) == ((), seen)
+    assert "is not the one that the lock has pdf from" in shown.warnings[0]
+
+
 def test_an_update_is_what_the_site_has_now_and_install_is_not(added: Reaching, web: Web) -> None:
     added.install("docs:pdf")
     before = added.lock_bytes()
