@@ -21,7 +21,7 @@ from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.manifest import Manifest
 from skillhub.model.ref import Site, parse_remote, repository
-from skillhub.model.release import Index, Release
+from skillhub.model.release import Release
 from skillhub.model.signer import known_by
 from skillhub.model.text import quote
 from skillhub.trust.judgement import judge
@@ -193,23 +193,21 @@ def _at_registry(name: str, entry: Locked, ports: Ports) -> Way[bytes]:
     source = ports.sources.get(entry.source)
     with _under_its_name(name, entry):
         index = ports.open(source).release_index([name])
-        refuse_recalled(name, entry, index)
-        release = _released(name, entry, index, source)
+        release = refuse_recalled(name, entry, index)
+        if release is None:
+            raise _not_there(name, entry, index.releases(name), source)
     way = by_registry(source, release, index.admissions[release.publisher or ""], ports, (entry.tree,))
     return way.then(lambda found: _yanked(found, release))
 
 
-def _released(name: str, entry: Locked, index: Index, source: Source) -> Release:
-    releases = index.releases(name)
-    release = next((each for each in releases if each.digest == entry.digest), None)
-    if release is not None:
-        return release
+def _not_there(
+    name: str, entry: Locked, releases: Iterable[Release], source: Source
+) -> NotFound | WrongBytes:
     offered = next((each for each in releases if each.version == entry.version), None)
     if offered is None:
-        raise NotFound(f"{source.alias} no longer has {name} {entry.version}", where=source.url)
-    raise WrongBytes(
-        f"expected {name} {entry.version} to be {entry.digest}, found {offered.digest}", where=source.url
-    )
+        return NotFound(f"{source.alias} no longer has {name} {entry.version}", where=source.url)
+    message = f"expected {name} {entry.version} to be {entry.digest}, found {offered.digest}"
+    return WrongBytes(message, where=source.url)
 
 
 @contextmanager
