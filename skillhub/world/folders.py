@@ -117,12 +117,12 @@ def write_file(path: str, data: bytes, mode: int) -> None:
         os.close(handle)
 
 
-def walk(folder: str, *, largest: int | None = None, skip: str | None = None) -> Iterator[Found]:
+def walk(folder: str, *, largest: int, skip: str | None = None) -> Iterator[Found]:
     """Yield every file below ``folder`` with its bytes, and what is neither file nor folder with None.
 
     Args:
         folder: Where to start; it may itself be reached through a link.
-        largest: The bytes that a single file may have; None reads whatever is there.
+        largest: The bytes that a single file may have.
         skip: A name that is passed over wherever it stands.
 
     Raises:
@@ -149,7 +149,7 @@ def _paths(folder: str, skip: str | None = None) -> Iterator[tuple[str, bool]]:
                     yield prefix + row.name, row.is_file(follow_symlinks=False)
 
 
-def _read(full: str, path: str, largest: int | None = None) -> tuple[bytes, bool] | None:
+def _read(full: str, path: str, largest: int) -> tuple[bytes, bool] | None:
     """Return the bytes of a regular file and whether it is executable; None if it is no such file by now."""
     handle = os.open(full, _READ)
     try:
@@ -157,13 +157,15 @@ def _read(full: str, path: str, largest: int | None = None) -> tuple[bytes, bool
         if not stat.S_ISREG(status.st_mode):
             return None
         size = status.st_size
-        if largest is not None and size > largest:
+        if size <= largest:
+            # At the exact size and one more: one big read buffer doubles the time of many small files.
+            data = os.read(handle, size + 1)
+            while size != len(data) <= largest:  # it grew or shrank, or is larger than one read gives
+                size = len(data)
+                data += os.read(handle, 1 << 20)
+            size = len(data)
+        if size > largest:
             raise UnsafeArchive("too-large", f"expected at most {largest} bytes, found {size}", where=path)
-        # At the exact size and one more: one big read buffer doubles the time of many small files.
-        data = os.read(handle, size + 1)
-        if len(data) != size:  # it grew or shrank, or is larger than one read gives
-            os.lseek(handle, 0, os.SEEK_SET)
-            data = b"".join(iter(lambda: os.read(handle, 1 << 20), b""))
     finally:
         os.close(handle)
     return data, bool(status.st_mode & 0o100)

@@ -64,6 +64,12 @@ def test_walk_stops_at_what_is_too_large(folder):
         list(walk(str(folder), largest=1))
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/sys/kernel/random"), reason="no files that say they are empty")
+def test_walk_stops_at_what_has_more_in_it_than_its_size_says():
+    with pytest.raises(UnsafeArchive):
+        list(walk("/proc/sys/kernel/random", largest=3))
+
+
 def test_remove_takes_read_only_folders_and_follows_no_link(tmp_path):
     write_tree(str(tmp_path / "tree"), TREE.items(), read_only=True)
     (tmp_path / "kept").mkdir()
