@@ -4,6 +4,7 @@ import json
 import stat
 
 import pytest
+from tuf.api.exceptions import DownloadError, DownloadHTTPError
 from tuf.api.metadata import Targets
 
 from skillhub.errors import FormatError, NotFound
@@ -142,3 +143,14 @@ def test_packed_document_that_is_longer_than_it_may_be(hub):
     url = f"{URL}/metadata/1.targets.json"
     assert bridge.download_bytes(url, len(document) + 1) == document + b" "
     assert bridge.download_bytes(url, len(document)) == document
+
+
+def test_the_bridge_streams_what_it_downloads_and_no_more(hub):
+    bridge = _Bridge(hub, None)
+    url = f"{URL}/metadata/1.targets.json"
+    assert b"".join(bridge.fetch(url)) == hub.files["metadata/1.targets.json"]
+    hub.files["metadata/1.targets.json"] = bytes(8_000_001)
+    with pytest.raises(DownloadError):
+        bridge.fetch(url)
+    with pytest.raises(DownloadHTTPError):
+        bridge.fetch(f"{URL}/metadata/none.json")
