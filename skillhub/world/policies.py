@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import overload
 
 from skillhub.errors import StateError
@@ -58,14 +59,11 @@ class _WhenAsked(Sequence[Policy]):
 
     def __init__(self, paths: Mapping[Level, str]) -> None:
         self._paths = paths
-        self._found: tuple[Policy, ...] | None = None
 
-    @property
+    @cached_property
     def _each(self) -> tuple[Policy, ...]:
-        if self._found is None:
-            found = (_read(level, path) for level, path in self._paths.items())
-            self._found = tuple(policy for policy in found if policy is not None)
-        return self._found
+        found = (_read(level, path) for level, path in self._paths.items())
+        return tuple(policy for policy in found if policy is not None)
 
     @overload
     def __getitem__(self, index: int) -> Policy: ...
@@ -76,9 +74,6 @@ class _WhenAsked(Sequence[Policy]):
 
     def __len__(self) -> int:
         return len(self._each)
-
-    def __iter__(self) -> Iterator[Policy]:
-        return iter(self._each)
 
 
 def _read(level: Level, path: str) -> Policy | None:
