@@ -128,13 +128,10 @@ def state(file: ConfigFile, name: str, server: McpServer) -> State:
     bare, found = replace(server, env=(), bearer=None), there.get(name)
     if not isinstance(found, dict) or not is_spelled(file.agent, bare):
         return "different" if name in there else "absent"
-    given = {key: found[key] for key in ("env", "headers") if isinstance(found.get(key), dict)}
-    wanted = {"env": server.env} if server.env else {"headers": ("Authorization",)}
-    is_given = {key: {*names} for key, names in given.items()} == {
-        key: {*names} for key, names in wanted.items()
-    }
+    given = {key: {*found[key]} for key in ("env", "headers") if isinstance(found.get(key), dict)}
+    wanted = {"env": {*server.env}} if server.env else {"headers": {"Authorization"}}
     rest = {key: value for key, value in found.items() if key not in given}
-    return _state({name: rest}, name, entry(file.agent, bare)) if is_given else "different"
+    return _state({name: rest}, name, entry(file.agent, bare)) if given == wanted else "different"
 
 
 def write(file: ConfigFile, name: str, server: McpServer, lock: str) -> Entry:
