@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +25,8 @@ from skillhub.runtime.walk import Find, Look, Walk
 # All that says what a skill is; the rest of its files is read when it is loaded.
 _HEAD = (SKILL_MD, "agents/openai.yaml", "agents/skillhub.yaml")
 _CAP = 1 << 20
+# What the frontmatter says by itself, whatever is wrong with the rest of it.
+_NAMED = re.compile(rb"(?m)^[\"']?name[\"']?[ \t]*:[ \t]*[\"']?([a-z0-9-]{1,64})[\"']?[ \t]*(?:#.*)?\r?$")
 _LENIENT = Rules(nameless="folder", undescribed="empty")
 
 
@@ -158,24 +161,37 @@ def found_skill(folder: str, scope: Scope) -> Skill:
 
 
 def found_name(folder: str) -> str | None:
-    """Return what the skill in ``folder`` is called, for the most lenient of agents; None if it is none for any."""
+    """Return what the skill in ``folder`` is called, for the most lenient of agents; None if it is none for any.
+
+    Agents follow a link to a ``SKILL.md``, and read text and YAML that we refuse.
+    """
     try:
-        head = dict(_files(folder)).get(SKILL_MD, File(b""))
-        return read(head.data, os.path.basename(folder), _LENIENT).name
-    except (SkillhubError, OSError):
+        data = _content(os.path.realpath(os.path.join(folder, SKILL_MD)))
+    except (FormatError, OSError):
         return None
+    try:
+        return read(data, os.path.basename(folder), _LENIENT).name if data is not None else None
+    except FormatError:
+        named = _NAMED.search(data or b"")
+        return named[1].decode("ascii") if named else None
 
 
 def _files(folder: str) -> Iterable[tuple[str, File]]:
     """Yield what says what a skill is; what a link leads to is no file of it, nor for an error to tell of."""
     for path in _HEAD:
-        full = os.path.join(folder, *path.split("/"))
         try:
-            found = opened(full)
+            data = _content(os.path.join(folder, *path.split("/")))
         except FormatError:
             if path == SKILL_MD:
                 raise
             continue  # metadata that is invalid never blocks
-        if found is not None:
-            with os.fdopen(found[0], "rb") as file:
-                yield path, File(file.read(_CAP))
+        if data is not None:
+            yield path, File(data)
+
+
+def _content(path: str) -> bytes | None:
+    found = opened(path)
+    if found is None:
+        return None
+    with os.fdopen(found[0], "rb") as file:
+        return file.read(_CAP)

@@ -9,7 +9,7 @@ import pytest
 from skillhub.model.head import Rules
 from skillhub.model.profile import Bounds
 from skillhub.runtime.catalog import Problem
-from skillhub.runtime.discover import Root, Search, discover
+from skillhub.runtime.discover import Root, Search, discover, found_name
 
 
 def write(folder, name=None, text=None, **front):
@@ -154,6 +154,37 @@ def test_a_skill_md_that_is_no_file_is_never_opened(tmp_path, kind):
     (problem,) = seen.problems
     assert problem.path == str(place / "SKILL.md")
     assert "expected a file" in problem.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"---\nname: plain\ndescription: x\n---\nBody \xff.\n",
+        b"---\nname: plain\ndescription: x\n---\n\0\n",
+        b"---\ndescription: &a !!str x\n'name' : \"plain\" # so\r\n---\n",
+        b"---\nname: plain\ndescription: " + 400_000 * "\u20ac".encode() + b"\n---\n",
+    ],
+    ids=["no UTF-8", "NUL", "YAML that we refuse", "longer than we read"],
+)
+def test_attack_a_name_in_a_file_that_we_refuse_and_agents_read(tmp_path, text):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/SKILL.md").write_bytes(text)
+    assert found_name(str(tmp_path / "other")) == "plain"
+
+
+def test_attack_a_name_behind_a_link_that_agents_follow(tmp_path):
+    write(tmp_path / "docs", "plain")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/SKILL.md").symlink_to(tmp_path / "docs/SKILL.md")
+    assert found_name(str(tmp_path / "other")) == "plain"
+
+
+def test_what_has_no_name_for_any_agent(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for name, target in (("none", "nowhere"), ("pipe", tmp_path / "pipe"), ("self", "SKILL.md")):
+        (tmp_path / f"of {name}").mkdir()
+        (tmp_path / f"of {name}/SKILL.md").symlink_to(target)
+        assert found_name(str(tmp_path / f"of {name}")) is None
 
 
 def test_a_broken_skill_is_a_problem_with_path_and_line_and_hides_no_other(tmp_path):
