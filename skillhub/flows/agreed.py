@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterable, Mapping
 
 from skillhub.errors import BadSignature, SignerChanged
@@ -17,6 +16,7 @@ from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.record import Facts, Record
+from skillhub.model.text import as_word
 from skillhub.model.tree import SIGNATURE
 from skillhub.model.whence import Whence
 from skillhub.trust.registry import publisher_of
@@ -71,13 +71,11 @@ def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Port
         known, kin = _fingerprints(was), _kin(candidate, record.whence.source, ports)
         if known & kin and _fingerprints(now) <= known | kin:
             return  # another key of the same publisher, says whoever vouches for both
-    remove = shlex.join(["skillhub", "remove", candidate.name])
-    again = shlex.join(["skillhub", "install", *asking(candidate.name, entry, ports)])
     raise SignerChanged(
         f"expected {candidate.name} to be signed by {', '.join(sorted(was))}, as when it was agreed to here; "
         f"it is signed by {', '.join(entry.signed_by) or 'nobody'} now",
         where=entry.origin,
-        hint=f"if that is meant: {remove}, then {again}",
+        hint=f"if that is meant: {anew(candidate.name, asking(candidate.name, entry, ports), ports)}",
     )
 
 
@@ -161,3 +159,17 @@ def asking(name: str, entry: Locked, ports: Ports) -> list[str]:
         path = entry.path or ""
         return [path if os.path.isabs(path) else f"./{path}"]
     return [entry.place, "--skill", f"{entry.plugin}:{name}" if entry.plugin else name]
+
+
+def removing(name: str, ports: Ports) -> str:
+    """Return what to type to take a skill out."""
+    return f"skillhub remove {name}{_flag(ports)}"
+
+
+def anew(name: str, words: Iterable[str], ports: Ports) -> str:
+    """Return what to type to have the skill that these words ask for in place of the one that is installed."""
+    return f"{removing(name, ports)}, then skillhub install {' '.join(map(as_word, words))}{_flag(ports)}"
+
+
+def _flag(ports: Ports) -> str:
+    return " --global" if ports.project.scope == "user" else ""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError
 from skillhub.flows import recalled, signers
 from skillhub.flows.admission import since
-from skillhub.flows.agreed import asking
+from skillhub.flows.agreed import anew, asking
 from skillhub.flows.audit_places import Places
 from skillhub.flows.audit_rules import note, seen
 from skillhub.flows.policy import of_entry
@@ -168,8 +167,8 @@ def content(case: Case) -> Iterator[Noted]:
         return
     if message := unsaid(can, case.entry):
         noted = note("capability-unsaid", message, case.name, case.places.skill(case.name))
-        again = shlex.join(["skillhub", "install", *asking(case.name, case.entry, case.ports)])
-        hint = f"if it may: skillhub remove {case.name}, then {again}; the lock says so then"
+        again = anew(case.name, asking(case.name, case.entry, case.ports), case.ports)
+        hint = f"if it may: {again}; the lock says so then"
         yield noted if case.entry.patch else replace(noted, hint=hint)
 
 

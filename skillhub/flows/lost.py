@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from skillhub.errors import FormatError, NotFound, SkillhubError
+from skillhub.flows.agreed import anew, removing
 from skillhub.flows.newer import wanted_under
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
@@ -14,7 +15,6 @@ from skillhub.model.dataclass import replace
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked
 from skillhub.model.ref import Git, GitHub, Site
-from skillhub.model.text import as_word
 
 
 def lost(name: str, error: SkillhubError, standing: Standing, ports: Ports) -> SkillhubError:
@@ -31,8 +31,7 @@ def lost(name: str, error: SkillhubError, standing: Standing, ports: Ports) -> S
         now_at = _asked(name, entry, wanted, standing, ports)
     except SkillhubError:
         raise error from None
-    flag = " --global" if ports.project.scope == "user" else ""
-    remove = f"skillhub remove {name}{flag}"
+    remove = removing(name, ports)
     if isinstance(error, FormatError):
         message = f"{name} cannot be updated: {error.message}"
         hint = f"what is installed stays until that is mended; {remove} takes it out"
@@ -40,7 +39,7 @@ def lost(name: str, error: SkillhubError, standing: Standing, ports: Ports) -> S
     message = f"nothing newer of {name} can be had: {error.message}"
     hint = f"{remove} takes it out; what is installed stays until then"
     if now_at is not None:
-        hint = f"it is elsewhere now: {remove}, then skillhub install {' '.join(map(as_word, now_at))}{flag}"
+        hint = f"it is elsewhere now: {anew(name, now_at, ports)}"
     elif error.hint and not wanted.remote():
         hint = f"{hint}; {error.hint}"
     return NotFound(message, where=error.where, hint=hint)

@@ -33,6 +33,14 @@ def edit_lock(world, name="deploy", sources=(), **changes):
     path.write_text(json.dumps(document))
 
 
+class OfUser(World):
+    """The skills of the user's own, in whatever project."""
+
+    @property
+    def project(self):
+        return super().project.users(str(self.user_home))
+
+
 @pytest.fixture
 def world(tmp_path):
     """A machine with a skill of a repository, enabled and agreed to."""
@@ -255,6 +263,18 @@ def test_attack_a_lock_that_lost_the_skill_and_an_intent_that_has_it_from_elsewh
     (world.base / "skillhub.toml").write_text('[skills]\ncode-review = {path = "src/code-review"}\n')
     error = refused(world, SignerChanged, lambda: world.install(answers=Answers("yes")))
     assert error.hint.endswith("skillhub remove code-review, then skillhub install ./src/code-review")
+
+
+def test_of_the_users_own_skills_the_way_on_is_theirs_too(tmp_path):
+    world = OfUser(tmp_path)
+    world.install("github:code-review")
+    other = skill(tmp_path / "a b", "code-review")
+    Path(world.project.lock_path).unlink()
+    Path(world.project.intent_path).unlink()
+    error = refused(world, SignerChanged, lambda: world.install(str(other), answers=Answers("yes")))
+    assert error.hint.endswith(
+        f"skillhub remove code-review --global, then skillhub install '{other}' --global"
+    )
 
 
 def test_attack_a_lock_names_another_repository_with_another_tree(world, tmp_path):
