@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from skillhub.errors import NotFound, Refused, StateError
+from skillhub.errors import NotFound, Refused
 from skillhub.flows.enable import remove
 from skillhub.flows.install import install
 from skillhub.flows.verify import verify
@@ -174,18 +173,20 @@ def test_what_a_person_put_into_what_was_made_stays(world):
     assert below(world) == [*kept, "skillhub.lock", "skillhub.toml"]
 
 
-def test_attack_a_folder_that_was_made_leads_elsewhere_by_now(world):
-    world.install(needy(world, "plain"), agents=EVERYBODY, mcp="configure")
+@pytest.mark.parametrize(("name", "held"), [(".claude", "skills"), (".codex", "config.toml")])
+def test_attack_a_folder_that_was_made_leads_elsewhere_by_now(world, name, held):
+    world.install(str(skill(world.base / "src", "plain")), agents=EVERYBODY)
     world.disable("plain")
+    records = world.project.records()
+    world.project.write_records(replace(records, made=(*records.made, name, f"{name}/{held}")))
     theirs = world.folder / "elsewhere"
     (theirs / "skills").mkdir(parents=True)
     (theirs / "config.toml").write_text("")
-    for name in (".claude", ".codex"):
-        shutil.rmtree(world.base / name)
-        (world.base / name).symlink_to(theirs)
-    with contextlib.suppress(StateError):
-        world.remove("plain")
+    shutil.rmtree(world.base / name, ignore_errors=True)
+    (world.base / name).symlink_to(theirs)
+    world.remove("plain")
     assert sorted(path.name for path in theirs.iterdir()) == ["config.toml", "skills"]
+    assert (world.base / name).is_symlink()
 
 
 def test_in_the_home_too(world):
