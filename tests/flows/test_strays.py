@@ -156,12 +156,15 @@ def test_a_copy_in_a_home_whose_dotfiles_are_links(world):
     assert not copy.exists()
 
 
-@pytest.mark.parametrize("held", ["never enabled", "other agents"])
+@pytest.mark.parametrize("held", ["never enabled", "other agents", "never agreed to"])
 def test_ones_own_skill_where_skillhub_put_nothing_stays(world, held):
     world.install(plain(world), enable=held != "never enabled", agents=("codex",))
-    if held == "other agents":
+    if held != "never enabled":
         world.disable("plain")
-    own = skill(world.base / ".claude/skills", body="My own.\n")
+    if held == "never agreed to":
+        world = world.on_another_machine()
+        world.disable("plain")
+    own = skill(world.base / PLACES[held == "other agents"], body="My own.\n")
     outcome = world.sync(Answers("yes"))
     assert [each.code for each in outcome.left] == ["other-skill"]
     assert (own / "SKILL.md").read_text().endswith("My own.\n")
@@ -173,6 +176,17 @@ def test_a_copy_of_what_the_store_has_for_others_is_not_taken_for_the_locked_one
     second.store = waiting.store
     second.install(str(other))
     own = shutil.copytree(other, waiting.copy("plain", PLACES[1]))
+    with pytest.raises(Refused, match="the copy is to be deleted"):
+        waiting.sync(Answers())
+    assert (own / "SKILL.md").exists()
+
+
+def test_the_last_copy_of_what_this_machine_had_is_asked_about(waiting):
+    """The store lost it, and the lock has another version by now: nobody could put it back."""
+    own = put(waiting)
+    plain(waiting, notes_md="A newer version.\n")
+    waiting.on_another_machine().update("plain", enable=False)
+    shutil.rmtree(waiting.store.root)
     with pytest.raises(Refused, match="the copy is to be deleted"):
         waiting.sync(Answers())
     assert (own / "SKILL.md").exists()
