@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
@@ -161,5 +162,6 @@ def _may_claim(release: Release, hub: Opened) -> None:
         message = (
             f"{release.name} is a new name, and to give it takes {needed} keys of namespaces, found {able}"
         )
-        command = f"skillhub registry delegate {hub.registry.path} {release.publisher} --name {release.name}"
+        words = [hub.registry.path, release.publisher or "", "--name", release.name]
+        command = shlex.join(["skillhub", "registry", "delegate", *words])
         raise Refused(message, hint=f"bring the offline keys (--keys DIR), or have somebody run: {command}")

@@ -7,6 +7,7 @@ folder gets out, and nothing is ever taken away: clients at work may still need 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
@@ -88,7 +89,7 @@ def _sound(hub: Opened, now: datetime) -> None:
     path = hub.registry.path
     issues = check(path, now)
     if issues:
-        hint = f"skillhub registry check {path}"
+        hint = shlex.join(["skillhub", "registry", "check", path])
         raise Refused(f"the registry is not sound: {issues[0].message}", where=issues[0].where, hint=hint)
     try:
         # A new client may have the snapshot from elsewhere: `trust.ahead`.

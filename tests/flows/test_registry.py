@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import stat
 
 import pytest
@@ -186,6 +187,16 @@ def test_new_name_takes_the_offline_keys_and_a_new_version_does_not(hub, tmp_pat
     with pytest.raises(Refused, match="namespaces"):
         hub.publish("another")
     assert tree_of(hub.dir.path) == before
+
+
+def test_who_has_the_offline_keys_is_told_what_to_type_whatever_the_folder_is_called(tmp_path):
+    hub = Simulator(tmp_path / "our hub")
+    for number in (1, 2):
+        os.remove(os.path.join(hub.dir.path, "keys", "offline", f"namespaces-{number}.pem"))
+    with pytest.raises(Refused) as refused:
+        hub.publish()
+    _, command = refused.value.hint.split("somebody run: ")
+    assert shlex.split(command)[1:4] == ["registry", "delegate", hub.dir.path]
 
 
 def test_name_of_another_publisher(hub, tmp_path):
