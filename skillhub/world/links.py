@@ -69,13 +69,14 @@ def link_folders(
         folder for host in hosts if (folder := skill_folder(host, scope, project.base, user_home, environ))
     ]
     for folder in wanted:
-        relative = _relative(project, folder)
+        relative = spelled(project.base, folder)
         folders.setdefault(_resolved(project, relative), relative)
     return tuple(folders.values())
 
 
-def _relative(project: Project, folder: str) -> str:
-    relative = os.path.relpath(folder, project.base).replace(os.sep, "/")
+def spelled(base: str, folder: str) -> str:
+    """Return an absolute path as records spell it: relative below ``base``, ``/`` between segments; else as it is."""
+    relative = os.path.relpath(folder, base).replace(os.sep, "/")
     return folder if relative.startswith("../") or os.path.isabs(relative) else relative
 
 

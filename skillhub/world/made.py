@@ -12,6 +12,7 @@ from contextlib import suppress
 from skillhub.errors import FormatError, StateError
 from skillhub.world import files
 from skillhub.world.folders import is_link
+from skillhub.world.links import spelled
 from skillhub.world.mcp_dialects import DIALECTS
 from skillhub.world.project import Project
 
@@ -21,16 +22,12 @@ _EMPTY = frozenset({"", "{}", *(f'{{"{each.key}":{{}}}}' for each in DIALECTS.va
 
 
 def missing(project: Project, paths: Iterable[str]) -> tuple[str, ...]:
-    """Return which of these absolute paths, and of the folders above them, are not there yet.
-
-    Below the project they are relative to it, ``/`` between segments; elsewhere absolute.
-    """
+    """Return which of these absolute paths, and of the folders above them, are not there yet, as ``spelled``."""
     todo, found = [*dict.fromkeys(paths)], dict[str, None]()
     while todo:
         path = todo.pop()
         if not os.path.lexists(path):
-            relative = os.path.relpath(path, project.base).replace(os.sep, "/")
-            found[path if relative.startswith("../") or os.path.isabs(relative) else relative] = None
+            found[spelled(project.base, path)] = None
             todo.append(os.path.dirname(path))
     return tuple(found)
 
