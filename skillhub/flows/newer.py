@@ -23,7 +23,7 @@ from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked
 from skillhub.model.ref import Git, GitHub, Named, Oci, parse_remote
-from skillhub.model.release import Release
+from skillhub.model.release import Index, Release
 from skillhub.model.text import is_object_id
 from skillhub.model.version import Range, is_version, precedence
 
@@ -102,7 +102,7 @@ def _latest(name: str, entry: Locked, standing: Standing, ports: Ports, warnings
     try:
         pick = of_intent(name, wanted, standing, ports)
     except TakenBack as error:
-        told = _taken_back(name, _locked_release(name, entry, ports)) or error.message
+        told = _taken_back(locked_release(name, entry, _said(name, entry, ports))) or error.message
         warnings.append(f"{told}; there is no other that the intent allows")
         return None
     offered = pick.release
@@ -111,11 +111,14 @@ def _latest(name: str, entry: Locked, standing: Standing, ports: Ports, warnings
     if root_of(entry, ports) is None:
         is_same = offered.rev == entry.rev if entry.git else offered.digest in (entry.digest or "",)
         return None if is_same else pick
-    releases = ports.open(ports.sources.get(entry.source)).release_index([name]).skills.get(name, ())
-    warnings.extend(_beyond(offered, wanted, releases, ports))
+    said = _said(name, entry, ports)
+    warnings.extend(_beyond(offered, wanted, said.skills.get(name, ()), ports))
     if offered.digest == entry.digest:
         return None
-    return pick if _is_wanted(entry, offered, wanted, releases, warnings) else None
+    locked = locked_release(name, entry, said)
+    if note := _taken_back(locked):
+        warnings.append(note)
+    return pick if _is_wanted(entry, offered, wanted, locked) else None
 
 
 def _beyond(offered: Release, wanted: Wanted, releases: Sequence[Release], ports: Ports) -> Iterator[str]:
@@ -133,35 +136,29 @@ def _beyond(offered: Release, wanted: Wanted, releases: Sequence[Release], ports
         )
 
 
-def _is_wanted(
-    entry: Locked, offered: Release, wanted: Wanted, releases: Sequence[Release], warnings: list[str]
-) -> bool:
+def _is_wanted(entry: Locked, offered: Release, wanted: Wanted, locked: Release | None) -> bool:
     """Say whether to leave a locked release for the one offered: up always, down only where it may not stay."""
     old, new = entry.version or "", offered.version or ""
-    locked = next((each for each in releases if each.digest == entry.digest), None)
-    if told := _taken_back(offered.name, locked):
-        warnings.append(told)
     if not (is_version(old) and is_version(new)) or precedence(new) > precedence(old):
         return True
     is_gone = locked is not None and locked.withdrawn is not None
     return is_gone or (wanted.version is not None and not Range(wanted.version).allows(old))
 
 
-def _locked_release(name: str, entry: Locked, ports: Ports) -> Release | None:
+def _said(name: str, entry: Locked, ports: Ports) -> Index:
+    """Return what its registry says of a locked skill now; nothing of what is from no registry."""
     if root_of(entry, ports) is None:
-        return None
-    return locked_release(name, entry, ports.open(ports.sources.get(entry.source)).release_index([name]))
+        return Index({})
+    return ports.open(ports.sources.get(entry.source)).release_index([name])
 
 
-def _taken_back(name: str, locked: Release | None) -> str | None:
+def _taken_back(locked: Release | None) -> str | None:
     """Return what is told of a locked release that nobody should have any more, if that is so."""
     if locked is None or (locked.withdrawn, locked.yanked) == (None, None):
         return None
     is_gone = locked.withdrawn is not None
-    reason = locked.withdrawn if is_gone else locked.yanked
-    return (
-        f"{name} {locked.version} was {'withdrawn' if is_gone else 'yanked'}: {reason or 'no reason given'}"
-    )
+    reason = (locked.withdrawn if is_gone else locked.yanked) or "no reason given"
+    return f"{locked.name} {locked.version} was {'withdrawn' if is_gone else 'yanked'}: {reason}"
 
 
 def wanted_under(name: str, entry: Locked, standing: Standing) -> Wanted:
