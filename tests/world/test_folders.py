@@ -6,9 +6,10 @@ import os
 
 import pytest
 
+from skillhub.archive import Limits
 from skillhub.errors import UnsafeArchive
 from skillhub.model.tree import File, Tree
-from skillhub.world.folders import compare, list_folder, remove_tree, walk, write_tree
+from skillhub.world.folders import LARGEST, compare, list_folder, remove_tree, walk, write_tree
 
 TREE = Tree({"SKILL.md": File(b"x\n"), "a/b/run.sh": File(b"#!\n", executable=True), "empty": File(b"")})
 
@@ -62,6 +63,10 @@ def test_a_folder_that_is_not_there_is_unreadable(tmp_path):
 def test_walk_stops_at_what_is_too_large(folder):
     with pytest.raises(UnsafeArchive):
         list(walk(str(folder), largest=1))
+
+
+def test_nothing_that_a_skill_may_hold_is_too_large_to_be_looked_at():
+    assert Limits().total == LARGEST
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/sys/kernel/random"), reason="no files that say they are empty")
