@@ -35,8 +35,7 @@ class Host:
     user_dir: str | None = None
     user_dir_env: str | None = None
     other_dirs: tuple[str, ...] = ()
-    config_dirs: tuple[str, ...] = ()
-    config_files: tuple[str, ...] = ()
+    config: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
 
     @property
@@ -52,7 +51,7 @@ class Host:
         )
         # A parent such as `data` or the project itself is there for reasons of its own.
         own = (parent for parent in parents if parent.startswith((".", "~/")) and parent not in _SHARED)
-        return tuple(dict.fromkeys((*own, *self.config_dirs, *self.config_files)))
+        return tuple(dict.fromkeys((*own, *self.config)))
 
 
 @cache

@@ -26,13 +26,7 @@ def test_the_table_is_whole():
     assert all(each.id == key and each.name for key, each in table.items())
     for each in table.values():
         assert each.project_dir or each.user_dir
-        for path in (
-            each.project_dir,
-            each.user_dir,
-            *each.other_dirs,
-            *each.config_dirs,
-            *each.config_files,
-        ):
+        for path in (each.project_dir, each.user_dir, *each.other_dirs, *each.config):
             assert path is None or ".." not in path.split("/")
             assert path is None or not path.startswith("/")
         assert each.user_dir is None or each.user_dir.startswith("~/")
