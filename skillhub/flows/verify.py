@@ -78,8 +78,10 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
             continue
         entry, record = lock.skills[name], records.skills.get(name)
         source = lock.sources.get(entry.source)
-        problems, notes = _vouched(name, entry.original, source.root if source else None, ports, now)
-        problems += _named(name, entry, record, ports)
+        tree = store.read(entry.original.tree)
+        problems, notes = _vouched(name, entry.original, tree, source.root if source else None, ports, now)
+        if record is None or record.tree != entry.tree:  # what was agreed to under this name has it
+            problems += _named(name, entry, store.read(entry.tree) if entry.patch else tree, ports)
         problems += _patched(entry, ports)
         places = [links.place(project, link) for link in record.links] if record else []
         listing = store.listing(entry.tree) or listing_at_hand(places, entry.tree)
@@ -110,7 +112,7 @@ def _still(places: Sequence[str], what: str) -> tuple[Problem, ...]:
 
 
 def _vouched(
-    name: str, entry: Locked, root: Digest | None, ports: Ports, now: datetime
+    name: str, entry: Locked, tree: Tree | None, root: Digest | None, ports: Ports, now: datetime
 ) -> tuple[list[Problem], list[Problem]]:
     """Return what is wrong with the stored tree, its signature and its release, and what is merely odd."""
     problems, notes = [], []
@@ -120,7 +122,6 @@ def _vouched(
     if error := recalled.objection(name, entry, said):
         problems.append(_problem(error, place))
     notes += [Problem("yanked", place, text) for text in recalled.yanked(release)]
-    tree = ports.store.read(entry.tree)
     if tree is None or ports.store.listing(entry.tree) is None:
         problems += ports.store.check(entry.tree)  # tells what is wrong with it
     if tree is not None and entry.signed_by:
@@ -135,11 +136,8 @@ def _vouched(
     return problems, notes
 
 
-def _named(name: str, entry: Locked, record: Record | None, ports: Ports) -> Iterator[Problem]:
-    """Yield that what is stored is called otherwise; what was agreed to under this name has it."""
-    if record is not None and record.tree == entry.tree:
-        return
-    tree = ports.store.read(entry.tree)
+def _named(name: str, entry: Locked, tree: Tree | None, ports: Ports) -> Iterator[Problem]:
+    """Yield that what is stored is called otherwise."""
     if tree is None:
         return
     try:
