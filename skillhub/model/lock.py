@@ -63,7 +63,7 @@ class Locked:
     @property
     def local(self) -> bool:
         """Whether it lies on this machine, at ``path``."""
-        return self.source.partition(_PLUGIN)[0] == LOCAL and self.path is not None
+        return place_of(self.source) == LOCAL and self.path is not None
 
     @property
     def named(self) -> bool:
