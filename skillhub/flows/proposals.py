@@ -55,8 +55,9 @@ def adopt(proposed: dict[str, LockedSource], asked: Iterable[Asked], ports: Port
         for question, answer in asked
         if question.kind in ("source", "root") and answer.said == "yes"
     }
-    for alias in agreed & proposed.keys():
-        source = proposed[alias]
+    for alias, source in proposed.items():  # in the order in which they were asked about
+        if alias not in agreed:
+            continue
         if not _is_safe(source.url):
             hint = f"if that is meant: skillhub source add {alias} URL"
             raise UnsafeTransfer("a repository may propose https alone", where=source.url, hint=hint)

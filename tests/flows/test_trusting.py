@@ -118,6 +118,16 @@ def test_of_a_proposal_without_a_root_a_person_sees_the_one_that_it_shows(world:
     assert world.sources.get("acme").root == root
 
 
+def test_the_roots_of_several_proposals_are_seen_in_the_order_of_the_proposals(world: World) -> None:
+    aliases = ["juno", "ceres", "vesta", "hygiea", "pallas"]
+    lines = [f'[sources.{alias}]\nurl = "https://{alias}.example.com"\n' for alias in aliases]
+    (world.base / "skillhub.toml").write_text("".join(lines))
+    world.registries |= dict.fromkeys(aliases, world.registries["acme"])
+    answers = Answers("yes")
+    world.install(answers=answers)
+    assert [question.skill for question in answers.seen] == [*aliases, *aliases]
+
+
 def test_neither_a_stranger_nor_the_embedded_registry_can_be_trusted_anew(world: World) -> None:
     with pytest.raises(NotFound):
         trust_source("nobody", Pin(), world.ports())
