@@ -8,14 +8,6 @@ from hypothesis import strategies as st
 
 from skillhub.model.release import Index
 from skillhub.world.last_seen import HINTS, LastSeen, kept, owners
-from tests.support.registry import Simulator
-
-
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory):
-    hub = Simulator(tmp_path_factory.mktemp("hub"))
-    hub.publish()
-    return hub
 
 
 @pytest.fixture
