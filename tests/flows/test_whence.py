@@ -166,6 +166,14 @@ def test_attack_a_lock_names_a_second_signer_so_that_the_next_version_may_be_the
         refused(world, SignerChanged, lambda: world.install(answers=Answers("yes")))
 
 
+def vouch(evil, acme):
+    """Let a registry say that the keys of another's publisher are those of its own; return all of them."""
+    keys = [key for each in (evil, acme) for key in json.loads(each.files[each.publisher("acme")])["keys"]]
+    evil.admit("acme", keys=keys)
+    evil.publish("deploy", "1.1.0")
+    return keys
+
+
 def test_attack_another_registry_says_that_the_signer_is_of_its_publisher(tmp_path):
     world, other = World(tmp_path / "a"), World(tmp_path / "b")
     acme, evil = (Simulator(tmp_path / label, label) for label in ("acme", "evil"))
@@ -175,9 +183,7 @@ def test_attack_another_registry_says_that_the_signer_is_of_its_publisher(tmp_pa
     for each in (acme, evil):
         each.publish("deploy", "1.0.0")
     world.install("acme:deploy")
-    keys = [key for each in (evil, acme) for key in json.loads(each.files[each.publisher("acme")])["keys"]]
-    evil.admit("acme", keys=keys)
-    evil.publish("deploy", "1.1.0")
+    keys = vouch(evil, acme)
     other.install("evil:deploy")
     (world.base / "skillhub.toml").unlink()
     (world.base / "skillhub.lock").write_bytes(other.lock().dump())
@@ -195,9 +201,7 @@ def test_attack_another_registry_takes_over_the_alias_and_says_that_the_signer_i
     world.install("acme:deploy")
     root = world.sources.get("acme")
     evil.publish("deploy", "1.0.0")
-    keys = [key for each in (evil, acme) for key in json.loads(each.files[each.publisher("acme")])["keys"]]
-    evil.admit("acme", keys=keys)
-    evil.publish("deploy", "1.1.0")
+    vouch(evil, acme)
     other.install("acme:deploy")
     (world.base / "skillhub.toml").unlink()
     (world.base / "skillhub.lock").write_bytes(other.lock().dump())
