@@ -18,44 +18,25 @@ PLAIN = McpServer("stdio", command=("server",))
 HTTP = McpServer("http", url="https://mcp.example/v1", bearer="X_TOKEN")
 OPEN = McpServer("http", url="https://mcp.example/v1")
 
+NPX = {"command": "npx", "args": ["-y", "@x/server"]}
+SERVER = {"command": "server", "args": []}
+THERE = {"url": "https://mcp.example/v1"}
+NAMED = {"X_TOKEN": "${X_TOKEN}", "X_URL": "${X_URL}"}
+NAMED_ENV = {"X_TOKEN": "${env:X_TOKEN}", "X_URL": "${env:X_URL}"}
+
 SPELLED = {
-    ("claude-code", STDIO): {
-        "type": "stdio",
-        "command": "npx",
-        "args": ["-y", "@x/server"],
-        "env": {"X_TOKEN": "${X_TOKEN}", "X_URL": "${X_URL}"},
-    },
-    ("claude-code", PLAIN): {"type": "stdio", "command": "server", "args": []},
-    ("claude-code", HTTP): {
-        "type": "http",
-        "url": "https://mcp.example/v1",
-        "headers": {"Authorization": "Bearer ${X_TOKEN}"},
-    },
-    ("cursor", STDIO): {
-        "command": "npx",
-        "args": ["-y", "@x/server"],
-        "env": {"X_TOKEN": "${env:X_TOKEN}", "X_URL": "${env:X_URL}"},
-    },
-    ("cursor", HTTP): {
-        "url": "https://mcp.example/v1",
-        "headers": {"Authorization": "Bearer ${env:X_TOKEN}"},
-    },
-    ("cursor", OPEN): {"url": "https://mcp.example/v1"},
-    ("vscode", STDIO): {
-        "type": "stdio",
-        "command": "npx",
-        "args": ["-y", "@x/server"],
-        "env": {"X_TOKEN": "${env:X_TOKEN}", "X_URL": "${env:X_URL}"},
-    },
-    ("github-copilot", OPEN): {"type": "http", "url": "https://mcp.example/v1"},
-    ("codex", STDIO): {
-        "command": "npx",
-        "args": ["-y", "@x/server"],
-        "env_vars": ["X_TOKEN", "X_URL"],
-    },
-    ("codex", PLAIN): {"command": "server", "args": []},
-    ("codex", HTTP): {"url": "https://mcp.example/v1", "bearer_token_env_var": "X_TOKEN"},
-    ("codex", OPEN): {"url": "https://mcp.example/v1"},
+    ("claude-code", STDIO): {"type": "stdio", **NPX, "env": NAMED},
+    ("claude-code", PLAIN): {"type": "stdio", **SERVER},
+    ("claude-code", HTTP): {"type": "http", **THERE, "headers": {"Authorization": "Bearer ${X_TOKEN}"}},
+    ("cursor", STDIO): {**NPX, "env": NAMED_ENV},
+    ("cursor", HTTP): {**THERE, "headers": {"Authorization": "Bearer ${env:X_TOKEN}"}},
+    ("cursor", OPEN): THERE,
+    ("vscode", STDIO): {"type": "stdio", **NPX, "env": NAMED_ENV},
+    ("github-copilot", OPEN): {"type": "http", **THERE},
+    ("codex", STDIO): {**NPX, "env_vars": ["X_TOKEN", "X_URL"]},
+    ("codex", PLAIN): SERVER,
+    ("codex", HTTP): {**THERE, "bearer_token_env_var": "X_TOKEN"},
+    ("codex", OPEN): THERE,
     ("opencode", STDIO): {
         "type": "local",
         "command": ["npx", "-y", "@x/server"],
@@ -64,23 +45,16 @@ SPELLED = {
     },
     ("opencode", HTTP): {
         "type": "remote",
-        "url": "https://mcp.example/v1",
+        **THERE,
         "headers": {"Authorization": "Bearer {env:X_TOKEN}"},
         "enabled": True,
     },
-    ("kiro-cli", STDIO): {
-        "command": "npx",
-        "args": ["-y", "@x/server"],
-        "env": {"X_TOKEN": "${X_TOKEN}", "X_URL": "${X_URL}"},
-    },
-    ("kiro-cli", HTTP): {
-        "url": "https://mcp.example/v1",
-        "headers": {"Authorization": "Bearer ${X_TOKEN}"},
-    },
-    ("kiro-cli", OPEN): {"url": "https://mcp.example/v1"},
-    ("gemini-cli", PLAIN): {"command": "server", "args": []},
+    ("kiro-cli", STDIO): {**NPX, "env": NAMED},
+    ("kiro-cli", HTTP): {**THERE, "headers": {"Authorization": "Bearer ${X_TOKEN}"}},
+    ("kiro-cli", OPEN): THERE,
+    ("gemini-cli", PLAIN): SERVER,
     ("gemini-cli", OPEN): {"httpUrl": "https://mcp.example/v1"},
-    ("windsurf", PLAIN): {"command": "server", "args": []},
+    ("windsurf", PLAIN): SERVER,
 }
 PROJECT_FILES = {
     "claude-code": (".mcp.json", "mcpServers"),
