@@ -97,17 +97,19 @@ def trust_source(alias: str, pin: Pin, ports: Ports) -> Source:
         return _add(alias, proposal.url, wanted, pin == Pin(), ports)
     _refuse(mine.url, pin, ports)
     root = _root(mine.url, pin, ports)
-    source = Source(alias, mine.url, Digest.of(root) if root is not None else None)
-    if source == mine:
-        return mine
     if root is None:
+        if mine.root is None:
+            return mine
         raise TrustDowngrade(
             "expected a registry, found a site without metadata",
             where=mine.url,
             hint="somebody may have taken the metadata away; ask whoever runs it",
         )
-    if pin == Pin() and source.root is not None:
-        ask([first_root(alias, mine.url, source.root)], ports)
+    shown = Digest.of(root)
+    if shown == mine.root:
+        return mine
+    if pin == Pin():
+        ask([first_root(alias, mine.url, shown)], ports)
     ports.sources.remove(alias)
     try:
         return _opened(ports.sources.add(alias, mine.url, root), ports, forget=True)
