@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from skillhub.errors import BadSignature, SignerChanged
 from skillhub.flows import signers
 from skillhub.flows.candidate import Candidate
+from skillhub.flows.needs import flag
 from skillhub.flows.ports import Ports
 from skillhub.flows.recalled import admission, locked_release
 from skillhub.flows.relock import root_of
@@ -163,13 +164,10 @@ def asking(name: str, entry: Locked, ports: Ports) -> list[str]:
 
 def removing(name: str, ports: Ports) -> str:
     """Return what to type to take a skill out."""
-    return f"skillhub remove {name}{_flag(ports)}"
+    return f"skillhub remove {name}{flag(ports.project.scope)}"
 
 
 def anew(name: str, words: Iterable[str], ports: Ports) -> str:
     """Return what to type to have the skill that these words ask for in place of the one that is installed."""
-    return f"{removing(name, ports)}, then skillhub install {' '.join(map(as_word, words))}{_flag(ports)}"
-
-
-def _flag(ports: Ports) -> str:
-    return " --global" if ports.project.scope == "user" else ""
+    asked = " ".join(map(as_word, words))
+    return f"{removing(name, ports)}, then skillhub install {asked}{flag(ports.project.scope)}"

@@ -81,7 +81,7 @@ def _need(row: Mapping[str, Any], is_met: Given, met: Collection[str], waived: C
 
 def enabling(skill: str, scope: SkillScope) -> str:
     """Return what to type to enable a skill."""
-    return f"skillhub enable {skill}{_flag(scope)}"
+    return f"skillhub enable {skill}{flag(scope)}"
 
 
 def how_to_meet(skill: str, need: Need, scope: SkillScope) -> str:
@@ -94,8 +94,9 @@ def how_to_meet(skill: str, need: Need, scope: SkillScope) -> str:
         return f"install the program {need.name}, then {enable}"
     if need.kind == "mcp":
         return f"{enable} --mcp configure  ({SKIP})"
-    return f"skillhub install {need.name}{_flag(scope)}"
+    return f"skillhub install {need.name}{flag(scope)}"
 
 
-def _flag(scope: SkillScope) -> str:
+def flag(scope: SkillScope) -> str:
+    """Return what a command takes to be about this scope, behind a blank; nothing for a project's."""
     return " --global" if scope == "user" else ""
