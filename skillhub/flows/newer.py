@@ -109,8 +109,8 @@ def _latest(name: str, entry: Locked, standing: Standing, ports: Ports, warnings
     if offered is None:
         return pick
     if root_of(entry, ports) is None:
-        is_same = offered.rev == entry.rev if entry.git else offered.digest in (entry.digest or "",)
-        return None if is_same else pick
+        now, before = (offered.rev, entry.rev) if entry.git else (offered.digest, entry.digest)
+        return None if now == before is not None else pick
     said = _said(name, entry, ports)
     warnings.extend(_beyond(offered, wanted, said.skills.get(name, ()), ports))
     if offered.digest == entry.digest:
