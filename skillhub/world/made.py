@@ -35,18 +35,18 @@ def missing(project: Project, paths: Iterable[str]) -> tuple[str, ...]:
 def clear(project: Project, made: Iterable[str]) -> tuple[str, ...]:
     """Take away what ``missing`` named and is empty by now, and return what is not.
 
-    Whatever refuses stays: nothing depends on it. A link in its place is somebody else's.
+    Whatever refuses stays: nothing depends on it. What a link leads to, be it in the project, is somebody else's.
     """
     left = []
     for each in sorted(made, key=len, reverse=True):
+        path = each if os.path.isabs(each) else os.path.join(project.base, *each.split("/"))
         with suppress(OSError, StateError, FormatError):
-            path = each if os.path.isabs(each) else files.inside(project.base, each)
-            if is_link(path):
+            if is_link(path) or not (os.path.isabs(each) or files.inside(project.base, each) == path):
                 continue
             if os.path.isdir(path):
                 os.rmdir(path)
             elif "".join((files.read(path, _CAP) or b"").decode("utf-8", "replace").split()) in _EMPTY:
                 os.unlink(path)
-        if os.path.lexists(each if os.path.isabs(each) else os.path.join(project.base, each)):
+        if os.path.lexists(path):
             left.append(each)
     return tuple(reversed(left))

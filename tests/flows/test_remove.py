@@ -173,13 +173,14 @@ def test_what_a_person_put_into_what_was_made_stays(world):
     assert below(world) == [*kept, "skillhub.lock", "skillhub.toml"]
 
 
+@pytest.mark.parametrize("theirs", ["elsewhere", "project/mine"])
 @pytest.mark.parametrize(("name", "held"), [(".claude", "skills"), (".codex", "config.toml")])
-def test_attack_a_folder_that_was_made_leads_elsewhere_by_now(world, name, held):
+def test_attack_a_folder_that_was_made_leads_elsewhere_by_now(world, name, held, theirs):
     world.install(str(skill(world.base / "src", "plain")), agents=EVERYBODY)
     world.disable("plain")
     records = world.project.records()
     world.project.write_records(replace(records, made=(*records.made, name, f"{name}/{held}")))
-    theirs = world.folder / "elsewhere"
+    theirs = world.base / "mine" if theirs == "project/mine" else world.folder / theirs
     (theirs / "skills").mkdir(parents=True)
     (theirs / "config.toml").write_text("")
     shutil.rmtree(world.base / name, ignore_errors=True)
