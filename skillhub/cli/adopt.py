@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from skillhub.cli.common import Common
-from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, wishes_of
+from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, options_of
 from skillhub.cli.render import finish
 
 
@@ -37,14 +37,14 @@ def adopt(
     """
     from skillhub.flows.adopt import adopt as flow
 
-    wishes = wishes_of(common, agent, env, env_file, mcp, link)
+    options = options_of(common, agent, env, env_file, mcp, link)
     outcome = flow(
         names or [],
         into.removeprefix("./").rstrip("/") or into,
-        wishes,
+        options,
         common.ports(allow_unsigned=allow_unsigned),
     )
-    return finish(common, outcome, wishes, "adopt", "adopted")
+    return finish(common, outcome, options, "adopt", "adopted")
 
 
 COMMANDS = {"adopt": adopt}

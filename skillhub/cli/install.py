@@ -8,7 +8,7 @@ import typer
 
 from skillhub.cli import installing
 from skillhub.cli.common import Common
-from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
+from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, options_of
 from skillhub.model.dataclass import replace
 
 
@@ -50,14 +50,14 @@ def install(
 
     Example: skillhub install github:gh-fix-ci
     """
-    wishes = replace(
-        wishes_of(common, agent, env, env_file, mcp, link, no_enable),
+    options = replace(
+        options_of(common, agent, env, env_file, mcp, link, no_enable),
         frozen=frozen,
         skills=tuple(skill or ()),
         every=every,
         excepted=tuple(excepted or ()),
     )
-    return installing.install(common, refs or [], wishes, allow_unsigned=allow_unsigned)
+    return installing.install(common, refs or [], options, allow_unsigned=allow_unsigned)
 
 
 COMMANDS = {"install": install}

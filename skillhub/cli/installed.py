@@ -10,7 +10,7 @@ import typer
 
 from skillhub.cli import shown
 from skillhub.cli.common import Common, Run
-from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, wishes_of
+from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, options_of
 from skillhub.cli.render import ended, show_outcome
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of installed skills.")]
@@ -63,7 +63,7 @@ def enable(
 
     if common.dry_run:
         return _would(common, "check", names)
-    outcome = flow(names, wishes_of(common, agent, env, env_file, mcp, link), common.ports())
+    outcome = flow(names, options_of(common, agent, env, env_file, mcp, link), common.ports())
     show_outcome(outcome, "enabled", common.terminal, as_json=common.json)
     return ended(outcome, common.terminal)
 

@@ -12,7 +12,7 @@ import typer
 from skillhub.cli.common import Common, Run
 from skillhub.cli.epoch import epoch
 from skillhub.cli.given import read_file
-from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
+from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, options_of
 from skillhub.cli.render import finish
 from skillhub.errors import Refused, UsageError, extra
 
@@ -48,11 +48,11 @@ def import_(
     if os.path.basename(folder) == ".clawhub":
         folder = os.path.dirname(folder)
     other = parse_other_lock(data, folder.replace(os.sep, "/"), file)
-    wishes = wishes_of(common, agent, env, env_file, mcp, link, no_enable)
+    options = options_of(common, agent, env, env_file, mcp, link, no_enable)
     ports = common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run)
-    outcome = import_lock(other, wishes, ports)
+    outcome = import_lock(other, options, ports)
     common.terminal.say(f"{file}: {other.format}")
-    status = finish(common, outcome, wishes, "import", "imported")
+    status = finish(common, outcome, options, "import", "imported")
     # What was left out counts also where the rest is not to be enabled.
     return Refused.exit_code if outcome.left and not common.dry_run else status
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the wishes they spell."""
+"""Options that several commands share, and what they spell for a flow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from skillhub.cli.common import Common
 from skillhub.errors import UsageError
-from skillhub.flows.wishes import McpChoice, Wishes
+from skillhub.flows.options import McpChoice, Options
 from skillhub.model.record import LinkKind
 from skillhub.world import files
 
@@ -45,7 +45,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _A_NAME = "NAME=VALUE; a name has letters, digits and _, and no digit first"
 
 
-def wishes_of(
+def options_of(
     common: Common,
     agent: list[str] | None,
     env: list[str] | None,
@@ -53,8 +53,8 @@ def wishes_of(
     mcp: str,
     link: str | None,
     no_enable: bool = False,
-) -> Wishes:
-    """Return the wishes that these options spell.
+) -> Options:
+    """Return what these options spell, for a flow.
 
     Raises:
         UsageError: a variable without a value, or a file that is none.
@@ -71,7 +71,7 @@ def wishes_of(
             message = f"--env number {number} has no value, and the process has no variable of that name"
             raise UsageError(message, hint="--env NAME=VALUE, or export NAME first and give --env NAME")
         values[name] = value if has_value else os.environ[name]
-    return Wishes(
+    return Options(
         agents=tuple(agent or ()),
         env=values,
         mcp=cast("McpChoice", mcp),

@@ -26,12 +26,12 @@ def patch(
     Example: skillhub patch gh-fix-ci
     """
     from skillhub.flows import patch as flow
-    from skillhub.flows.wishes import Wishes
+    from skillhub.flows.options import Options
 
     act, verb, done = (flow.drop, "unpatch", "unpatched") if drop else (flow.patch, "patch", "patched")
-    wishes = Wishes(dry_run=common.dry_run)
-    outcome = act(names, wishes, common.ports())
-    status = finish(common, outcome, wishes, verb, done)
+    options = Options(dry_run=common.dry_run)
+    outcome = act(names, options, common.ports())
+    status = finish(common, outcome, options, verb, done)
     if not common.json and not common.dry_run:
         for skill in outcome.skills:
             if skill.patch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skillhub.cli.common import Common
-from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
+from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, options_of
 from skillhub.cli.render import finish
 from skillhub.cli.streams import is_interactive
 from skillhub.errors import UsageError
@@ -30,7 +30,7 @@ def pick(
     if common.json or not is_interactive():
         hint = "skillhub search WORDS finds skills, skillhub install NAME installs them"
         raise UsageError("there is nobody at a terminal to pick", hint=hint)
-    wishes = wishes_of(common, agent, env, env_file, mcp, link, no_enable)
+    options = options_of(common, agent, env, env_file, mcp, link, no_enable)
     ports = common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run)
     offer = offers(ports)
     for warning in offer.warnings:
@@ -42,8 +42,8 @@ def pick(
     if not picked:
         common.terminal.say("nothing was picked", "dim")
         return 0
-    outcome = install([reference(each) for each in picked], wishes, ports)
-    return finish(common, outcome, wishes, "install", "installed")
+    outcome = install([reference(each) for each in picked], options, ports)
+    return finish(common, outcome, options, "install", "installed")
 
 
 COMMANDS = {"pick": pick}

@@ -77,8 +77,8 @@ def _serve(command: str, flags: dict[str, bool], names: list[str], given: dict[s
 def _install(common: Common, refs: list[str], given: dict[str, list[str]]) -> int:
     from skillhub.cli import installing
     from skillhub.cli.common import perform
-    from skillhub.flows.wishes import Wishes
+    from skillhub.flows.options import Options
 
     agents, skills = (tuple(given.get(word, ())) for word in _WITH_A_NAME)
-    wishes = Wishes(agents=agents, skills=skills, every="--all" in given)
-    return perform(installing.install, common, refs, wishes, allow_unsigned="--allow-unsigned" in given)
+    options = Options(agents=agents, skills=skills, every="--all" in given)
+    return perform(installing.install, common, refs, options, allow_unsigned="--allow-unsigned" in given)

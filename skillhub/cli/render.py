@@ -14,8 +14,8 @@ from skillhub.model.skill import Skill
 
 if TYPE_CHECKING:
     from skillhub.cli.common import Common
+    from skillhub.flows.options import Options
     from skillhub.flows.outcome import Outcome
-    from skillhub.flows.wishes import Wishes
     from skillhub.model.changes import Changes
 
 
@@ -190,7 +190,7 @@ def ended(outcome: Outcome, terminal: Terminal, *, enable: bool = True, dry_run:
     return Refused.exit_code if (held or outcome.left) and enable and not dry_run else 0
 
 
-def finish(common: Common, outcome: Outcome, wishes: Wishes, verb: str, done: str) -> int:
+def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: str) -> int:
     """Show what became of the skills, ``done`` or what the ``verb`` would do, and return the exit status."""
-    show_outcome(outcome, f"would {verb}" if wishes.dry_run else done, common.terminal, as_json=common.json)
-    return ended(outcome, common.terminal, enable=wishes.enable, dry_run=wishes.dry_run)
+    show_outcome(outcome, f"would {verb}" if options.dry_run else done, common.terminal, as_json=common.json)
+    return ended(outcome, common.terminal, enable=options.enable, dry_run=options.dry_run)

@@ -123,7 +123,7 @@ def sync_skills(common: Common) -> int:
     notes: list[str] = []
 
     def obtain(name: str, entry: Locked) -> Tree:
-        from skillhub.flows.relock import from_lock
+        from skillhub.flows.locked import from_lock
 
         record = records.get(name)
         # Of a patched one the entry may be that of what its source has, which was agreed to with the patch.

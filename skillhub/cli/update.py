@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skillhub.cli.common import Common
-from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, wishes_of
+from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, options_of
 from skillhub.cli.render import finish, show_changes, show_plan
 from skillhub.cli.streams import is_interactive
 from skillhub.errors import UsageError
@@ -68,10 +68,10 @@ def update(
         outcome = behind(chosen, common.ports(scratch=True))
         show_changes(outcome, common.terminal, as_json=common.json)
         return BEHIND if outcome.skills or outcome.left else 0
-    wishes = replace(wishes_of(common, agent, env, env_file, mcp, link, no_enable), frozen=frozen)
+    options = replace(options_of(common, agent, env, env_file, mcp, link, no_enable), frozen=frozen)
     ports = common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run)
-    outcome = flow(chosen, wishes, replace(ports, plan=_planning(common)))
-    return finish(common, outcome, wishes, "update", "updated")
+    outcome = flow(chosen, options, replace(ports, plan=_planning(common)))
+    return finish(common, outcome, options, "update", "updated")
 
 
 def _planning(common: Common) -> Callable[[Mapping[str, Changes]], None]:

@@ -8,7 +8,7 @@ from skillhub.errors import Forbidden
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.policy import forbidden, of_entry, refuse, urls_of
 from skillhub.flows.ports import Ports
-from skillhub.flows.standing import Standing
+from skillhub.flows.state import State
 from skillhub.model import time as times
 from skillhub.model.capability import capabilities
 from skillhub.model.dataclass import replace
@@ -21,7 +21,7 @@ from skillhub.scan import scan
 _AGE = frozenset({"min-age-days"})
 
 
-def admit(candidate: Candidate, standing: Standing, ports: Ports) -> Candidate:
+def admit(candidate: Candidate, state: State, ports: Ports) -> Candidate:
     """Return the candidate, less the findings that a policy agrees to, of which it is warned instead.
 
     What is enabled already is held to where it comes from, who signed it and what it can do; it was held to all
@@ -32,9 +32,9 @@ def admit(candidate: Candidate, standing: Standing, ports: Ports) -> Candidate:
         Forbidden: a line of a policy.
         SourceError: nobody can say how old it is, for its repository cannot be reached.
     """
-    policies, record = ports.policies, standing.records.skills.get(candidate.name)
+    policies, record = ports.policies, state.records.skills.get(candidate.name)
     is_out = record is not None and record.held == "user"
-    if not policies or (is_out and standing.lock.skills.get(candidate.name) == candidate.entry):
+    if not policies or (is_out and state.lock.skills.get(candidate.name) == candidate.entry):
         return candidate
     known = record if record is not None and record.is_of(candidate.entry) else None
     subject = _subject(candidate, known, ports)
@@ -43,7 +43,7 @@ def admit(candidate: Candidate, standing: Standing, ports: Ports) -> Candidate:
         return candidate
     if policies.min_age is not None:
         entry = candidate.entry
-        agreed_to = known is not None or standing.is_known(candidate.name, entry.place, entry.git)
+        agreed_to = known is not None or state.is_known(candidate.name, entry.place, entry.git)
         subject = replace(subject, age=_age(candidate, ports, agreed=agreed_to))
     refuse(subject, EVERYTHING, policies)
     agreed = [each for each in candidate.findings if policies.allows_finding(each.rule)]

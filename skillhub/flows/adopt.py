@@ -13,16 +13,16 @@ from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, Sou
 from skillhub.flows.admission import admit
 from skillhub.flows.adopt_origin import Origins, compared
 from skillhub.flows.candidate import Candidate
-from skillhub.flows.install import Aim, Proposal, carry_out, plan, questions
+from skillhub.flows.install import Aim, Plan, carry_out, plan, questions
 from skillhub.flows.linking import Step
 from skillhub.flows.listing import unmanaged
 from skillhub.flows.needs import given
 from skillhub.flows.obtain import from_path, portable
+from skillhub.flows.options import Options
 from skillhub.flows.outcome import Left, Outcome, ask
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
-from skillhub.flows.standing import Standing, read_standing
-from skillhub.flows.wishes import Wishes
+from skillhub.flows.state import State, read_state
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Wanted
 from skillhub.model.question import UNANSWERED
@@ -48,13 +48,13 @@ class _Adopted:
     target: str | None  # where its bytes are to be kept in the project; None if its origin has them
 
 
-def adopt(names: Sequence[str], into: str, wishes: Wishes, ports: Ports) -> Outcome:
+def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Outcome:
     """Bring unmanaged skills under the lock, as one transaction; what cannot be adopted is left as it is, and told.
 
     Args:
         names: Which; none means all that lie in agents' folders.
         into: The folder below the project for the bytes of those that no origin has.
-        wishes: Where to enable, and how.
+        options: Where to enable, and how.
         ports: The world.
 
     Raises:
@@ -66,47 +66,47 @@ def adopt(names: Sequence[str], into: str, wishes: Wishes, ports: Ports) -> Outc
     """
     if not is_inner_path(into):
         raise UsageError(f"expected a folder below the project, found {quote(into)}")
-    standing = read_standing(ports)
-    ports = under(standing.intent, ports)
+    state = read_state(ports)
+    ports = under(state.intent, ports)
     origins = Origins(ports)
     adopted, left = [], []
-    for find in _finds(names, standing, ports):
-        each = find if isinstance(find, Left) else _read(find, into, origins, standing, ports)
-        each = each if isinstance(each, Left) else _admitted(each, standing, ports)
+    for find in _finds(names, state, ports):
+        each = find if isinstance(find, Left) else _read(find, into, origins, state, ports)
+        each = each if isinstance(each, Left) else _admitted(each, state, ports)
         left.append(each) if isinstance(each, Left) else adopted.append(each)
-    aim = Aim.of(wishes, standing, ports)
-    is_met = given(ports.environ, {*standing.lock.skills, *(each.find.name for each in adopted)})
+    aim = Aim.of(options, state, ports)
+    is_met = given(ports.environ, {*state.lock.skills, *(each.find.name for each in adopted)})
     plans = [
-        _planned(each, plan(each.candidate, wishes, is_met, _aim(each, aim, ports), standing, ports), ports)
+        _planned(each, plan(each.candidate, options, is_met, _aim(each, aim, ports), state, ports), ports)
         for each in adopted
     ]
     raised = [question for each in plans for question in questions(each)]
-    asked = [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
+    asked = [(each, UNANSWERED) for each in raised] if options.dry_run else ask(raised, ports)
     warnings = tuple(origins.warnings)
     if not adopted:
         return Outcome((), False, warnings=warnings, left=tuple(left))
-    if not wishes.dry_run:
+    if not options.dry_run:
         for each in adopted:
             _keep(each, ports)
-    outcome = carry_out(plans, wishes, asked, standing, ports)
-    if not wishes.dry_run:
+    outcome = carry_out(plans, options, asked, state, ports)
+    if not options.dry_run:
         _take_away(adopted, {skill.name for skill in outcome.skills if skill.state == "disabled"})
     return replace(outcome, warnings=(*warnings, *outcome.warnings), left=(*left, *outcome.left))
 
 
-def _finds(names: Sequence[str], standing: Standing, ports: Ports) -> Iterator[Find | Left]:
+def _finds(names: Sequence[str], state: State, ports: Ports) -> Iterator[Find | Left]:
     there: dict[str, list[str]] = {}
     for path in unmanaged(ports.project, ports.user_home, ports.environ):
         there.setdefault(os.path.basename(path), []).append(path)
     for name in names:
-        if name in standing.lock.skills:
+        if name in state.lock.skills:
             raise UsageError(f"{name} is managed already", hint="skillhub list shows what is")
         if name not in there:
             raise NotFound(
                 f"no agent's folder has an unmanaged skill {quote(name)}", hint="skillhub list shows all"
             )
     for name in names or sorted(there):
-        if name in standing.lock.skills:
+        if name in state.lock.skills:
             yield Left(
                 name, "other-skill", "it has the name of a locked skill; skillhub verify says where it lies"
             )
@@ -125,7 +125,7 @@ def _find(name: str, paths: Iterable[str]) -> Find | Left:
     return Find(name, copies, others)
 
 
-def _read(find: Find, into: str, origins: Origins, standing: Standing, ports: Ports) -> _Adopted | Left:
+def _read(find: Find, into: str, origins: Origins, state: State, ports: Ports) -> _Adopted | Left:
     try:
         mine = from_path(find.copies[0], ports)
     except (FormatError, SecurityError, SourceError) as error:
@@ -138,7 +138,7 @@ def _read(find: Find, into: str, origins: Origins, standing: Standing, ports: Po
             return Left(
                 find.name, "differs", f"expected copies that are alike, of the skill's files alone: {told}"
             )
-    found = compared(mine, origins.of(mine), standing, ports)
+    found = compared(mine, origins.of(mine), state, ports)
     if found.entry.origin != mine.entry.origin:
         return _Adopted(find, found, None)
     path = f"{into}/{find.name}"
@@ -151,9 +151,9 @@ def _read(find: Find, into: str, origins: Origins, standing: Standing, ports: Po
     return _Adopted(find, replace(found, entry=entry, wanted=Wanted(path=path)), target)
 
 
-def _admitted(each: _Adopted, standing: Standing, ports: Ports) -> _Adopted | Left:
+def _admitted(each: _Adopted, state: State, ports: Ports) -> _Adopted | Left:
     try:
-        return replace(each, candidate=admit(each.candidate, standing, ports))
+        return replace(each, candidate=admit(each.candidate, state, ports))
     except Forbidden as error:
         return Left(each.find.name, error.code, f"{error.message} ({error.where})")
 
@@ -167,7 +167,7 @@ def _aim(each: _Adopted, aim: Aim, ports: Ports) -> Aim:
     return replace(aim, folders=tuple(f for f in folders if f"{f}/{each.find.name}" not in away))
 
 
-def _planned(each: _Adopted, proposal: Proposal, ports: Ports) -> Proposal:
+def _planned(each: _Adopted, proposal: Plan, ports: Ports) -> Plan:
     """Return the proposal with a copy in place of each link that another installer made to the skill."""
     if proposal.linking is None or proposal.held:
         return proposal

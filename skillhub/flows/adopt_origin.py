@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from skillhub.errors import Forbidden, FormatError, SourceError, UnsafeTransfer, UsageError
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.gather import gather
+from skillhub.flows.options import Options
 from skillhub.flows.ports import Ports
-from skillhub.flows.standing import Standing
-from skillhub.flows.wishes import Wishes
+from skillhub.flows.state import State
 from skillhub.model.dataclass import replace
 from skillhub.model.origin import NoOrigin, Origin, noted_by_gh
 from skillhub.model.other_locks import parse_other_lock
@@ -59,7 +59,7 @@ def _by_skill(origin: Origin) -> Iterator[tuple[str, Origin]]:
         yield name, replace(origin, name=name, skills=(name,) if origin.skills else ())
 
 
-def compared(mine: Candidate, origin: Origin | None, standing: Standing, ports: Ports) -> Candidate:
+def compared(mine: Candidate, origin: Origin | None, state: State, ports: Ports) -> Candidate:
     """Return the skill as its origin has it, if that is what is here to the last byte; else ``mine``, told so.
 
     Raises:
@@ -69,8 +69,8 @@ def compared(mine: Candidate, origin: Origin | None, standing: Standing, ports: 
     if origin is None:
         return _noted(mine, "nothing here says where it came from")
     try:
-        wishes = Wishes(skills=origin.skills)
-        found = gather([parse_ref(origin.ref)], wishes, standing, ports, guarded=True).found
+        options = Options(skills=origin.skills)
+        found = gather([parse_ref(origin.ref)], options, state, ports, guarded=True).found
     except (FormatError, SourceError, UsageError, Forbidden, UnsafeTransfer) as error:
         return _noted(
             mine, f"it is said to come from {origin.ref}, which could not be compared: {error.message}"

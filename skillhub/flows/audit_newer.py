@@ -19,7 +19,7 @@ from skillhub.flows.audit_rules import note
 from skillhub.flows.newer import is_fixed, newest_of, wanted_under
 from skillhub.flows.policy import under
 from skillhub.flows.ports import May, Place, Ports, Reach
-from skillhub.flows.standing import Standing, read_unchecked
+from skillhub.flows.state import State, read_unchecked
 from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.lock import Locked
 from skillhub.model.ref import Local, Remote
@@ -45,15 +45,15 @@ def newer_elsewhere(names: Iterable[str], places: Places, ports: Ports, *, refre
     Raises:
         StateError: the disk is in the way.
     """
-    asked, standing = Asked(), read_unchecked(ports)
-    ports = under(standing.intent, ports)
+    asked, state = Asked(), read_unchecked(ports)
+    ports = under(state.intent, ports)
     ports = replace(ports, reach=_reaching(ports))
-    for place, here in _by_place(names, standing, ports).items():
-        if not refresh and not standing.lock.skills[here[0]].local:
+    for place, here in _by_place(names, state, ports).items():
+        if not refresh and not state.lock.skills[here[0]].local:
             asked.notes.append(f"{place} was not asked: nobody knows whether it has anything newer")
             continue
         try:
-            _ask(here, asked, places, standing, ports)
+            _ask(here, asked, places, state, ports)
         except (SourceError, UnsafeTransfer) as error:
             asked.notes.append(f"{place} could not be asked for anything newer: {error.message}")
     return asked
@@ -73,35 +73,35 @@ def _reaching(ports: Ports) -> Reach:
     return reach
 
 
-def _by_place(names: Iterable[str], standing: Standing, ports: Ports) -> dict[str, list[str]]:
+def _by_place(names: Iterable[str], state: State, ports: Ports) -> dict[str, list[str]]:
     """Return the skills that may be outdated, by place; what a registry says of its own is known already."""
     found: dict[str, list[str]] = {}
     for name in names:
-        entry = standing.lock.skills[name]
+        entry = state.lock.skills[name]
         if entry.named:
-            mine, locked = ports.sources.all().get(entry.source), standing.lock.sources.get(entry.source)
+            mine, locked = ports.sources.all().get(entry.source), state.lock.sources.get(entry.source)
             if mine is None or mine.root is not None or mine.locked() != locked:
                 continue
-        if not is_fixed(wanted_under(name, entry, standing), entry):
+        if not is_fixed(wanted_under(name, entry, state), entry):
             found.setdefault(f"./{entry.path}" if entry.local else entry.place, []).append(name)
     return found
 
 
-def _ask(names: list[str], asked: Asked, places: Places, standing: Standing, ports: Ports) -> None:
+def _ask(names: list[str], asked: Asked, places: Places, state: State, ports: Ports) -> None:
     unknown: dict[str, list[str]] = {}
 
     def excuse(name: str, error: SkillhubError) -> None:
         if isinstance(error, NotFound | UsageError | Refused):
             unknown.setdefault(error.message, []).append(name)
         elif isinstance(error, SecurityError | FormatError) and not isinstance(error, UnsafeTransfer):
-            message = f"what {standing.lock.skills[name].place} has now is refused: {error.message}"
+            message = f"what {state.lock.skills[name].place} has now is refused: {error.message}"
             asked.findings.append(note("newer-refused", message, name, places.skill(name)))
         else:
             raise error  # a place that cannot be asked about one cannot be asked about the next
 
-    newer = newest_of(names, standing, ports, keep=True, excuse=excuse)
+    newer = newest_of(names, state, ports, keep=True, excuse=excuse)
     for each in newer.candidates:
-        before = standing.lock.skills[each.name]
+        before = state.lock.skills[each.name]
         old, new = _spelled(before, each.entry), _spelled(each.entry, before)
         message = f"{each.name} is locked at {old}, {before.place} has {new}"
         asked.findings.append(note("outdated", message, each.name, places.skill(each.name)))

@@ -8,13 +8,13 @@ from contextlib import suppress
 from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError
 from skillhub.flows import recalled, signers
 from skillhub.flows.admission import since
-from skillhub.flows.agreed import anew, asking
 from skillhub.flows.audit_places import Places
 from skillhub.flows.audit_rules import note, seen
+from skillhub.flows.choose import TakenBack, choose_release
+from skillhub.flows.locked import root_of, unsaid
 from skillhub.flows.policy import of_entry
 from skillhub.flows.ports import Ports
-from skillhub.flows.relock import root_of, unsaid
-from skillhub.flows.resolve import TakenBack, choose_release
+from skillhub.flows.provenance import anew, asking
 from skillhub.model.capability import capabilities
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.lock import Locked

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from skillhub.flows.candidate import Candidate, read, spelled
 from skillhub.flows.edits import free_path
+from skillhub.flows.locked import from_lock
 from skillhub.flows.outcome import Left
 from skillhub.flows.patched import gated, on_top
 from skillhub.flows.ports import Ports
-from skillhub.flows.relock import from_lock
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked

@@ -14,11 +14,11 @@ from skillhub.flows import signers
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.gate import Passage
 from skillhub.flows.linking import Linker, Linking
+from skillhub.flows.locked import root_of
 from skillhub.flows.moved import followed, rebased
+from skillhub.flows.options import Options
 from skillhub.flows.ports import Ports
-from skillhub.flows.relock import root_of
-from skillhub.flows.standing import Standing, read_standing
-from skillhub.flows.wishes import Wishes
+from skillhub.flows.state import State, read_state
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.lock import Lock
 from skillhub.model.record import Record, Records
@@ -53,16 +53,16 @@ class Change:
         return self.candidate.name
 
 
-def commit(changes: Sequence[Change], wishes: Wishes, before: Standing, ports: Ports) -> bool:
+def commit(changes: Sequence[Change], options: Options, before: State, ports: Ports) -> bool:
     """Make all changes; return whether anything is other than before.
 
     Raises:
         StateError: the disk refuses, or another process changed one of these skills meanwhile.
     """
     with ports.project.exclusively():
-        now = read_standing(ports)
+        now = read_state(ports)
         _unchanged_meanwhile(changes, before, now)
-        lock = _lock(changes, wishes, now, ports)
+        lock = _lock(changes, options, now, ports)
         text = (
             lock.dump() if lock != now.lock else None
         )  # what cannot be written is refused before anything is
@@ -81,13 +81,13 @@ def commit(changes: Sequence[Change], wishes: Wishes, before: Standing, ports: P
             if change.passage is not None:
                 change.passage.write(ports.project.config_lock)
                 changed |= bool(change.passage.writes)
-        records = _records(changes, wishes, now, new)
+        records = _records(changes, options, now, new)
         records = replace(records, skills=followed(records.skills, now.lock, lock, ports))
         if text is not None:
             # Cut off behind the lock, `sync` knows that a person agreed to what it says.
             coming = {change.name: records.skills[change.name] for change in changes}
             ports.project.write_records(replace(now.records, coming=coming, made=records.made))
-        changed |= _write_documents(text, changes, wishes, ports)
+        changed |= _write_documents(text, changes, options, ports)
         write_records(_leaving(records, now.records), ports)
         for done, change in enumerate(changes):
             ports.report("enabling", done, len(changes))
@@ -107,7 +107,7 @@ def _store(candidate: Candidate, ports: Ports) -> None:
         ports.publishers.pin(proven, candidate.pem)
 
 
-def _unchanged_meanwhile(changes: Sequence[Change], before: Standing, now: Standing) -> None:
+def _unchanged_meanwhile(changes: Sequence[Change], before: State, now: State) -> None:
     for change in changes:
         if now.lock.skills.get(change.name) not in (
             before.lock.skills.get(change.name),
@@ -120,8 +120,8 @@ def _unchanged_meanwhile(changes: Sequence[Change], before: Standing, now: Stand
             )
 
 
-def _lock(changes: Sequence[Change], wishes: Wishes, now: Standing, ports: Ports) -> Lock:
-    if wishes.frozen:
+def _lock(changes: Sequence[Change], options: Options, now: State, ports: Ports) -> Lock:
+    if options.frozen:
         return now.lock
     entries = {change.name: change.candidate.entry for change in changes}
     known = ports.sources.all()
@@ -130,9 +130,9 @@ def _lock(changes: Sequence[Change], wishes: Wishes, now: Standing, ports: Ports
     return rebased(lock, {alias: known[alias].locked() for alias in used})
 
 
-def _write_documents(lock: bytes | None, changes: Sequence[Change], wishes: Wishes, ports: Ports) -> bool:
+def _write_documents(lock: bytes | None, changes: Sequence[Change], options: Options, ports: Ports) -> bool:
     """Write patches, intent and, if it is another, the lock, in this order: what has no lock is finished later."""
-    if wishes.frozen:
+    if options.frozen:
         return False
     for change in changes:
         _write_patch(change.candidate, ports)
@@ -168,10 +168,10 @@ def _places(changes: Sequence[Change]) -> Iterator[str]:
             yield from (survey.files[agent].path for agent in agents)
 
 
-def _records(changes: Sequence[Change], wishes: Wishes, now: Standing, new: Sequence[str]) -> Records:
+def _records(changes: Sequence[Change], options: Options, now: State, new: Sequence[str]) -> Records:
     return Records(
         {**now.records.skills, **{change.name: change.record for change in changes}},
-        agents=tuple(dict.fromkeys((*now.records.agents, *wishes.agents))),
+        agents=tuple(dict.fromkeys((*now.records.agents, *options.agents))),
         made=tuple(dict.fromkeys((*now.records.made, *new))),
     )
 
@@ -215,7 +215,7 @@ def _link(change: Change, before: Record | None, linker: Linker, ports: Ports) -
     return changed
 
 
-def forget(names: Sequence[str], before: Standing) -> tuple[Lock, Records]:
+def forget(names: Sequence[str], before: State) -> tuple[Lock, Records]:
     """Return lock and records without these skills, and without the sources that nothing else uses.
 
     Where nothing is left, the next skill is asked about as the first one was, the agents that are to have it too.

@@ -11,13 +11,13 @@ from skillhub.flows.edits import read_edited
 from skillhub.flows.gather import same_origin
 from skillhub.flows.linking import Linker
 from skillhub.flows.listing import refuse_unknown
-from skillhub.flows.meant import of_intent
+from skillhub.flows.locked import from_lock
 from skillhub.flows.newer import wanted_of, wanted_under
 from skillhub.flows.outcome import Left
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
-from skillhub.flows.relock import from_lock
-from skillhub.flows.standing import Standing, read_standing
+from skillhub.flows.resolve import resolve_wanted
+from skillhub.flows.state import State, read_state
 from skillhub.model.changes import Changes
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Intent
@@ -113,21 +113,21 @@ def diff(ref: Named, ports: Ports) -> Diff:
         SourceError: it cannot be had.
         Forbidden: a policy forbids where it is from.
     """
-    standing = read_standing(ports)
-    ports = under(standing.intent, ports)
-    refuse_unknown([ref.name], standing.lock.skills)
-    entry = standing.lock.skills[ref.name]
-    wanted = wanted_under(ref.name, entry, standing)
+    state = read_state(ports)
+    ports = under(state.intent, ports)
+    refuse_unknown([ref.name], state.lock.skills)
+    entry = state.lock.skills[ref.name]
+    wanted = wanted_under(ref.name, entry, state)
     if ref.range is not None:
         if not entry.named:
             raise NotFound(f"{entry.source} has no versions to choose from", where=str(ref))
         wanted = replace(wanted_of(entry), version=ref.range)
-    found = of_intent(ref.name, wanted, standing, ports).way.go()
+    found = resolve_wanted(ref.name, wanted, state, ports).way.go()
     same_origin(found, entry)
     whole = carried(found, entry, ports)
     notes = (whole.message,) if isinstance(whole, Left) else ()
     found = found if isinstance(whole, Left) else whole
-    compared = _compared(ref.name, entry, found.entry, _tree(ref.name, entry, standing, ports), found.tree)
+    compared = _compared(ref.name, entry, found.entry, _tree(ref.name, entry, state, ports), found.tree)
     return replace(compared, notes=notes)
 
 
@@ -139,13 +139,13 @@ def edits_of(name: str, ports: Ports) -> tuple[Edit, ...]:
         StateError: a copy cannot be read, or holds too much.
         SecurityError, SourceError, Forbidden: the store has lost what was put there, and it cannot be had again.
     """
-    standing = read_standing(ports)
-    ports = under(standing.intent, ports)
-    refuse_unknown([name], standing.lock.skills)
-    entry, record = standing.lock.skills[name], standing.records.skills.get(name)
+    state = read_state(ports)
+    ports = under(state.intent, ports)
+    refuse_unknown([name], state.lock.skills)
+    entry, record = state.lock.skills[name], state.records.skills.get(name)
     if record is None or not record.enabled:
         return ()
-    base = ports.store.read(record.tree) or _tree(name, entry, standing, ports)
+    base = ports.store.read(record.tree) or _tree(name, entry, state, ports)
     places = Linker(ports.project, ports.store).plan(name, record.links, record.link, base.listing, record)
     found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for step in places.steps:
@@ -165,33 +165,33 @@ def diff_locks(old: Lock, names: Sequence[str], ports: Ports) -> list[Diff]:
         FormatError: the present lock or intent is malformed.
     """
     ports = under(ports.project.intent(), ports)
-    standing = Standing(ports.project.lock(), Intent(), ports.project.records())
-    new = standing.lock
+    state = State(ports.project.lock(), Intent(), ports.project.records())
+    new = state.lock
     found = []
     for name in sorted({*old.skills, *new.skills}.intersection(names or (*old.skills, *new.skills))):
         before, after = old.skills.get(name), new.skills.get(name)
         if before is None or after is None:
             found.append(Diff(name, before, after))
         elif before != after:
-            found.append(_of_entries(name, before, after, standing, ports))
+            found.append(_of_entries(name, before, after, state, ports))
     return found
 
 
-def _of_entries(name: str, before: Locked, after: Locked, standing: Standing, ports: Ports) -> Diff:
+def _of_entries(name: str, before: Locked, after: Locked, state: State, ports: Ports) -> Diff:
     trees: list[Tree | None] = []
     notes = []
     for entry in (before, after):
         try:
-            trees.append(_tree(name, entry, standing, ports))
+            trees.append(_tree(name, entry, state, ports))
         except (SourceError, SecurityError, Forbidden) as error:
             trees.append(None)
             notes.append(f"the files of {entry.version or entry.tree} are not compared: {error.message}")
     return replace(_compared(name, before, after, *trees), notes=tuple(notes))
 
 
-def _tree(name: str, entry: Locked, standing: Standing, ports: Ports) -> Tree:
+def _tree(name: str, entry: Locked, state: State, ports: Ports) -> Tree:
     """Return the files of an entry; who reviews a lock does not agree to it, so it is reached with care."""
-    record = standing.records.skills.get(name)
+    record = state.records.skills.get(name)
     is_mine = record is not None and record.is_of(entry)
     return ports.store.read(entry.tree) or from_lock(name, entry, ports, agreed=is_mine).tree
 

@@ -7,18 +7,18 @@ from typing import Any
 
 from skillhub.errors import Refused
 from skillhub.flows.commit import forget, write_records
+from skillhub.flows.dependencies import dependencies_of, orphans
 from skillhub.flows.install import Aim, carry_out, plan, questions
 from skillhub.flows.linking import Linker, Linking, about_deleted
 from skillhub.flows.listing import refuse_unknown
-from skillhub.flows.needed import needed_by, orphans
+from skillhub.flows.locked import as_said, from_lock
 from skillhub.flows.needs import given
+from skillhub.flows.options import Options
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
-from skillhub.flows.relock import as_said, from_lock
-from skillhub.flows.standing import Standing, read_standing, read_unchecked
+from skillhub.flows.state import State, read_state, read_unchecked
 from skillhub.flows.view import view
-from skillhub.flows.wishes import Wishes
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import NO_FILES
 from skillhub.model.question import UNANSWERED, Asked
@@ -28,7 +28,7 @@ from skillhub.world import made, mcp
 from skillhub.world.intent import edit
 
 
-def enable(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
+def enable(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     """Check the needs of locked skills again, ask about what is open, and link those that nothing holds back.
 
     Raises:
@@ -37,16 +37,16 @@ def enable(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
         Refused: nobody agreed to the skill, or a policy forbids it.
         StateError: the disk is in the way.
     """
-    standing, names = read_standing(ports), tuple(dict.fromkeys(names))
-    refuse_unknown(names, standing.lock.skills)
-    standing = _willing(standing, names)
-    ports = under(standing.intent, ports)
-    candidates = [as_said(from_lock(name, standing.lock.skills[name], ports)) for name in names]
-    aim = Aim.of(wishes, standing, ports)
-    is_met = given(ports.environ, standing.lock.skills)
-    plans = [plan(each, wishes, is_met, aim, standing, ports) for each in candidates]
+    state, names = read_state(ports), tuple(dict.fromkeys(names))
+    refuse_unknown(names, state.lock.skills)
+    state = _willing(state, names)
+    ports = under(state.intent, ports)
+    candidates = [as_said(from_lock(name, state.lock.skills[name], ports)) for name in names]
+    aim = Aim.of(options, state, ports)
+    is_met = given(ports.environ, state.lock.skills)
+    plans = [plan(each, options, is_met, aim, state, ports) for each in candidates]
     asked = ask([question for each in plans for question in questions(each)], ports)
-    return carry_out(plans, wishes, asked, standing, ports)
+    return carry_out(plans, options, asked, state, ports)
 
 
 def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outcome:
@@ -59,11 +59,11 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
         Refused: nobody agreed to what becomes of edits made by hand.
         StateError: the disk is in the way.
     """
-    standing, names = read_unchecked(ports), tuple(dict.fromkeys(names))
-    refuse_unknown(names, standing.lock.skills)
-    cleared = _to_clear(names, standing, ports)
+    state, names = read_unchecked(ports), tuple(dict.fromkeys(names))
+    refuse_unknown(names, state.lock.skills)
+    cleared = _to_clear(names, state, ports)
     if dry_run:
-        return _planned(names, cleared, standing, ports)
+        return _planned(names, cleared, state, ports)
     asked = ask(about_deleted(cleared), ports)
     cleared = _answered(cleared, asked)
     with ports.project.exclusively():
@@ -71,11 +71,11 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
         changed = {name: _held(records.skills.get(name)) for name in names}
         # Their links are forgotten only when they are gone: until then `sync` would take them away.
         write_records(replace(records, skills={**records.skills, **changed}), ports)
-        _take_away(cleared, standing, ports)
+        _take_away(cleared, state, ports)
         changed = {name: replace(record, links=()) for name, record in changed.items()}
         write_records(replace(records, skills={**records.skills, **changed}), ports)
-    skills = _views(names, changed, standing, ports)
-    was = [standing.records.skills.get(name) for name in names]
+    skills = _views(names, changed, state, ports)
+    was = [state.records.skills.get(name) for name in names]
     return Outcome(skills, any(record is None or record.held != "user" for record in was), tuple(asked))
 
 
@@ -90,16 +90,16 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outc
         Refused: a skill that stays needs one of them, or nobody agreed to what becomes of edits made by hand.
         StateError: the disk is in the way.
     """
-    standing = read_unchecked(ports)
-    _refuse_needed(names, standing)
-    names = tuple(dict.fromkeys((*names, *orphans(names, standing))))
+    state = read_unchecked(ports)
+    _refuse_needed(names, state)
+    names = tuple(dict.fromkeys((*names, *orphans(names, state))))
     # What `sync` found gone from the lock may have left MCP entries behind.
-    refuse_unknown(names, {*standing.lock.skills, *standing.records.skills})
-    cleared = _to_clear(names, standing, ports)
+    refuse_unknown(names, {*state.lock.skills, *state.records.skills})
+    cleared = _to_clear(names, state, ports)
     if dry_run:
-        return _planned(names, cleared, standing, ports)
-    gone = {name: replace(r, enabled=False, links=()) for name, r in standing.records.skills.items()}
-    skills = _views(names, gone, standing, ports)
+        return _planned(names, cleared, state, ports)
+    gone = {name: replace(r, enabled=False, links=()) for name, r in state.records.skills.items()}
+    skills = _views(names, gone, state, ports)
     asked = ask(about_deleted(cleared), ports)
     cleared = _answered(cleared, asked)
     with ports.project.exclusively():
@@ -108,17 +108,17 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outc
         text = ports.project.intent_bytes()
         ports.project.write_intent(edit(text, {}, names))
         ports.project.write_lock(lock.dump())
-        _take_away(cleared, standing, ports)
+        _take_away(cleared, state, ports)
         removed = [now.records.skills[name] for name in names if name in now.records.skills]
         records = take_back_servers(removed, records, ports)
         write_records(replace(records, made=made.clear(ports.project, records.made)), ports)
     return Outcome(skills, True, tuple(asked))
 
 
-def _refuse_needed(names: Sequence[str], standing: Standing) -> None:
+def _refuse_needed(names: Sequence[str], state: State) -> None:
     """Refuse to remove what a skill that stays needs."""
-    for other, entry in standing.lock.skills.items():
-        missed = sorted({*names} & {*needed_by(entry)})
+    for other, entry in state.lock.skills.items():
+        missed = sorted({*names} & {*dependencies_of(entry)})
         if missed and other not in names:
             hint = f"remove both: skillhub remove {other} {' '.join(missed)}"
             raise Refused(f"{other} needs {', '.join(missed)}", where=other, hint=hint)
@@ -159,18 +159,18 @@ def _take_back(server: str, entries: Mapping[str, Any], ports: Ports) -> None:
             mcp.remove(file, server, entry, project.config_lock)
 
 
-def _willing(standing: Standing, names: Sequence[str]) -> Standing:
-    """Return the standing as if the person had never said ``disable`` to these."""
-    records: dict[str, Record] = dict(standing.records.skills)
+def _willing(state: State, names: Sequence[str]) -> State:
+    """Return the state as if the person had never said ``disable`` to these."""
+    records: dict[str, Record] = dict(state.records.skills)
     for name in names:
         if name in records:
             records[name] = replace(records[name], held="")
-    return replace(standing, records=replace(standing.records, skills=records))
+    return replace(state, records=replace(state.records, skills=records))
 
 
-def _to_clear(names: Sequence[str], standing: Standing, ports: Ports) -> list[Linking]:
+def _to_clear(names: Sequence[str], state: State, ports: Ports) -> list[Linking]:
     """Look at the links that are to go."""
-    linker, records = Linker(ports.project, ports.store), standing.records.skills
+    linker, records = Linker(ports.project, ports.store), state.records.skills
     # To keep a copy would be to keep the skill: that is a no to the command.
     return [
         replace(linker.plan_removal(name, records[name]), ways=("save", "take"))
@@ -184,10 +184,10 @@ def _answered(cleared: Sequence[Linking], asked: Sequence[Asked]) -> list[Linkin
 
 
 def _views(
-    names: Sequence[str], records: Mapping[str, Record], standing: Standing, ports: Ports
+    names: Sequence[str], records: Mapping[str, Record], state: State, ports: Ports
 ) -> tuple[Skill, ...]:
     """Return these skills as they are shown, as far as they are locked."""
-    locked, is_met = standing.lock.skills, given(ports.environ, standing.lock.skills)
+    locked, is_met = state.lock.skills, given(ports.environ, state.lock.skills)
     return tuple(
         view(name, locked[name], records.get(name), is_met, ports.project, ports.store)
         for name in names
@@ -195,16 +195,16 @@ def _views(
     )
 
 
-def _planned(names: Sequence[str], cleared: Sequence[Linking], standing: Standing, ports: Ports) -> Outcome:
+def _planned(names: Sequence[str], cleared: Sequence[Linking], state: State, ports: Ports) -> Outcome:
     """Return what a dry run shows: the skills as they are, and the questions, asked of nobody."""
-    skills = _views(names, standing.records.skills, standing, ports)
+    skills = _views(names, state.records.skills, state, ports)
     return Outcome(skills, False, tuple((each, UNANSWERED) for each in about_deleted(cleared)))
 
 
-def _take_away(cleared: Sequence[Linking], standing: Standing, ports: Ports) -> None:
+def _take_away(cleared: Sequence[Linking], state: State, ports: Ports) -> None:
     linker = Linker(ports.project, ports.store)
     for linking in cleared:
-        linker.save(linking, standing.records.skills.get(linking.name))
+        linker.save(linking, state.records.skills.get(linking.name))
         linker.take_away(linking)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from skillhub.flows.needs import Given, or_stored
+from skillhub.flows.options import McpChoice, Options
 from skillhub.flows.ports import Ports
-from skillhub.flows.wishes import McpChoice, Wishes
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.hosts import Host
 from skillhub.model.manifest import Manifest
@@ -109,7 +109,7 @@ class Passage:
 
 
 def approach(
-    name: str, manifest: Manifest, wishes: Wishes, is_met: Given, agents: Sequence[Host], ports: Ports
+    name: str, manifest: Manifest, options: Options, is_met: Given, agents: Sequence[Host], ports: Ports
 ) -> Gate:
     """Look at what the skill needs and put the questions that enabling it raises.
 
@@ -119,13 +119,13 @@ def approach(
     """
     env = [need for need in manifest.requires if need.kind == "env" and need.required]
     is_met = or_stored(is_met, name, ports.project)
-    missing = tuple(need for need in env if not wishes.env.get(need.name) and not is_met("env", need.name))
+    missing = tuple(need for need in env if not options.env.get(need.name) and not is_met("env", need.name))
     surveys = [_survey(need, agents, ports) for need in manifest.requires if need.kind == "mcp"]
-    return _gate(name, missing, surveys, wishes.mcp, ports)
+    return _gate(name, missing, surveys, options.mcp, ports)
 
 
 def widen(
-    name: str, manifest: Manifest, record: Record, wishes: Wishes, agents: Sequence[Host], ports: Ports
+    name: str, manifest: Manifest, record: Record, options: Options, agents: Sequence[Host], ports: Ports
 ) -> Gate:
     """Look at the servers that an enabled skill needs, for the agents that we wrote no entry for.
 
@@ -137,12 +137,12 @@ def widen(
     """
     surveys = []
     for need in manifest.requires:
-        if need.kind == "mcp" and (wishes.agents or need.spell() not in record.waived):
+        if need.kind == "mcp" and (options.agents or need.spell() not in record.waived):
             others = [each for each in agents if each.id not in record.mcp.get(need.name, {})]
             survey = _survey(need, others, ports)
-            is_settled = need.spell() in record.met and not (wishes.agents or survey.absent)
+            is_settled = need.spell() in record.met and not (options.agents or survey.absent)
             surveys += [] if is_settled else [survey]
-    return _gate(name, (), surveys, wishes.mcp, ports)
+    return _gate(name, (), surveys, options.mcp, ports)
 
 
 def _gate(
@@ -162,11 +162,11 @@ def _gate(
     return Gate(name, missing, tuple(surveys), tuple(questions), tuple(warnings))
 
 
-def passage(gate: Gate, manifest: Manifest, wishes: Wishes, asked: Sequence[Asked]) -> Passage:
+def passage(gate: Gate, manifest: Manifest, options: Options, asked: Sequence[Asked]) -> Passage:
     """Return what the answers to a gate's questions, and the flags, come to."""
     said = {(question.kind, question.subject): answer for question, answer in asked}
     met = [
-        f"env:{need.name}" for need in manifest.requires if need.kind == "env" and wishes.env.get(need.name)
+        f"env:{need.name}" for need in manifest.requires if need.kind == "env" and options.env.get(need.name)
     ]
     for need in gate.missing:
         answer = said.get(("env", need.name))
@@ -178,7 +178,7 @@ def passage(gate: Gate, manifest: Manifest, wishes: Wishes, asked: Sequence[Aske
         spelled = survey.need.spell()
         if survey.settled:
             met.append(spelled)
-        elif wishes.mcp == "skip":
+        elif options.mcp == "skip":
             waived.append(spelled)
         elif survey.states and _agreed(survey, said):
             met.append(spelled)

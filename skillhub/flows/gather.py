@@ -9,14 +9,14 @@ from skillhub.flows.admission import admit
 from skillhub.flows.ahead import turns
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.carried import carried
-from skillhub.flows.meant import Pick, elsewhere, of_intent, of_lock, of_ref, satisfies
+from skillhub.flows.choose import fitting, words_for
+from skillhub.flows.locked import named, same_signer
+from skillhub.flows.options import Options
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
-from skillhub.flows.relock import named, same_signer
-from skillhub.flows.resolve import fitting, words_for
-from skillhub.flows.standing import Standing
+from skillhub.flows.resolve import Resolved, elsewhere, resolve_locked, resolve_ref, resolve_wanted, satisfies
+from skillhub.flows.state import State
 from skillhub.flows.unsafe import UnsafeSkills
-from skillhub.flows.wishes import Wishes
 from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.lock import Locked
 from skillhub.model.ref import Ref, canonical, parse_remote
@@ -44,7 +44,7 @@ class Gathered:
 
 
 def gather(
-    refs: Sequence[Ref], wishes: Wishes, standing: Standing, ports: Ports, *, guarded: bool = False
+    refs: Sequence[Ref], options: Options, state: State, ports: Ports, *, guarded: bool = False
 ) -> Gathered:
     """Return a candidate for each skill that the references mean; without any, for each of lock and intent.
 
@@ -58,24 +58,24 @@ def gather(
         UnsafeSkills: of ``--all``, every one that is not what it should be.
         Forbidden: a policy forbids one that did not come with ``--all``.
     """
-    if refs and wishes.frozen:
+    if refs and options.frozen:
         raise UsageError("--frozen installs what the lock says; it goes with no reference")
-    if wishes.excepted and (wishes.skills or not (wishes.every and refs)):
+    if options.excepted and (options.skills or not (options.every and refs)):
         raise UsageError("--except leaves skills out of what REF --all means, and goes with nothing else")
     gathered, held = Gathered(), Held(ports.store)
-    picks = [] if refs else _of_project(wishes, standing, ports)
+    picks = [] if refs else _of_project(options, state, ports)
     for ref in refs:
-        meant, warnings = of_ref(ref, wishes, standing, ports, guarded=guarded)
+        meant, warnings = resolve_ref(ref, options, state, ports, guarded=guarded)
         picks += meant
         gathered.warnings.extend(warnings)
-    every, picks = picks, _less(picks, wishes)
+    every, picks = picks, _less(picks, options)
     gathered.excepted.update({pick.name for pick in every} - {pick.name for pick in picks})
     failing: list[tuple[Release, SecurityError]] = []
     for pick, turn in zip(picks, turns([pick.way for pick in picks], ports.report), strict=True):
         try:
-            whole = _whole(pick, turn, held, standing, ports)
+            whole = _whole(pick, turn, held, state, ports)
         except SecurityError as error:
-            if pick.release is None or not wishes.every:
+            if pick.release is None or not options.every:
                 with named(pick.name):
                     raise
             failing.append((pick.release, error))
@@ -83,22 +83,22 @@ def gather(
         if isinstance(whole, Left):
             gathered.left.append(whole)
         elif not failing:
-            _add(whole, pick, gathered, standing, ports)
+            _add(whole, pick, gathered, state, ports)
     if failing:
         words = words_for([pick.release for pick in picks if pick.release])
         unsafe = [(words[release], error) for release, error in failing]
-        raise UnsafeSkills(unsafe, where=", ".join(map(str, refs)), excepted=wishes.excepted)
+        raise UnsafeSkills(unsafe, where=", ".join(map(str, refs)), excepted=options.excepted)
     return gathered
 
 
-def _less(picks: Sequence[Pick], wishes: Wishes) -> list[Pick]:
+def _less(picks: Sequence[Resolved], options: Options) -> list[Resolved]:
     """Return the picks without those that ``--except`` names.
 
     Raises:
         UsageError: it names what is not there.
     """
     offered = [pick.release for pick in picks if pick.release]
-    fits = {word: fitting(word, offered) for word in wishes.excepted}
+    fits = {word: fitting(word, offered) for word in options.excepted}
     if unknown := [quote(word) for word, found in fits.items() if not found]:
         names = ", ".join(list(words_for(offered).values())[:40]) or "none to choose from"
         message = f"--except names what is not there: {', '.join(unknown)}"
@@ -108,7 +108,7 @@ def _less(picks: Sequence[Pick], wishes: Wishes) -> list[Pick]:
 
 
 def _whole(
-    pick: Pick, turn: Callable[[], Candidate], held: Held, standing: Standing, ports: Ports
+    pick: Resolved, turn: Callable[[], Candidate], held: Held, state: State, ports: Ports
 ) -> Candidate | Left:
     """Return the skill with the project's patch of it, or why ``--all`` leaves it out.
 
@@ -127,7 +127,7 @@ def _whole(
         if not pick.optional:
             raise
         return _forbidden(pick.name, error)
-    entry = standing.lock.skills.get(candidate.name)
+    entry = state.lock.skills.get(candidate.name)
     same_origin(candidate, entry)
     return carried(candidate, entry, ports)
 
@@ -136,10 +136,10 @@ def _forbidden(name: str, error: Forbidden) -> Left:
     return Left(name, error.code, f"{error.message} ({error.where})")
 
 
-def _add(candidate: Candidate, pick: Pick, gathered: Gathered, standing: Standing, ports: Ports) -> None:
+def _add(candidate: Candidate, pick: Resolved, gathered: Gathered, state: State, ports: Ports) -> None:
     if any((each.name, each.code) == (candidate.name, _AMBIGUOUS) for each in gathered.left):
         return
-    admitted = of_all(candidate, standing, ports) if pick.optional else admit(candidate, standing, ports)
+    admitted = of_all(candidate, state, ports) if pick.optional else admit(candidate, state, ports)
     if isinstance(admitted, Left):
         gathered.left.append(admitted)
         return
@@ -155,14 +155,14 @@ def _add(candidate: Candidate, pick: Pick, gathered: Gathered, standing: Standin
     gathered.left.append(Left(candidate.name, _AMBIGUOUS, f"{message}; {hint}"))
 
 
-def of_all(candidate: Candidate, standing: Standing, ports: Ports) -> Candidate | Left:
+def of_all(candidate: Candidate, state: State, ports: Ports) -> Candidate | Left:
     """Return a candidate that came with ``--all`` as it is admitted, or why it is left out.
 
     Raises:
         SourceError: as for ``admit``.
     """
     try:
-        candidate = admit(candidate, standing, ports)
+        candidate = admit(candidate, state, ports)
     except Forbidden as error:
         return _forbidden(candidate.name, error)
     critical = next((each for each in candidate.findings if each.severity == "critical"), None)
@@ -191,21 +191,21 @@ class Held:
         return replace(candidate, tree=Staged(self._store.put(candidate.tree), candidate.tree))
 
 
-def _of_project(wishes: Wishes, standing: Standing, ports: Ports) -> list[Pick]:
+def _of_project(options: Options, state: State, ports: Ports) -> list[Resolved]:
     picks = []
-    for name, entry in standing.lock.skills.items():
-        wanted = standing.intent.skills.get(name)
+    for name, entry in state.lock.skills.items():
+        wanted = state.intent.skills.get(name)
         if wanted is not None and not satisfies(entry, wanted, ports.project.base):
-            if wishes.frozen:
+            if options.frozen:
                 raise _disagree(name, ports)
-            picks.append(of_intent(name, wanted, standing, ports))
+            picks.append(resolve_wanted(name, wanted, state, ports))
         else:
-            picks.append(of_lock(name, entry, standing, ports))
-    for name, wanted in standing.intent.skills.items():
-        if name not in standing.lock.skills:
-            if wishes.frozen:
+            picks.append(resolve_locked(name, entry, state, ports))
+    for name, wanted in state.intent.skills.items():
+        if name not in state.lock.skills:
+            if options.frozen:
                 raise _disagree(name, ports)
-            picks.append(of_intent(name, wanted, standing, ports))
+            picks.append(resolve_wanted(name, wanted, state, ports))
     return picks
 
 

@@ -6,23 +6,24 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from skillhub.errors import Refused, UsageError
-from skillhub.flows import proposals, told
+from skillhub.flows import told
 from skillhub.flows.admission import admit
-from skillhub.flows.agreed import as_agreed, but_other_signers, refuse_other
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.commit import Change, commit
+from skillhub.flows.dependencies import dependencies_of, with_dependencies
 from skillhub.flows.gate import Gate, approach, passage, widen
 from skillhub.flows.gather import gather
 from skillhub.flows.linking import Linker, Linking, left_alone
-from skillhub.flows.needed import needed_by, with_needed
 from skillhub.flows.needs import Given, facts_of, given, needs_of, or_stored
+from skillhub.flows.options import Options, chosen_agents
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
+from skillhub.flows.proposed import about_sources, add_sources, proposed_sources
+from skillhub.flows.provenance import as_agreed, but_other_signers, refuse_other
 from skillhub.flows.questions import consent
-from skillhub.flows.standing import Standing, read_standing
+from skillhub.flows.state import State, read_state
 from skillhub.flows.view import view
-from skillhub.flows.wishes import Wishes, chosen_agents
 from skillhub.model.changes import Changes
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.hosts import Host
@@ -42,20 +43,20 @@ class Aim:
     linker: Linker
 
     @classmethod
-    def of(cls, wishes: Wishes, standing: Standing, ports: Ports) -> Aim:
+    def of(cls, options: Options, state: State, ports: Ports) -> Aim:
         """Work it out, once for all skills.
 
         Raises:
             UsageError: an id that is no agent's.
             LinkLeavesProject: a folder of the project is a link to somewhere outside of it.
         """
-        agents = chosen_agents(wishes, standing.records, standing.intent, ports)
+        agents = chosen_agents(options, state.records, state.intent, ports)
         folders = link_folders(ports.project, agents, ports.user_home, ports.environ)
         return cls(agents, folders, Linker(ports.project, ports.store))
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class Plan:
     """One candidate, and all that enabling it would mean.
 
     Attributes:
@@ -73,7 +74,7 @@ class Proposal:
     changes: Changes | None = None
 
 
-def install(refs: Sequence[Ref], wishes: Wishes, ports: Ports) -> Outcome:
+def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
     """Install what ``refs`` name; without any, what lock and intent say.
 
     Raises:
@@ -89,23 +90,23 @@ def install(refs: Sequence[Ref], wishes: Wishes, ports: Ports) -> Outcome:
         raise UsageError(
             "there is neither skillhub.toml nor skillhub.lock here", where=ports.project.root, hint=hint
         )
-    standing = read_standing(ports)
-    ports = under(standing.intent, ports)
-    proposed = proposals.proposals(standing, ports)
-    if proposed and wishes.dry_run:
-        unanswered = tuple((each, UNANSWERED) for each in proposals.questions(proposed))
+    state = read_state(ports)
+    ports = under(state.intent, ports)
+    proposed = proposed_sources(state, ports)
+    if proposed and options.dry_run:
+        unanswered = tuple((each, UNANSWERED) for each in about_sources(proposed))
         note = f"you do not have the source {', '.join(proposed)}; what it has is not known yet"
         return Outcome((), False, unanswered, (note,))
-    asked = ask(proposals.questions(proposed), ports)
-    proposals.adopt(proposed, asked, ports)
-    gathered = gather(refs, wishes, standing, ports)
-    asked_for = {} if wishes.frozen else gathered.found
-    found, notes = with_needed(asked_for, standing, ports, gathered.excepted)
+    asked = ask(about_sources(proposed), ports)
+    add_sources(proposed, asked, ports)
+    gathered = gather(refs, options, state, ports)
+    asked_for = {} if options.frozen else gathered.found
+    found, notes = with_dependencies(asked_for, state, ports, gathered.excepted)
     found = {**gathered.found, **found}
-    if not (refs or wishes.frozen):
-        found, apart = but_other_signers(found, standing, ports)
+    if not (refs or options.frozen):
+        found, apart = but_other_signers(found, state, ports)
         notes = [*notes, *apart]
-    outcome = take(found, wishes, standing, ports)
+    outcome = take(found, options, state, ports)
     return replace(
         outcome,
         asked=(*asked, *outcome.asked),
@@ -114,7 +115,7 @@ def install(refs: Sequence[Ref], wishes: Wishes, ports: Ports) -> Outcome:
     )
 
 
-def take(candidates: Mapping[str, Candidate], wishes: Wishes, standing: Standing, ports: Ports) -> Outcome:
+def take(candidates: Mapping[str, Candidate], options: Options, state: State, ports: Ports) -> Outcome:
     """Plan what taking the candidates means, ask all questions at once, and carry out what was agreed to.
 
     Raises:
@@ -123,33 +124,31 @@ def take(candidates: Mapping[str, Candidate], wishes: Wishes, standing: Standing
         Refused: a question was answered no or by nobody; nothing was changed.
         StateError: the disk is in the way.
     """
-    aim = Aim.of(wishes, standing, ports)
-    is_met = given(ports.environ, {*standing.lock.skills, *candidates})
-    plans = [plan(each, wishes, is_met, aim, standing, ports) for each in candidates.values()]
+    aim = Aim.of(options, state, ports)
+    is_met = given(ports.environ, {*state.lock.skills, *candidates})
+    plans = [plan(each, options, is_met, aim, state, ports) for each in candidates.values()]
     ports.plan({each.candidate.name: each.changes for each in plans if each.changes})
     raised = [question for each in plans for question in questions(each)]
-    asked = [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
-    return carry_out(plans, wishes, asked, standing, ports)
+    asked = [(each, UNANSWERED) for each in raised] if options.dry_run else ask(raised, ports)
+    return carry_out(plans, options, asked, state, ports)
 
 
-def plan(
-    candidate: Candidate, wishes: Wishes, is_met: Given, aim: Aim, standing: Standing, ports: Ports
-) -> Proposal:
+def plan(candidate: Candidate, options: Options, is_met: Given, aim: Aim, state: State, ports: Ports) -> Plan:
     """Work out what taking the candidate would mean: its needs, its places, and what differs from before.
 
     Raises:
         Forbidden: a policy forbids it.
         SignerChanged, BadSignature: it is not signed as what the person agreed to, or with an expired certificate.
     """
-    refuse_other(candidate, standing, ports)
-    candidate = admit(candidate, standing, ports)
-    proposal = _enabling(candidate, wishes, is_met, aim, standing, ports)
-    return replace(proposal, changes=changes_of(candidate, standing, ports))
+    refuse_other(candidate, state, ports)
+    candidate = admit(candidate, state, ports)
+    proposal = _enabling(candidate, options, is_met, aim, state, ports)
+    return replace(proposal, changes=changes_of(candidate, state, ports))
 
 
-def changes_of(candidate: Candidate, standing: Standing, ports: Ports) -> Changes | None:
+def changes_of(candidate: Candidate, state: State, ports: Ports) -> Changes | None:
     """Return what differs from the version that this person has, else from the locked one; None without either."""
-    before, record = standing.lock.skills.get(candidate.name), standing.records.skills.get(candidate.name)
+    before, record = state.lock.skills.get(candidate.name), state.records.skills.get(candidate.name)
     if before is None:
         return None
     if record is not None and record.facts == Facts():
@@ -163,32 +162,32 @@ def changes_of(candidate: Candidate, standing: Standing, ports: Ports) -> Change
 
 def _enabling(
     candidate: Candidate,
-    wishes: Wishes,
+    options: Options,
     is_met: Given,
     aim: Aim,
-    standing: Standing,
+    state: State,
     ports: Ports,
-) -> Proposal:
-    record = standing.records.skills.get(candidate.name)
+) -> Plan:
+    record = state.records.skills.get(candidate.name)
     is_enabled = record is not None and record.enabled and record.is_of(candidate.entry)
     held = "user" if record is not None and record.held == "user" else "asked"
-    if held == "user" or not (wishes.enable or is_enabled):
+    if held == "user" or not (options.enable or is_enabled):
         cleared = aim.linker.plan_removal(candidate.name, record) if record else None
-        return Proposal(candidate, record, None, cleared, held)
+        return Plan(candidate, record, None, cleared, held)
     if record is not None and is_enabled:
-        gate = widen(candidate.name, candidate.manifest, record, wishes, aim.agents, ports)
+        gate = widen(candidate.name, candidate.manifest, record, options, aim.agents, ports)
     else:
-        gate = approach(candidate.name, candidate.manifest, wishes, is_met, aim.agents, ports)
-    kind = wishes.link or (record.link if record else None) or standing.intent.link or "copy"
+        gate = approach(candidate.name, candidate.manifest, options, is_met, aim.agents, ports)
+    kind = options.link or (record.link if record else None) or state.intent.link or "copy"
     wanted = dict.fromkeys([f"{folder}/{candidate.name}" for folder in aim.folders])
     # An agent chosen now is added to those that have it already.
     wanted |= dict.fromkeys(record.links if record else ())
     linking = aim.linker.plan(candidate.name, wanted, kind, candidate.tree.listing, record)
     linking = aim.linker.merging(linking, candidate.tree, record)
-    return Proposal(candidate, record, gate, linking, "")
+    return Plan(candidate, record, gate, linking, "")
 
 
-def questions(proposal: Proposal) -> list[Question]:
+def questions(proposal: Plan) -> list[Question]:
     """Return everything that is to be asked about one candidate."""
     found = consent(proposal.candidate, proposal.record, proposal.changes)
     if proposal.gate is not None:
@@ -199,22 +198,22 @@ def questions(proposal: Proposal) -> list[Question]:
 
 
 def carry_out(
-    plans: Sequence[Proposal], wishes: Wishes, asked: Sequence[Asked], standing: Standing, ports: Ports
+    plans: Sequence[Plan], options: Options, asked: Sequence[Asked], state: State, ports: Ports
 ) -> Outcome:
     """Turn the agreed plans into changes, commit them, and show what came of it."""
     answers: defaultdict[str, list[Asked]] = defaultdict(list)
     for question, answer in asked:
         answers[question.skill].append((question, answer))
-    plans, kept = _settled(plans, answers, standing)
-    locked = {**standing.lock.skills, **{each.candidate.name: each.candidate.entry for each in plans}}
+    plans, kept = _settled(plans, answers, state)
+    locked = {**state.lock.skills, **{each.candidate.name: each.candidate.entry for each in plans}}
     is_met = given(ports.environ, locked)
     changes = [
-        decide(each, wishes, answers[name], or_stored(is_met, name, ports.project))
+        decide(each, options, answers[name], or_stored(is_met, name, ports.project))
         for each in plans
         for name in [each.candidate.name]
     ]
     gates = [each.gate for each in plans if each.gate]
-    changed = not wishes.dry_run and commit(changes, wishes, standing, ports)
+    changed = not options.dry_run and commit(changes, options, state, ports)
     skills = tuple(
         told.as_given(
             view(each.name, each.candidate.entry, each.record, is_met, ports.project, ports.store), each.given
@@ -229,49 +228,49 @@ def carry_out(
         given=frozenset((each.name, need) for each in changes for need in each.given),
         left=tuple(map(left_alone, kept)),
         changes={each.candidate.name: each.changes for each in plans if each.changes},
-        as_before=frozenset(each.name for each in changes if _is_as_before(each, standing)),
+        as_before=frozenset(each.name for each in changes if _is_as_before(each, state)),
         disabled=frozenset(each.name for each in changes if each.record.held == "user"),
         ways=told.ways(gates, ports.project.scope),
     )
 
 
-def _is_as_before(change: Change, standing: Standing) -> bool:
+def _is_as_before(change: Change, state: State) -> bool:
     """Say whether nothing of a skill had to be done: intent, lock, record, places and configurations."""
     candidate, linking, passage = change.candidate, change.linking, change.passage
     return (
-        candidate.wanted in (None, standing.intent.skills.get(change.name))
-        and candidate.entry == standing.lock.skills.get(change.name)
-        and change.record == standing.records.skills.get(change.name)
+        candidate.wanted in (None, state.intent.skills.get(change.name))
+        and candidate.entry == state.lock.skills.get(change.name)
+        and change.record == state.records.skills.get(change.name)
         and (linking is None or linking.done)
         and not (passage and passage.writes)
     )
 
 
 def _settled(
-    plans: Sequence[Proposal], answers: Mapping[str, Sequence[Asked]], standing: Standing
-) -> tuple[list[Proposal], list[str]]:
+    plans: Sequence[Plan], answers: Mapping[str, Sequence[Asked]], state: State
+) -> tuple[list[Plan], list[str]]:
     """Return the plans with what a person chose for edits of theirs, and the skills that are to stay as they are.
 
     Raises:
         Refused: one that stays is needed, in another version than it has, by one that does not.
     """
-    settled: list[Proposal] = []
+    settled: list[Plan] = []
     kept, left = [], []
     for each in plans:
         name = each.candidate.name
         linking = each.linking.answered(answers[name]) if each.linking else None
         if linking is None and each.linking is not None:
-            kept += [] if standing.lock.skills.get(name) == each.candidate.entry else [name]
+            kept += [] if state.lock.skills.get(name) == each.candidate.entry else [name]
             left.append(name)
         else:
             settled.append(replace(each, linking=linking))
     for each in settled:
-        if torn := sorted({*kept} & {*needed_by(each.candidate.entry)}):
+        if torn := sorted({*kept} & {*dependencies_of(each.candidate.entry)}):
             raise Refused(f"{each.candidate.name} needs {torn[0]}, which is to stay as it is", where=torn[0])
     return settled, left
 
 
-def decide(proposal: Proposal, wishes: Wishes, asked: Sequence[Asked], is_met: Given) -> Change:
+def decide(proposal: Plan, options: Options, asked: Sequence[Asked], is_met: Given) -> Change:
     """Return what becomes of one candidate now that all ``asked`` about it is answered: enabled, or waiting."""
     candidate, before, gate, linking = proposal.candidate, proposal.record, proposal.gate, proposal.linking
     is_known = before is not None and before.is_of(candidate.entry)
@@ -290,7 +289,7 @@ def decide(proposal: Proposal, wishes: Wishes, asked: Sequence[Asked], is_met: G
     if linking is None or gate is None:
         return Change(candidate, base, linking, None)
     is_enabled = is_known and before is not None and before.enabled
-    passed = passage(gate, candidate.manifest, wishes, asked)
+    passed = passage(gate, candidate.manifest, options, asked)
     record = passed.onto(replace(base, enabled=True, links=linking.links, link=linking.kind))
     if not is_enabled and any(need.open for need in needs_of(facts, record, is_met)):
         waiting = replace(base, held="needs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from skillhub.errors import FormatError, NotFound, Refused, SignerChanged, SkillhubError, SourceMismatch
-from skillhub.flows.meant import satisfies
+from skillhub.flows.resolve import satisfies
 from skillhub.model.conflict import conflict, sides
 from skillhub.model.dataclass import dataclass
 from skillhub.model.lock import CAP, Lock, Locked
@@ -61,7 +61,7 @@ def _merged(
     if sides(project.intent_bytes()) is not None:
         hint = "resolve it by hand first: the lock is resolved by what it says"
         raise FormatError(f"{INTENT} holds a merge conflict", where=project.intent_path, hint=hint)
-    wishes = project.intent().skills
+    wanted = project.intent().skills
     one, other = (
         Lock.parse(side, f"{project.lock_path} ({of})") for side, of in ((ours, "ours"), (theirs, "theirs"))
     )
@@ -70,7 +70,7 @@ def _merged(
             raise NotFound(f"neither side of the lock has {name}", where=project.lock_path)
 
     def allows(name: str, entry: Locked) -> bool:
-        return name not in wishes or satisfies(entry, wishes[name], project.base)
+        return name not in wanted or satisfies(entry, wanted[name], project.base)
 
     return merge(one, other, _base(base), allows, take)
 

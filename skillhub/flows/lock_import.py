@@ -8,11 +8,11 @@ from skillhub.errors import Forbidden, FormatError, SkillhubError, SourceError, 
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.gather import gather
 from skillhub.flows.install import take
+from skillhub.flows.options import Options
 from skillhub.flows.outcome import Left, Outcome
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
-from skillhub.flows.standing import Standing, read_standing
-from skillhub.flows.wishes import Wishes
+from skillhub.flows.state import State, read_state
 from skillhub.model.dataclass import replace
 from skillhub.model.origin import Origin, OtherLock
 from skillhub.model.ref import parse_ref
@@ -21,7 +21,7 @@ from skillhub.model.ref import parse_ref
 _OF_ONE = (FormatError, SourceError, UsageError, Forbidden, UnsafeTransfer)
 
 
-def import_lock(other: OtherLock, wishes: Wishes, ports: Ports) -> Outcome:
+def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:
     """Install what the other lock names, as one transaction; what cannot be pinned is left out, with the reason.
 
     Raises:
@@ -29,11 +29,11 @@ def import_lock(other: OtherLock, wishes: Wishes, ports: Ports) -> Outcome:
         Refused: a question was answered no or by nobody; nothing was changed.
         StateError: the disk is in the way.
     """
-    standing = read_standing(ports)
-    ports = under(standing.intent, ports)
+    state = read_state(ports)
+    ports = under(state.intent, ports)
     left = [Left(each.name, "no-origin", each.reason) for each in other.unpinned]
     found: dict[str, Candidate] = {}
-    for each in _had(other, wishes, standing, ports):
+    for each in _had(other, options, state, ports):
         if isinstance(each, Left):
             left.append(each)
         elif each.tree.digest != found.setdefault(each.name, each).tree.digest:
@@ -43,11 +43,11 @@ def import_lock(other: OtherLock, wishes: Wishes, ports: Ports) -> Outcome:
             )
     if not found:
         return Outcome((), False, left=tuple(left))
-    outcome = take(found, wishes, standing, ports)
+    outcome = take(found, options, state, ports)
     return replace(outcome, left=(*left, *outcome.left))
 
 
-def _had(other: OtherLock, wishes: Wishes, standing: Standing, ports: Ports) -> Iterator[Candidate | Left]:
+def _had(other: OtherLock, options: Options, state: State, ports: Ports) -> Iterator[Candidate | Left]:
     """Yield each skill, or why it cannot be had."""
     for done, origin in enumerate(other.origins):
         ports.report("resolving", done, len(other.origins))
@@ -55,8 +55,8 @@ def _had(other: OtherLock, wishes: Wishes, standing: Standing, ports: Ports) -> 
         for name in origin.skills or ("",):
             try:
                 refs = [parse_ref(origin.ref)]
-                chosen = replace(wishes, skills=(name,) if name else (), every=False)
-                found = gather(refs, chosen, standing, ports, guarded=True).found
+                chosen = replace(options, skills=(name,) if name else (), every=False)
+                found = gather(refs, chosen, state, ports, guarded=True).found
             except _OF_ONE as error:
                 yield Left(name or origin.name, error.code, _told(error))
                 continue

@@ -9,16 +9,16 @@ from skillhub.flows.admission import too_young
 from skillhub.flows.ahead import turns
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.carried import carried
+from skillhub.flows.choose import TakenBack, choose_release
+from skillhub.flows.dependencies import ranges_on
 from skillhub.flows.gather import Held, same_origin
-from skillhub.flows.meant import Pick, of_intent
-from skillhub.flows.needed import ranges_on
+from skillhub.flows.locked import named, root_of
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
 from skillhub.flows.recalled import locked_release
-from skillhub.flows.relock import named, root_of
-from skillhub.flows.resolve import TakenBack, choose_release
+from skillhub.flows.resolve import Resolved, resolve_wanted
 from skillhub.flows.signers import EXPIRED
-from skillhub.flows.standing import Standing
+from skillhub.flows.state import State
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked
@@ -40,13 +40,13 @@ class Newer:
 
 
 def newest_of(
-    names: Iterable[str], standing: Standing, ports: Ports, *, excuse: Excuse, keep: bool = False
+    names: Iterable[str], state: State, ports: Ports, *, excuse: Excuse, keep: bool = False
 ) -> Newer:
     """Obtain what is newer than the lock of these locked skills.
 
     Args:
         names: The skills.
-        standing: What is locked, and what is wanted.
+        state: What is locked, and what is wanted.
         ports: The world.
         excuse: Is told of a skill of which nobody can say, and why; if it returns, the others go on.
         keep: All of it stays in memory, and the store is not touched.
@@ -58,7 +58,7 @@ def newest_of(
     newer, picks = Newer([], [], []), []
     for name in names:
         try:
-            pick = _latest(name, standing.lock.skills[name], standing, ports, newer.warnings)
+            pick = _latest(name, state.lock.skills[name], state, ports, newer.warnings)
         except SkillhubError as error:
             excuse(name, error)
         else:
@@ -68,7 +68,7 @@ def newest_of(
         try:
             with named(pick.name):
                 candidate = turn() if held is None else held.keep(turn())
-                _compare(candidate, standing.lock.skills[pick.name], newer, ports, keep=keep)
+                _compare(candidate, state.lock.skills[pick.name], newer, ports, keep=keep)
         except SkillhubError as error:
             excuse(pick.name, error)
     return newer
@@ -90,17 +90,17 @@ def _compare(candidate: Candidate, entry: Locked, newer: Newer, ports: Ports, *,
         newer.candidates.append(candidate if isinstance(whole, Left) else whole)
 
 
-def _latest(name: str, entry: Locked, standing: Standing, ports: Ports, warnings: list[str]) -> Pick | None:
+def _latest(name: str, entry: Locked, state: State, ports: Ports, warnings: list[str]) -> Resolved | None:
     """Return the newest that is wanted under a name, unless its index says that it is the locked one."""
-    wanted = wanted_under(name, entry, standing)
+    wanted = wanted_under(name, entry, state)
     if is_fixed(wanted, entry):
         return None
-    if name not in standing.intent.skills and entry.named:
+    if name not in state.intent.skills and entry.named:
         # It is here because others need it: no further than they allow.
-        ranges = dict.fromkeys(wanted for _, wanted in ranges_on(name, standing.lock, ports))
+        ranges = dict.fromkeys(wanted for _, wanted in ranges_on(name, state.lock, ports))
         wanted = replace(wanted, version=",".join(ranges) or None)
     try:
-        pick = of_intent(name, wanted, standing, ports)
+        pick = resolve_wanted(name, wanted, state, ports)
     except TakenBack as error:
         told = _taken_back(locked_release(name, entry, _said(name, entry, ports))) or error.message
         warnings.append(f"{told}; there is no other that the intent allows")
@@ -161,9 +161,9 @@ def _taken_back(locked: Release | None) -> str | None:
     return f"{locked.name} {locked.version} was {'withdrawn' if is_gone else 'yanked'}: {reason}"
 
 
-def wanted_under(name: str, entry: Locked, standing: Standing) -> Wanted:
+def wanted_under(name: str, entry: Locked, state: State) -> Wanted:
     """Return what is wanted under a locked name: as the intent says, else as the lock does."""
-    return standing.intent.skills.get(name) or wanted_of(entry)
+    return state.intent.skills.get(name) or wanted_of(entry)
 
 
 def is_fixed(wanted: Wanted, entry: Locked) -> bool:

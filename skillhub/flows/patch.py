@@ -10,23 +10,23 @@ from skillhub.flows.candidate import Candidate, read
 from skillhub.flows.carried import with_edits
 from skillhub.flows.install import Aim, carry_out, plan, questions
 from skillhub.flows.listing import refuse_unknown
+from skillhub.flows.locked import from_lock
 from skillhub.flows.needs import given
+from skillhub.flows.options import Options
 from skillhub.flows.outcome import Left, Outcome, ask
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
-from skillhub.flows.relock import from_lock
-from skillhub.flows.standing import Standing, read_standing
-from skillhub.flows.wishes import Wishes
+from skillhub.flows.state import State, read_state
 from skillhub.model.dataclass import replace
 from skillhub.model.question import UNANSWERED
 from skillhub.model.tree import Tree
 from skillhub.world import links
 from skillhub.world.local import read_local
 
-_Make = Callable[[str, Standing, Ports], Candidate]
+_Make = Callable[[str, State, Ports], Candidate]
 
 
-def patch(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
+def patch(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     """Write what was edited in these skills as a patch beside the lock, so that everybody gets it with ``install``.
 
     It is what the source has that a person, a team and a signature agreed to before, so the patched skill is scanned
@@ -40,10 +40,10 @@ def patch(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
         Refused: a question was answered no or by nobody; nothing was changed.
         StateError: the disk is in the way.
     """
-    return _agree(names, _edited, wishes, ports)
+    return _agree(names, _edited, options, ports)
 
 
-def drop(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
+def drop(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     """Give up the patches of these skills; they are what their source has again, and the patches' files stay.
 
     That nobody signed it is asked about too where the person never agreed to the patched skill.
@@ -55,28 +55,28 @@ def drop(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
         Refused: a question was answered no or by nobody; nothing was changed.
         StateError: the disk is in the way.
     """
-    return _agree(names, _unpatched, wishes, ports)
+    return _agree(names, _unpatched, options, ports)
 
 
-def _agree(names: Sequence[str], make: _Make, wishes: Wishes, ports: Ports) -> Outcome:
-    standing = read_standing(ports)
-    ports = under(standing.intent, ports)
-    refuse_unknown(names, standing.lock.skills)
-    aim = Aim.of(wishes, standing, ports)
-    is_met = given(ports.environ, standing.lock.skills)
-    candidates = [make(name, standing, ports) for name in dict.fromkeys(names)]
-    plans = [plan(each, wishes, is_met, aim, standing, ports) for each in candidates]
+def _agree(names: Sequence[str], make: _Make, options: Options, ports: Ports) -> Outcome:
+    state = read_state(ports)
+    ports = under(state.intent, ports)
+    refuse_unknown(names, state.lock.skills)
+    aim = Aim.of(options, state, ports)
+    is_met = given(ports.environ, state.lock.skills)
+    candidates = [make(name, state, ports) for name in dict.fromkeys(names)]
+    plans = [plan(each, options, is_met, aim, state, ports) for each in candidates]
     # What somebody else agreed to is nobody's here until they say so.
-    mine = {name for name in names if standing.agreed(name)}
+    mine = {name for name in names if state.agreed(name)}
     raised = [
         each for one in plans for each in questions(one) if each.kind != "unsigned" or each.skill not in mine
     ]
-    asked = [(each, UNANSWERED) for each in raised] if wishes.dry_run else ask(raised, ports)
-    return carry_out(plans, wishes, asked, standing, ports)
+    asked = [(each, UNANSWERED) for each in raised] if options.dry_run else ask(raised, ports)
+    return carry_out(plans, options, asked, state, ports)
 
 
-def _edited(name: str, standing: Standing, ports: Ports) -> Candidate:
-    entry, record = standing.lock.skills[name], standing.agreed(name)
+def _edited(name: str, state: State, ports: Ports) -> Candidate:
+    entry, record = state.lock.skills[name], state.agreed(name)
     if record is None or not record.enabled or record.link == "symlink":
         hint = f"skillhub enable {name} --link copy, then edit the copy"
         raise UsageError(f"{name} has no copy here of what is locked", where=name, hint=hint)
@@ -106,10 +106,10 @@ def _alike(trees: dict[str, Tree]) -> Tree:
     return next(iter(trees.values()))
 
 
-def _unpatched(name: str, standing: Standing, ports: Ports) -> Candidate:
-    entry = standing.lock.skills[name]
+def _unpatched(name: str, state: State, ports: Ports) -> Candidate:
+    entry = state.lock.skills[name]
     if entry.patch is None:
         raise UsageError(f"the lock has no patch of {name}", where=name)
-    found = from_lock(name, entry.original, ports, agreed=standing.agreed(name) is not None)
+    found = from_lock(name, entry.original, ports, agreed=state.agreed(name) is not None)
     content = read(found.tree)  # to agree to what comes of a patch is not to agree to what it is of
     return replace(found, can=content.can, findings=content.findings)

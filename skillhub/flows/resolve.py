@@ -1,148 +1,291 @@
-"""From what is asked for to the release that is meant; pure, given what the sources offer."""
+"""What a reference, a line of the intent, an entry of the lock means; nothing is fetched here but indexes."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Collection
+from typing import Any
 
-from skillhub.errors import NotFound, SourceError, UsageError
-from skillhub.model.ref import Named
+from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, SourceMismatch, UsageError
+from skillhub.flows.candidate import Candidate
+from skillhub.flows.choose import choose_release, choose_skills, choose_source
+from skillhub.flows.locked import by_lock
+from skillhub.flows.obtain import Way, by_path, by_place, portable
+from skillhub.flows.offered import by_source, releases_of
+from skillhub.flows.options import Options
+from skillhub.flows.ports import Place, Ports
+from skillhub.flows.state import State
+from skillhub.model.dataclass import dataclass, replace
+from skillhub.model.digest import Digest
+from skillhub.model.intent import Wanted
+from skillhub.model.lock import Locked, of_plugin
+from skillhub.model.ref import Git, GitHub, Local, Named, Ref, Remote, canonical
 from skillhub.model.release import Index, Release
-from skillhub.model.text import quote
-from skillhub.model.version import Range
+from skillhub.model.tree import SKILL_MD
+from skillhub.model.version import Range, is_version
 
 
-class TakenBack(SourceError):
-    """What was asked for is there, but its registry says that nobody should choose it."""
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """One skill that is meant, and how it is had.
 
-    code = "taken-back"
+    Attributes:
+        optional: Whether it came with ``--all``, and may be left out.
+        release: What the source offers, where one does.
+    """
+
+    name: str
+    way: Way[Any]
+    optional: bool = False
+    release: Release | None = None
 
 
-def choose_source(ref: Named, having: tuple[str, ...], looked_into: tuple[str, ...]) -> str:
-    """Return the alias of the one source that has ``ref.name``.
+def resolve_ref(
+    ref: Ref, options: Options, state: State, ports: Ports, *, guarded: bool = False
+) -> tuple[list[Resolved], tuple[str, ...]]:
+    """Return the skills that a reference means, and what is odd about the place; ``guarded`` is as for ``Reach``.
 
     Raises:
-        NotFound: none has it.
-        UsageError: several have it; the message lists them as ``source:name``.
+        UsageError: it holds several skills and none was chosen, or its name is in several sources.
+        SourceMismatch: the lock has the name from elsewhere.
+        SourceError: it has no such skill, or cannot be reached.
     """
-    if len(having) > 1:
-        named = ", ".join(f"{alias}:{ref.name}" for alias in having)
-        raise UsageError(
-            f"{ref.name} is in several sources: {named}", hint=f"say which: {having[0]}:{ref.name}"
+    if isinstance(ref, Named):
+        return [_of_name(ref, state, ports)], ()
+    if isinstance(ref, Local):
+        return _of_folder(ref, options, state, ports)
+    place = _opened(ref, ports, guarded=guarded)
+    index = place.index(options.skills or None)
+    chosen = choose_skills(str(ref), index, options.skills, every=options.every, pick=ports.pick)
+    picks = [_of_remote(ref, place, each, options, state, ports) for each in chosen]
+    return picks, index.warnings
+
+
+def _opened(ref: Remote, ports: Ports, *, guarded: bool = False) -> Place:
+    try:
+        return ports.reach(ref, guarded=guarded)
+    except SourceError as error:
+        folder = str(ref).partition(":")[2]
+        if isinstance(ref, GitHub) and os.path.isdir(folder):
+            error.hint = f"if the folder is meant: ./{folder}"
+        raise
+
+
+def _of_remote(
+    ref: Remote, place: Place, release: Release, options: Options, state: State, ports: Ports
+) -> Resolved:
+    entry = state.lock.skills.get(release.name)
+    wanted = Wanted.of(ref, release.path, release.plugin)
+    if (
+        entry is not None
+        and canonical(entry.source) == canonical(of_plugin(ref.source, release.plugin))
+        and entry.path == release.path
+    ):
+        # What a place holds now never changes a locked entry; only `update` does.
+        line = state.intent.skills.get(release.name)
+        said = line is not None and satisfies(entry, line, ports.project.base)
+        pick = _asked(resolve_locked(release.name, entry, state, ports), None if said else wanted)
+        return replace(pick, release=release)
+    way = by_place(place, ref.source, release, ports).then(lambda found: replace(found, wanted=wanted))
+    return Resolved(release.name, way, options.every, release)
+
+
+def _of_folder(
+    ref: Local, options: Options, state: State, ports: Ports
+) -> tuple[list[Resolved], tuple[str, ...]]:
+    full = os.path.expanduser(ref.path)
+    if not os.path.isdir(full) or os.path.lexists(os.path.join(full, SKILL_MD)):
+        return [_of_path(ref.path, state, ports)], ()
+    index = ports.reach(ref).index()
+    chosen = choose_skills(ref.path, index, options.skills, every=options.every, pick=ports.pick)
+    picks = [
+        replace(
+            _of_path(os.path.join(ref.path, each.path) if each.path else ref.path, state, ports, each.plugin),
+            optional=options.every,
+            release=each,
         )
-    if not having:
-        raise NotFound(
-            f"no source has a skill named {ref.name}",
-            where=", ".join(looked_into) or None,
-            hint="skillhub source show NAME lists what a source has",
-        )
-    return having[0]
+        for each in chosen
+    ]
+    return picks, index.warnings
 
 
-def choose_release(ref: Named, releases: tuple[Release, ...], settled: str | None = None) -> Release:
-    """Return the newest of ``releases`` (newest first) that the range allows and nobody took back.
+def _of_path(path: str, state: State, ports: Ports, plugin: str | None = None) -> Resolved:
+    def asked(found: Candidate) -> Candidate:
+        return replace(found, wanted=Wanted(path=found.entry.path, plugin=plugin))
 
-    Without a range, a pre-release is chosen only if there is nothing else. With ``settled``, a time as in
-    ``published``, so is what was published later.
+    way = by_path(path, ports, locked=state.trees).then(_part_of(plugin))
+    return Resolved(path, way.then(asked))
+
+
+def _part_of(plugin: str | None) -> Callable[[Candidate], Candidate]:
+    return lambda found: replace(
+        found, entry=replace(found.entry, source=of_plugin(found.entry.source, plugin))
+    )
+
+
+def resolve_locked(name: str, entry: Locked, state: State, ports: Ports) -> Resolved:
+    """Return the very skill that the lock names."""
+    return Resolved(name, by_lock(name, entry, ports, agreed=state.agreed(name) is not None))
+
+
+def resolve_wanted(name: str, wanted: Wanted, state: State, ports: Ports) -> Resolved:
+    """Resolve a line of the intent; the line itself stays as the person wrote it.
 
     Raises:
-        NotFound: no release is in the range; the hint names those there are.
-        TakenBack: those in the range were yanked or withdrawn; the reason is told.
-        UsageError: the range is none.
+        FormatError: what it names is no place that there could be, or holds several such skills.
     """
-    allowed = releases
-    if ref.range is not None:
-        wanted = Range(ref.range)
-        allowed = tuple(release for release in releases if wanted.allows(release.version or "0.0.0"))
-    if not allowed:
-        known = ", ".join(release.version or "one without a version" for release in releases[:8])
-        raise NotFound(f"no release of {ref.name} is {ref.range}", where=str(ref), hint=f"there are: {known}")
-    chosen = [release for release in allowed if release.yanked is None and release.withdrawn is None]
-    if not chosen:
-        gone = allowed[0]
-        what, reason = (
-            ("withdrawn", gone.withdrawn) if gone.withdrawn is not None else ("yanked", gone.yanked)
-        )
-        raise TakenBack(
-            f"{ref.name} {gone.version} was {what}: {reason or 'no reason given'}", where=str(ref)
-        )
-    chosen = [each for each in chosen if settled is None or (each.published or "~") <= settled] or chosen
-    stable = [release for release in chosen if "-" not in (release.version or "").split("+")[0]]
-    return (stable if ref.range is None and stable else chosen)[0]
+    ref = wanted.remote()
+    if ref is not None:
+        guarded = not state.is_known(name, ref.source)
+        try:
+            pick = resolve_at(name, ref, wanted.plugin, ports, guarded=guarded, locked=state.trees)
+        except UsageError as error:  # a line of a file, not what somebody typed
+            where = f"{ports.project.intent_path}: skills.{name}"
+            raise FormatError(error.message, where=where, hint=error.hint) from error
+        return replace(pick, way=pick.way.then(_called(name, ports)))
+    if wanted.path is not None:
+        way = by_path(wanted.path, ports, ports.project.base, state.trees).then(_part_of(wanted.plugin))
+        return Resolved(name, way.then(_called(name, ports)))
+    pick = resolve_named(Named(name, wanted.source, wanted.version), ports, state.trees)
+    return replace(pick, way=pick.way.then(lambda found: replace(found, wanted=None)))
 
 
-Choose = Callable[[Sequence[Release]], Sequence[Release]]
-
-
-def choose_skills(
-    asked: str, index: Index, words: Sequence[str], *, every: bool, pick: Choose
-) -> tuple[Release, ...]:
-    """Return the skills of a place that are meant: all, those of ``words``, its only one, or those picked.
-
-    Args:
-        asked: The reference, for messages.
-        index: What the place offers.
-        words: Names, ``plugin:name``, or folders of the place.
-        every: Take all of them.
-        pick: Asks a person; with nobody there it returns nothing.
+def resolve_at(
+    name: str,
+    ref: Remote,
+    plugin: str | None,
+    ports: Ports,
+    *,
+    guarded: bool = False,
+    locked: Collection[Digest] = (),
+) -> Resolved:
+    """Return the skill of that name which a place has; ``guarded`` is as for ``Reach``, ``locked`` for ``by_place``.
 
     Raises:
-        NotFound: the place has no skill, or none of that name.
-        UsageError: it has several, and none was chosen; or a name fits several.
+        NotFound: it has none.
+        UsageError: it has several.
     """
-    offered = offered_by(index)
-    if not offered:
-        reasons = "; ".join(index.warnings[:3])
-        hint = "a skill is a folder with a SKILL.md"
-        raise NotFound("there is no skill here" + (f": {reasons}" if reasons else ""), where=asked, hint=hint)
-    if words:
-        return tuple(dict.fromkeys(_called(word, offered, asked) for word in words))
-    if every or len(offered) == 1:
-        return offered
-    picked = tuple(pick(offered))
-    if not picked:
-        names = ", ".join(dict.fromkeys(words_for(offered).values()))
-        hint = "say which: --skill NAME (repeatable), or --all"
-        raise UsageError(f"there are {len(offered)} skills here: {names}", where=asked, hint=hint)
-    return picked
+    if plugin and isinstance(ref, Git | GitHub):
+        ref = replace(ref, path=None)  # which plugins there are is told at the top of the repository
+    place = _opened(ref, ports, guarded=guarded)
+    word = f"{plugin}:{name}" if plugin else name
+    (release,) = choose_skills(str(ref), place.index((word,)), (word,), every=False, pick=ports.pick)
+    return Resolved(name, by_place(place, ref.source, release, ports, locked), release=release)
 
 
-def offered_by(index: Index) -> tuple[Release, ...]:
-    """Return each skill of a place."""
-    return tuple(release for name in index.names for release in index.skills[name])
+def _called(name: str, ports: Ports) -> Callable[[Candidate], Candidate]:
+    def check(found: Candidate) -> Candidate:
+        if found.name != name:
+            raise FormatError(
+                f"skillhub.toml names it {name}, its SKILL.md {found.name}", where=ports.project.intent_path
+            )
+        return found
+
+    return check
 
 
-def fitting(word: str, offered: Sequence[Release]) -> list[Release]:
-    """Return the skills that a word fits: a name, ``plugin:name``, or else a folder."""
-    plugin, _, name = word.rpartition(":")
-    fits = [each for each in offered if each.name == name and (not plugin or each.plugin == plugin)]
-    return fits or [each for each in offered if each.path and each.path == word.strip("/")]
+def satisfies(entry: Locked, wanted: Wanted, base: str) -> bool:
+    """Say whether what is locked is what the line of the intent wants."""
+    ref = wanted.remote()
+    if ref is not None:
+        folder = getattr(ref, "path", None)
+        inside = folder is None or entry.path == folder or (entry.path or "").startswith(f"{folder}/")
+        return inside and (canonical(entry.place), entry.plugin) == (canonical(ref.source), wanted.plugin)
+    if wanted.path is not None:
+        return entry.path == portable(os.path.join(base, os.path.expanduser(wanted.path)), base)
+    if wanted.source is not None and entry.source != wanted.source:
+        return False
+    if wanted.version is None:
+        return True
+    return (
+        entry.version is not None
+        and is_version(entry.version)
+        and Range(wanted.version).allows(entry.version)
+    )
 
 
-def _called(word: str, offered: Sequence[Release], asked: str) -> Release:
-    fits = fitting(word, offered)
-    if not fits:
-        names = ", ".join(dict.fromkeys(each.name for each in offered[:40]))
-        raise NotFound(f"there is no skill {quote(word)} here", where=asked, hint=f"there are: {names}")
-    if len(fits) > 1:
-        unique = words_for(offered)
-        names = ", ".join(unique[each] for each in fits)
-        raise UsageError(
-            f"{word} fits several skills: {names}", where=asked, hint="--skill takes one of these"
-        )
-    return fits[0]
+def _of_name(ref: Named, state: State, ports: Ports) -> Resolved:
+    entry = state.lock.skills.get(ref.name)
+    if entry is not None and ref.source in (None, entry.source) and _within(entry, ref):
+        # What a source says now never changes a locked entry; only `update` does.
+        range_ = ref.range or _onward(entry.source, entry.version, ports)
+        # Who names no range agrees to the one that stands there; the line may be a person's own.
+        said = ref.range is None and ref.name in state.intent.skills
+        wanted = None if said else Wanted(source=entry.source, version=range_)
+        return _asked(resolve_locked(ref.name, entry, state, ports), wanted)
+    if entry is not None and ref.source not in (None, entry.source):
+        ports.sources.get(ref.source)  # one that is not there is a slip, and no sign of tampering
+        raise elsewhere(ref.name, entry, f"{ref.source}:{ref.name}")
+    return resolve_named(ref, ports)
 
 
-def words_for(offered: Sequence[Release]) -> dict[Release, str]:
-    """Return what tells each release from all others of its name."""
-    named = Counter(each.name for each in offered)
-    of_plugin = Counter((each.name, each.plugin) for each in offered)
+def _asked(pick: Resolved, wanted: Wanted | None) -> Resolved:
+    """Return the pick of what is locked, which is asked for so from now on; with None, as it was before."""
+    return replace(pick, way=pick.way.then(lambda found: replace(found, wanted=wanted)))
 
-    def word(release: Release) -> str:
-        if named[release.name] == 1:
-            return release.name
-        if release.plugin and of_plugin[release.name, release.plugin] == 1:
-            return f"{release.plugin}:{release.name}"
-        return release.path or release.name
 
-    return {each: word(each) for each in offered}
+def _within(entry: Locked, ref: Named) -> bool:
+    return ref.range is None or (entry.version is not None and Range(ref.range).allows(entry.version))
+
+
+def _onward(alias: str, version: str | None, ports: Ports) -> str | None:
+    """Return the range that is wanted of what was asked for without one; a site that is no registry has none."""
+    is_registry = ports.sources.get(alias).root is not None
+    return f"^{version}" if is_registry and version else None
+
+
+def resolve_named(ref: Named, ports: Ports, locked: Collection[Digest] = ()) -> Resolved:
+    """Return the newest release of a source that the reference allows; ``locked`` is as for ``by_place``.
+
+    Raises:
+        NotFound, TakenBack, UsageError: see ``choose_source`` and ``choose_release``.
+    """
+    alias, index = look_up(ref, ports)
+    release = choose_release(ref, index.releases(ref.name), ports.policies.settled(ports.clock()))
+    wanted = Wanted(source=alias, version=ref.range or _onward(alias, release.version, ports))
+    way = by_source(ports.sources.get(alias), release, index, ports, locked)
+    return Resolved(ref.name, way.then(lambda found: replace(found, wanted=wanted)), release=release)
+
+
+def look_up(ref: Named, ports: Ports) -> tuple[str, Index]:
+    """Return the one source that has the skill, and what it offers; a bare name is looked for in all of them.
+
+    Those that a policy forbids are not asked.
+
+    Raises:
+        Forbidden: no other has it.
+    """
+    if ref.source is not None:
+        source = ports.sources.get(ref.source)
+        try:
+            return ref.source, releases_of(source, ref.name, ports)
+        except NotFound as error:
+            hint = f"skillhub source show {ref.source} lists what it has"
+            raise NotFound(error.message, where=ref.source, hint=hint) from error
+    found, refusal = {}, None
+    for alias, source in ports.sources.all().items():
+        try:
+            found[alias] = releases_of(source, ref.name, ports)
+        except NotFound:
+            continue
+        except Forbidden as error:
+            refusal = error
+        except SourceError as error:
+            all_asked = (
+                f"a bare name is looked for in all sources, {alias} too; SOURCE:{ref.name} asks one alone"
+            )
+            error.hint = error.hint or all_asked
+            raise
+    if refusal is not None and not found:
+        raise refusal
+    alias = choose_source(ref, tuple(found), tuple(ports.sources.all()))
+    return alias, found[alias]
+
+
+def elsewhere(name: str, entry: Locked, found: str) -> SourceMismatch:
+    """Return the refusal of a skill whose name the lock has from somewhere else."""
+    return SourceMismatch(
+        f"{name} is locked from {entry.source} ({entry.origin}); found another skill of that name at {found}",
+        where=name,
+        hint=f"if that is meant: skillhub remove {name}, then install the other one",
+    )

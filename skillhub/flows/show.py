@@ -9,16 +9,16 @@ from typing import Any
 from skillhub.errors import Forbidden, NotFound, SourceError, StateError
 from skillhub.flows import recalled
 from skillhub.flows.candidate import Candidate
+from skillhub.flows.choose import choose_release
 from skillhub.flows.listing import unmanaged
-from skillhub.flows.meant import look_up, of_ref
 from skillhub.flows.needs import facts_of, given, needs_of
 from skillhub.flows.offered import by_source, releases_of
+from skillhub.flows.options import Options
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
-from skillhub.flows.resolve import choose_release
-from skillhub.flows.standing import Standing
+from skillhub.flows.resolve import look_up, resolve_ref
+from skillhub.flows.state import State
 from skillhub.flows.view import view
-from skillhub.flows.wishes import Wishes
 from skillhub.model.changes import Delta
 from skillhub.model.dataclass import dataclass
 from skillhub.model.intent import Intent
@@ -68,8 +68,8 @@ def show(ref: Ref, ports: Ports) -> Shown:
             return found
     ports = under(ports.project.intent(), ports)
     if not isinstance(ref, Named):
-        standing = Standing(Lock(), Intent(), Records())
-        (pick,), _ = of_ref(ref, Wishes(), standing, ports)
+        state = State(Lock(), Intent(), Records())
+        (pick,), _ = resolve_ref(ref, Options(), state, ports)
         return _offered(pick.way.go(), (), ports)
     alias, index = look_up(ref, ports)
     releases = index.releases(ref.name)

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from skillhub.flows.linking import Step
 from skillhub.flows.listing import agent_folders, by_folder, unmanaged
+from skillhub.flows.options import Options, chosen_agents
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
-from skillhub.flows.standing import Standing
-from skillhub.flows.wishes import Wishes, chosen_agents
+from skillhub.flows.state import State
 from skillhub.model.digest import NO_FILES, Digest
 from skillhub.model.hosts import skill_folder
 from skillhub.model.lock import Lock
@@ -92,19 +92,19 @@ def _holds_source(path: str, lock: Lock, project: Project) -> bool:
 
 
 def to_take(
-    name: str, paths: Iterable[str], standing: Standing, ports: Ports
+    name: str, paths: Iterable[str], state: State, ports: Ports
 ) -> tuple[tuple[Step, ...], tuple[str, ...]]:
     """Say what becomes of strays of a skill that is not enabled, for no agent may read it.
 
     Returns:
         What is to be taken away, once edits in it are saved; and what skillhub has never put there and so leaves.
     """
-    tree, record = standing.lock.skills[name].tree, standing.records.skills.get(name)
+    tree, record = state.lock.skills[name].tree, state.records.skills.get(name)
     steps, left = [], []
     for path in paths:
         if is_spare(path, tree, record, ports.store):
             steps.append(Step(path, path, "keep"))
-        elif _was_enabled(record) and not is_link(path) and _is_usual(path, standing, ports):
+        elif _was_enabled(record) and not is_link(path) and _is_usual(path, state, ports):
             steps.append(Step(path, path, "save"))
         else:
             left.append(path)
@@ -116,10 +116,10 @@ def _was_enabled(record: Record | None) -> bool:
     return record is not None and record.held == "user" and record.tree != NO_FILES
 
 
-def _is_usual(path: str, standing: Standing, ports: Ports) -> bool:
+def _is_usual(path: str, state: State, ports: Ports) -> bool:
     """Say whether skills are enabled in this folder: in that of another agent, one of that name is a person's own."""
     project = ports.project
-    agents = chosen_agents(Wishes(), standing.records, standing.intent, ports)
+    agents = chosen_agents(Options(), state.records, state.intent, ports)
     folders = [os.path.join(project.base, SHARED)]
     folders += [
         folder

@@ -10,9 +10,9 @@ from skillhub.flows.offered import listing_of
 from skillhub.flows.outcome import ask
 from skillhub.flows.policy import refuse_source, under
 from skillhub.flows.ports import Ports
-from skillhub.flows.proposals import proposals
+from skillhub.flows.proposed import proposed_sources
 from skillhub.flows.questions import first_root
-from skillhub.flows.standing import read_standing
+from skillhub.flows.state import read_state
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.question import Question
@@ -89,7 +89,7 @@ def trust_source(alias: str, pin: Pin, ports: Ports) -> Source:
         raise UsageError(f"{alias} is inside the package, and so is the trust in it")
     ports = _under(ports)
     if mine is None:
-        proposal = proposals(read_standing(ports), ports).get(alias)
+        proposal = proposed_sources(read_state(ports), ports).get(alias)
         if proposal is None:
             hint = f"skillhub source add {alias} URL adds one"
             raise NotFound(f"no source is named {quote(alias)}, and this project proposes none", hint=hint)

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.flows.agreed import but_other_signers
 from skillhub.flows.candidate import Candidate
+from skillhub.flows.dependencies import with_dependencies
 from skillhub.flows.gather import Held, of_all
 from skillhub.flows.install import changes_of, take
 from skillhub.flows.linking import Linker
 from skillhub.flows.listing import refuse_unknown
-from skillhub.flows.lost import left_behind, lost
-from skillhub.flows.meant import of_lock
-from skillhub.flows.needed import with_needed
+from skillhub.flows.locked import named
 from skillhub.flows.needs import given
 from skillhub.flows.newer import Newer, newest_of
+from skillhub.flows.options import Options
 from skillhub.flows.outcome import Left, Outcome
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
-from skillhub.flows.relock import named
-from skillhub.flows.standing import Standing, read_standing
+from skillhub.flows.provenance import but_other_signers
+from skillhub.flows.resolve import resolve_locked
+from skillhub.flows.state import State, read_state
+from skillhub.flows.unavailable import left_behind, lost
 from skillhub.flows.view import view
-from skillhub.flows.wishes import Wishes
 from skillhub.model.changes import Changes
 from skillhub.model.dataclass import replace
 
 
-def update(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
+def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     """Bring these skills, or all, to the newest version that the intent allows; all or none.
 
     Of all, those are left as they are that their source no longer has, and those whose newer version is malformed,
@@ -41,34 +41,34 @@ def update(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
         Refused: a question was answered no or by nobody, or a policy forbids it; nothing was changed.
         StateError: the disk is in the way.
     """
-    standing, names = read_standing(ports), tuple(dict.fromkeys(names))
-    ports = under(standing.intent, ports)
-    newer, gone = _newest(names, standing, ports)
+    state, names = read_state(ports), tuple(dict.fromkeys(names))
+    ports = under(state.intent, ports)
+    newer, gone = _newest(names, state, ports)
     candidates = {each.name: each for each in newer.candidates}
     if not names:
-        admitted = [of_all(each, standing, ports) for each in newer.candidates]
+        admitted = [of_all(each, state, ports) for each in newer.candidates]
         gone |= {each.name: each for each in admitted if isinstance(each, Left)}
         candidates = {name: each for name, each in candidates.items() if name not in gone}
     left = {each.name for each in newer.left}
     others = [
         name
-        for name in names or standing.lock.skills
+        for name in names or state.lock.skills
         if name not in candidates
         and name not in gone
-        and (standing.agreed(name) is None or (name not in left and _edited(name, standing, ports)))
+        and (state.agreed(name) is None or (name not in left and _edited(name, state, ports)))
     ]
-    candidates |= _locked(others, standing, ports)
-    found, notes = with_needed(candidates, standing, ports)
+    candidates |= _locked(others, state, ports)
+    found, notes = with_dependencies(candidates, state, ports)
     newer.warnings.extend(notes)
-    if wishes.frozen:
-        _refuse_changes(found, standing, ports)
+    if options.frozen:
+        _refuse_changes(found, state, ports)
     if not names:
-        found, notes = but_other_signers(found, standing, ports)
+        found, notes = but_other_signers(found, state, ports)
         newer.warnings.extend(notes)
-    outcome = take(found, wishes, standing, ports)
+    outcome = take(found, options, state, ports)
     warnings = (*newer.warnings, *outcome.warnings)
     # Also of what is only put back: that nothing differs from the version before is told in the same keys.
-    changes = {name: _changes(found[name], standing, ports) for name in others if name in found}
+    changes = {name: _changes(found[name], state, ports) for name in others if name in found}
     return replace(
         outcome,
         left=(*gone.values(), *newer.left, *outcome.left),
@@ -77,13 +77,13 @@ def update(names: Sequence[str], wishes: Wishes, ports: Ports) -> Outcome:
     )
 
 
-def _refuse_changes(found: Mapping[str, Candidate], standing: Standing, ports: Ports) -> None:
+def _refuse_changes(found: Mapping[str, Candidate], state: State, ports: Ports) -> None:
     """Hold to the lock as it stands.
 
     Raises:
         FormatError: it does not have what an update would bring, as for ``install --frozen``.
     """
-    locked = standing.lock.skills
+    locked = state.lock.skills
     behind = [
         f"{name} {candidate.entry.version or candidate.entry.short}"
         for name, candidate in found.items()
@@ -97,9 +97,9 @@ def _refuse_changes(found: Mapping[str, Candidate], standing: Standing, ports: P
         )
 
 
-def _edited(name: str, standing: Standing, ports: Ports) -> Sequence[str]:
+def _edited(name: str, state: State, ports: Ports) -> Sequence[str]:
     """Return the places of a skill that were edited by hand."""
-    record = standing.records.skills.get(name)
+    record = state.records.skills.get(name)
     return Linker(ports.project, ports.store).plan_removal(name, record).edited if record else ()
 
 
@@ -109,11 +109,11 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
     Raises:
         NotFound, SourceError, SecurityError: as for ``update``.
     """
-    standing, names = read_standing(ports), tuple(dict.fromkeys(names))
-    ports = under(standing.intent, ports)
-    newer, gone = _newest(names, standing, ports, keep=True)
-    is_met = given(ports.environ, standing.lock.skills)
-    records = standing.records.skills
+    state, names = read_state(ports), tuple(dict.fromkeys(names))
+    ports = under(state.intent, ports)
+    newer, gone = _newest(names, state, ports, keep=True)
+    is_met = given(ports.environ, state.lock.skills)
+    records = state.records.skills
     skills = tuple(
         replace(
             view(each.name, each.entry, None, is_met, ports.project, ports.store),
@@ -122,18 +122,18 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
         )
         for each in newer.candidates
     )
-    changes = {each.name: _changes(each, standing, ports) for each in newer.candidates}
+    changes = {each.name: _changes(each, state, ports) for each in newer.candidates}
     edited = [
         f"{name} was edited by hand: {place}"
-        for name in names or standing.lock.skills
-        for place in _edited(name, standing, ports)
+        for name in names or state.lock.skills
+        for place in _edited(name, state, ports)
     ]
     warnings, left = (*newer.warnings, *edited), (*gone.values(), *newer.left)
     return Outcome(skills, False, warnings=warnings, left=left, changes=changes)
 
 
 def _newest(
-    names: Sequence[str], standing: Standing, ports: Ports, *, keep: bool = False
+    names: Sequence[str], state: State, ports: Ports, *, keep: bool = False
 ) -> tuple[Newer, dict[str, Left]]:
     """Return what is newer, and those of all skills of which nothing can be had, so that they hold up no other.
 
@@ -144,42 +144,40 @@ def _newest(
     gone: dict[str, Left] = {}
 
     def excuse(name: str, error: SkillhubError) -> None:
-        found = lost(name, error, standing, ports)
+        found = lost(name, error, state, ports)
         if names:
             raise found from error
         gone[name] = left_behind(found, name)
 
-    newer = newest_of(_named(names, standing), standing, ports, keep=keep, excuse=excuse)
+    newer = newest_of(_named(names, state), state, ports, keep=keep, excuse=excuse)
     return newer, gone
 
 
-def _named(names: Sequence[str], standing: Standing) -> Sequence[str]:
+def _named(names: Sequence[str], state: State) -> Sequence[str]:
     """Return these skills, or all.
 
     Raises:
         NotFound: one is not locked.
     """
-    refuse_unknown(names, standing.lock.skills)
-    return names or tuple(standing.lock.skills)
+    refuse_unknown(names, state.lock.skills)
+    return names or tuple(state.lock.skills)
 
 
-def _changes(candidate: Candidate, standing: Standing, ports: Ports) -> Changes:
-    before = standing.lock.skills[candidate.name]
-    found = changes_of(candidate, standing, ports)
+def _changes(candidate: Candidate, state: State, ports: Ports) -> Changes:
+    before = state.lock.skills[candidate.name]
+    found = changes_of(candidate, state, ports)
     return found or Changes.between(before, candidate.entry, candidate.tree.listing, candidate.tree.listing)
 
 
-def _locked(names: Sequence[str], standing: Standing, ports: Ports) -> dict[str, Candidate]:
+def _locked(names: Sequence[str], state: State, ports: Ports) -> dict[str, Candidate]:
     """Return what the lock has of skills that this person has otherwise.
 
     They edited it, an update was cut off, or a pull brought another.
     """
     held = Held(ports.store)
-    return {
-        name: held.keep(_again(name, standing, ports)) for name in names if name in standing.records.skills
-    }
+    return {name: held.keep(_again(name, state, ports)) for name in names if name in state.records.skills}
 
 
-def _again(name: str, standing: Standing, ports: Ports) -> Candidate:
+def _again(name: str, state: State, ports: Ports) -> Candidate:
     with named(name):
-        return of_lock(name, standing.lock.skills[name], standing, ports).way.go()
+        return resolve_locked(name, state.lock.skills[name], state, ports).way.go()

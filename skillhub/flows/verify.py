@@ -8,7 +8,7 @@ from datetime import datetime
 
 from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SourceMismatch
 from skillhub.flows import recalled, signers
-from skillhub.flows.at_hand import listing_at_hand
+from skillhub.flows.copies import listing_at_hand
 from skillhub.flows.edits import read_patch
 from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.ports import Ports

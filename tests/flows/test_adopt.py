@@ -6,7 +6,7 @@ import pytest
 
 from skillhub.errors import StateError
 from skillhub.flows.adopt import adopt
-from skillhub.flows.wishes import Wishes
+from skillhub.flows.options import Options
 from skillhub.world.folders import list_folder
 from tests.flows.test_faults import Case, left_over, look
 from tests.support.faults import KILLED, kill, no_space, run_with_fault, sample
@@ -22,7 +22,7 @@ def prepare(world):
 
 
 def act(world):
-    adopt([], "skills", Wishes(), world.ports())
+    adopt([], "skills", Options(), world.ports())
 
 
 @pytest.mark.parametrize("happen", [kill, no_space], ids=["killed", "full"])

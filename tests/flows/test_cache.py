@@ -11,7 +11,7 @@ import pytest
 from skillhub.errors import FormatError, Refused, StateError
 from skillhub.flows import cache
 from skillhub.flows.install import install
-from skillhub.flows.wishes import Wishes
+from skillhub.flows.options import Options
 from skillhub.model.dataclass import replace
 from skillhub.model.ref import parse_ref
 from skillhub.model.tree import File, Tree
@@ -59,7 +59,7 @@ def test_a_disabled_skill_and_those_of_other_projects_and_of_the_user_stay(world
     other.install(str(skill(other.base / "src", "theirs")))
     users = Project.of_user(str(world.user_home), world.home)
     ref = parse_ref(str(skill(world.folder / "src", "everywhere")))
-    install([ref], Wishes(), replace(world.ports(), project=users))
+    install([ref], Options(), replace(world.ports(), project=users))
     assert len(stored(world)) == 3
     assert collect(world).waste == ()
     assert len(stored(world)) == 3

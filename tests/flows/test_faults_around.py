@@ -13,7 +13,7 @@ import pytest
 from skillhub.errors import MetadataExpired, Refused, StateError, UnsafeArchive
 from skillhub.flows.adopt import adopt
 from skillhub.flows.lock_fix import fix
-from skillhub.flows.wishes import Wishes
+from skillhub.flows.options import Options
 from skillhub.model.conflict import conflict
 from skillhub.model.dataclass import replace
 from skillhub.model.ref import parse_ref
@@ -139,7 +139,7 @@ def test_two_adoptions_at_once_lose_nothing(tmp_path):
     machine = Timed(tmp_path)
     loose = skill(machine.base / ".claude/skills", "loose", **{"scripts/run.sh": "echo\n"})
     mine = (loose / "SKILL.md").read_bytes()
-    ended = at_once(*[lambda: adopt([], "skills", Wishes(), machine.ports())] * 2)
+    ended = at_once(*[lambda: adopt([], "skills", Options(), machine.ports())] * 2)
     assert set(ended) <= {0, StateError.exit_code}
     machine.install()
     machine.sync()
@@ -180,7 +180,7 @@ def test_a_checkout_that_may_not_be_written(reachable, verb):
     acts = {
         "update": machine.update,
         "fix": lambda: fix(machine.project, {}),
-        "adopt": lambda: adopt([], "skills", Wishes(), machine.ports()),
+        "adopt": lambda: adopt([], "skills", Options(), machine.ports()),
         "git": lambda: machine.install(f"git+{repo.url}"),
     }
     machine.ports().reach(
@@ -225,7 +225,7 @@ def test_names_that_one_disk_takes_for_one_are_refused_on_every_disk(machine, tm
         full = machine.base / ".claude/skills/loose" / path
         full.parent.mkdir(parents=True, exist_ok=True)
         full.write_bytes(data.replace(b"deploy", b"loose"))
-    outcome = adopt([], "skills", Wishes(), machine.ports())
+    outcome = adopt([], "skills", Options(), machine.ports())
     assert [(each.name, each.code) for each in outcome.left] == [("loose", "unsafe-archive")]
     assert look(machine).documents == before.documents
 

@@ -17,7 +17,7 @@ from skillhub.errors import (
     UsageError,
     Withdrawn,
 )
-from skillhub.flows.resolve import TakenBack
+from skillhub.flows.choose import TakenBack
 from skillhub.world.local import read_local
 from tests.support.registry import Simulator, key_of
 from tests.support.world import Answers, refused, skill, unlocked, wanted

@@ -20,9 +20,9 @@ from skillhub.errors import (
     WrongBytes,
 )
 from skillhub.flows.audit import Request, audit
+from skillhub.flows.options import Options
 from skillhub.flows.patch import drop, patch
 from skillhub.flows.update import behind
-from skillhub.flows.wishes import Wishes
 from skillhub.model.digest import Digest
 from skillhub.model.patch import difference
 from skillhub.model.tree import File, Tree
@@ -33,8 +33,8 @@ LINES = "".join(f"Step {number}.\n" for number in range(9))
 REF = "github:code-review"
 
 
-def run(world, act=patch, *names, answers=None, **wishes):
-    return act(names or ("plain",), Wishes(**wishes), world.ports(answers))
+def run(world, act=patch, *names, answers=None, **options):
+    return act(names or ("plain",), Options(**options), world.ports(answers))
 
 
 def edited(world, text="Step one.", **files):

@@ -13,7 +13,7 @@ from skillhub.flows.adopt import adopt
 from skillhub.flows.audit import Request, audit
 from skillhub.flows.doctor import diagnose
 from skillhub.flows.lock_import import import_lock
-from skillhub.flows.wishes import Wishes
+from skillhub.flows.options import Options
 from skillhub.model.dataclass import replace
 from skillhub.model.origin import Origin, OtherLock
 from skillhub.world.embedded import root_fingerprint
@@ -471,7 +471,7 @@ def test_a_proposed_source_that_is_forbidden_is_not_even_asked_about(world):
 def test_adopting_leaves_what_is_forbidden(world):
     skill(world.base / ".claude" / "skills", "plain")
     user(world, 'signed = "required"')
-    outcome = adopt((), "skills", Wishes(), world.ports())
+    outcome = adopt((), "skills", Options(), world.ports())
     assert [(each.name, each.code) for each in outcome.left] == [("plain", "policy")]
     assert not (world.base / "skills").exists()
 
@@ -480,7 +480,7 @@ def test_importing_another_lock_leaves_what_is_forbidden(world):
     place = repository(world)
     user(world, f"sources = [{ROOT}]")
     other = OtherLock("test", (Origin("pdf", place, ("pdf",)),), ())
-    outcome = import_lock(other, Wishes(), world.ports())
+    outcome = import_lock(other, Options(), world.ports())
     assert [(each.name, each.code) for each in outcome.left] == [("pdf", "policy")]
 
 

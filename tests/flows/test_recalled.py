@@ -8,11 +8,11 @@ import pytest
 
 from skillhub.errors import BadSignature, NameNotOwned, SourceError, Withdrawn
 from skillhub.flows.enable import enable
+from skillhub.flows.options import Options
 from skillhub.flows.registry_delegate import Mandate, delegate
 from skillhub.flows.registry_opened import Signing
 from skillhub.flows.registry_recall import withdraw, yank
 from skillhub.flows.update import update
-from skillhub.flows.wishes import Wishes
 from skillhub.world.sources import Sources
 from tests.support.world import Answers
 
@@ -50,7 +50,7 @@ def acts(machine):
         "install": machine.install,
         "frozen": lambda: machine.install(frozen=True),
         "sync": machine.sync,
-        "enable": lambda: enable(["hello"], Wishes(), machine.ports()),
+        "enable": lambda: enable(["hello"], Options(), machine.ports()),
     }
 
 
@@ -91,7 +91,7 @@ def test_update_takes_another_version(scene):
     assert "skillhub update hello" in scene.refuses(Withdrawn, acts(machine)["install"]).hint
     scene.hub.before = lambda path: None
     restart(machine)
-    assert update(["hello"], Wishes(), machine.ports()).skills[0].version == "1.1.0"
+    assert update(["hello"], Options(), machine.ports()).skills[0].version == "1.1.0"
     restart(machine)
     assert machine.problems() == []
     assert not machine.install().changed

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from skillhub.errors import NotFound, Refused, UsageError, Withdrawn
+from skillhub.flows.choose import TakenBack
 from skillhub.flows.registry_check import check
 from skillhub.flows.registry_opened import Signing
 from skillhub.flows.registry_recall import withdraw, yank
-from skillhub.flows.resolve import TakenBack
 from tests.support.killing import OldClients, kill_everywhere
 from tests.support.published import tree_of
 from tests.support.registry import Simulator, now

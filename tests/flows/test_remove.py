@@ -11,8 +11,8 @@ import pytest
 from skillhub.errors import NotFound, Refused
 from skillhub.flows.enable import remove
 from skillhub.flows.install import install
+from skillhub.flows.options import Options
 from skillhub.flows.verify import verify
-from skillhub.flows.wishes import Wishes
 from skillhub.model.dataclass import replace
 from skillhub.model.ref import parse_ref
 from skillhub.world.project import Project
@@ -193,7 +193,7 @@ def test_attack_a_folder_that_was_made_leads_elsewhere_by_now(world, name, held,
 def test_in_the_home_too(world):
     home = Path(world.user_home)
     ports = replace(world.ports(), project=Project.of_user(str(home), world.home))
-    install([parse_ref(needy(world, "plain"))], Wishes(agents=("claude-code",), mcp="configure"), ports)
+    install([parse_ref(needy(world, "plain"))], Options(agents=("claude-code",), mcp="configure"), ports)
     assert (home / ".claude" / "skills" / "plain").exists()
     assert (home / ".claude.json").exists()
     remove(["plain"], replace(world.ports(), project=ports.project))

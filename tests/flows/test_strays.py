@@ -12,9 +12,9 @@ import pytest
 from skillhub.errors import NotFound, Refused, StateError
 from skillhub.flows.install import install
 from skillhub.flows.listing import unmanaged
-from skillhub.flows.relock import from_lock
+from skillhub.flows.locked import from_lock
+from skillhub.flows.options import Options
 from skillhub.flows.sync import sync
-from skillhub.flows.wishes import Wishes
 from skillhub.model.dataclass import replace
 from skillhub.model.lock import Lock
 from skillhub.model.ref import parse_ref
@@ -150,7 +150,7 @@ def test_a_copy_in_a_home_whose_dotfiles_are_links(world):
     (world.user_home / ".claude").mkdir()
     (world.user_home / ".claude/skills").symlink_to("../dotfiles/skills")
     ports = replace(world.ports(), project=Project.of_user(str(world.user_home), world.home))
-    install([parse_ref(plain(world))], Wishes(enable=False), ports)
+    install([parse_ref(plain(world))], Options(enable=False), ports)
     copy = shutil.copytree(world.base / "src/plain", world.user_home / "dotfiles/skills/plain")
     sync(lambda name, entry: from_lock(name, entry, ports).tree, ports)
     assert not copy.exists()

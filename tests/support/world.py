@@ -14,12 +14,12 @@ import pytest
 from skillhub.errors import NotFound
 from skillhub.flows.enable import disable, enable, remove
 from skillhub.flows.install import install
+from skillhub.flows.locked import from_lock
+from skillhub.flows.options import Options
 from skillhub.flows.ports import Ports
-from skillhub.flows.relock import from_lock
 from skillhub.flows.sync import sync
 from skillhub.flows.update import update
 from skillhub.flows.verify import verify
-from skillhub.flows.wishes import Wishes
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
 from skillhub.model.ref import Local, parse_ref
 from skillhub.world.embedded import embedded
@@ -153,14 +153,14 @@ class World:
             self._opened[source.alias] = Registry.open(source.url, root, fetcher, str(metadata))
         return self._opened[source.alias]
 
-    def install(self, *refs: str, answers: Answers | None = None, **wishes: object):
-        return install([parse_ref(ref) for ref in refs], Wishes(**wishes), self.ports(answers))
+    def install(self, *refs: str, answers: Answers | None = None, **options: object):
+        return install([parse_ref(ref) for ref in refs], Options(**options), self.ports(answers))
 
-    def update(self, *names: str, answers: Answers | None = None, **wishes: object):
-        return update(names, Wishes(**wishes), self.ports(answers))
+    def update(self, *names: str, answers: Answers | None = None, **options: object):
+        return update(names, Options(**options), self.ports(answers))
 
-    def enable(self, *names: str, answers: Answers | None = None, **wishes: object):
-        return enable(names, Wishes(**wishes), self.ports(answers))
+    def enable(self, *names: str, answers: Answers | None = None, **options: object):
+        return enable(names, Options(**options), self.ports(answers))
 
     def disable(self, *names: str, answers: Answers | None = None):
         return disable(names, self.ports(answers))

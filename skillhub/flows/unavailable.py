@@ -5,19 +5,19 @@ from __future__ import annotations
 from contextlib import suppress
 
 from skillhub.errors import FormatError, NotFound, SkillhubError
-from skillhub.flows.agreed import anew, removing
+from skillhub.flows.choose import offered_by
 from skillhub.flows.newer import wanted_under
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
-from skillhub.flows.resolve import offered_by
-from skillhub.flows.standing import Standing
+from skillhub.flows.provenance import anew, removing
+from skillhub.flows.state import State
 from skillhub.model.dataclass import replace
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked
 from skillhub.model.ref import Git, GitHub, Site
 
 
-def lost(name: str, error: SkillhubError, standing: Standing, ports: Ports) -> SkillhubError:
+def lost(name: str, error: SkillhubError, state: State, ports: Ports) -> SkillhubError:
     """Return what is wrong with this one skill, and the way out of it.
 
     Raises:
@@ -25,10 +25,10 @@ def lost(name: str, error: SkillhubError, standing: Standing, ports: Ports) -> S
     """
     if not isinstance(error, NotFound | FormatError):
         raise error
-    entry = standing.lock.skills[name]
-    wanted = wanted_under(name, entry, standing)
+    entry = state.lock.skills[name]
+    wanted = wanted_under(name, entry, state)
     try:
-        now_at = _asked(name, entry, wanted, standing, ports)
+        now_at = _asked(name, entry, wanted, state, ports)
     except SkillhubError:
         raise error from None
     remove = removing(name, ports)
@@ -51,7 +51,7 @@ def left_behind(error: SkillhubError, name: str) -> Left:
     return Left(name, error.code, f"{error.message}{where}; {error.hint}")
 
 
-def _asked(name: str, entry: Locked, wanted: Wanted, standing: Standing, ports: Ports) -> list[str] | None:
+def _asked(name: str, entry: Locked, wanted: Wanted, state: State, ports: Ports) -> list[str] | None:
     """Ask whoever has a skill what it has, and return the words that name the skill there now, if that can be told.
 
     Raises:
@@ -68,7 +68,7 @@ def _asked(name: str, entry: Locked, wanted: Wanted, standing: Standing, ports: 
                 registry.release_index([name])
         return None
     whole = replace(ref, path=None) if isinstance(ref, Git | GitHub) else ref
-    is_known = standing.agreed(name) is not None and entry.place == ref.source
+    is_known = state.agreed(name) is not None and entry.place == ref.source
     index = ports.reach(whole, guarded=not is_known).index((name,))
     there = [each for each in offered_by(index) if each.name == name]
     if len(there) != 1 or there[0].path == entry.path or not isinstance(whole, Git | GitHub):

@@ -3,7 +3,7 @@
 import pytest
 
 from skillhub.errors import NotFound, Refused
-from skillhub.flows.needed import NeedConflict
+from skillhub.flows.dependencies import NeedConflict
 from tests.support.registry import Simulator
 from tests.support.world import World
 

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from skillhub.errors import NotFound, SourceError, UsageError
 from skillhub.flows.candidate import Candidate
-from skillhub.flows.meant import Pick, newest, of_place
 from skillhub.flows.ports import Ports
-from skillhub.flows.standing import Standing
+from skillhub.flows.resolve import Resolved, resolve_at, resolve_named
+from skillhub.flows.state import State
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.manifest import Manifest
@@ -42,8 +42,8 @@ class _Demand:
         return f"{' -> '.join(self.chain)} needs {self.need.name}{wanted}"
 
 
-def with_needed(
-    found: Mapping[str, Candidate], standing: Standing, ports: Ports, excepted: Collection[str] = ()
+def with_dependencies(
+    found: Mapping[str, Candidate], state: State, ports: Ports, excepted: Collection[str] = ()
 ) -> tuple[dict[str, Candidate], list[str]]:
     """Return the candidates with all that they need and nobody has yet, and warnings of what is optional and missing.
 
@@ -65,7 +65,7 @@ def with_needed(
         for need in _needs(parent.manifest):
             demand = _Demand(need, chains[parent.name])
             demands.setdefault(need.name, []).append(demand)
-            if _suits(whole.get(need.name), standing.lock.skills.get(need.name), demands[need.name]):
+            if _suits(whole.get(need.name), state.lock.skills.get(need.name), demands[need.name]):
                 continue
             if need.name in found:
                 raise _conflict(need.name, demands[need.name], found[need.name].entry.version)
@@ -73,7 +73,7 @@ def with_needed(
                 warnings.append(_without(demand))
                 continue
             try:
-                whole[need.name] = _obtained(demands[need.name], parent, standing, ports)
+                whole[need.name] = _obtained(demands[need.name], parent, state, ports)
             except NotFound as error:
                 if need.required:
                     raise NotFound(
@@ -83,8 +83,8 @@ def with_needed(
                 continue
             chains[need.name] = (*chains[parent.name], need.name)
             queue.append(need.name)
-    _refuse_rings(whole, standing.lock)
-    _refuse_strangers(whole, standing, ports)
+    _refuse_rings(whole, state.lock)
+    _refuse_strangers(whole, state, ports)
     return whole, warnings
 
 
@@ -112,25 +112,25 @@ def ranges_on(name: str, lock: Lock, ports: Ports, but: Iterable[str] = ()) -> l
     return found
 
 
-def orphans(gone: Sequence[str], standing: Standing) -> list[str]:
+def orphans(gone: Sequence[str], state: State) -> list[str]:
     """Return what only the skills that go have needed: locked, in no line of the intent, needed by nobody else."""
     leaving = dict.fromkeys(gone)
     while True:
-        kept = {name: entry for name, entry in standing.lock.skills.items() if name not in leaving}
-        needed = {each for entry in kept.values() for each in needed_by(entry)}
+        kept = {name: entry for name, entry in state.lock.skills.items() if name not in leaving}
+        needed = {each for entry in kept.values() for each in dependencies_of(entry)}
         were = {
             each
             for name in leaving
-            if name in standing.lock.skills
-            for each in needed_by(standing.lock.skills[name])
+            if name in state.lock.skills
+            for each in dependencies_of(state.lock.skills[name])
         }
-        more = [name for name in kept if name in were - needed and name not in standing.intent.skills]
+        more = [name for name in kept if name in were - needed and name not in state.intent.skills]
         if not more:
             return [name for name in leaving if name not in gone]
         leaving |= dict.fromkeys(more)
 
 
-def needed_by(entry: Locked) -> Iterator[str]:
+def dependencies_of(entry: Locked) -> Iterator[str]:
     """Yield the names of the skills that a locked one needs."""
     return (need.removeprefix(_PREFIX) for need in entry.requires if need.startswith(_PREFIX))
 
@@ -149,18 +149,18 @@ def _allows(wanted: str | None, entry: Locked) -> bool:
     return wanted is None or (entry.version is not None and Range(wanted).allows(entry.version))
 
 
-def _obtained(demands: Sequence[_Demand], parent: Candidate, standing: Standing, ports: Ports) -> Candidate:
+def _obtained(demands: Sequence[_Demand], parent: Candidate, state: State, ports: Ports) -> Candidate:
     need = demands[-1].need
     ranges = [each.need.range for each in demands if each.need.range]
     ranges += [
-        wanted for _, wanted in ranges_on(need.name, standing.lock, ports, but=[d.chain[-1] for d in demands])
+        wanted for _, wanted in ranges_on(need.name, state.lock, ports, but=[d.chain[-1] for d in demands])
     ]
     both = replace(need, range=",".join(dict.fromkeys(ranges)) or None)
-    entry = standing.lock.skills.get(need.name)
-    if entry is not None and need.name in standing.intent.skills:
+    entry = state.lock.skills.get(need.name)
+    if entry is not None and need.name in state.intent.skills:
         raise _conflict(need.name, demands, entry.version)
     try:
-        found = _pick(both, parent, ports, guarded=standing.agreed(parent.name) is None).way.go()
+        found = _pick(both, parent, ports, guarded=state.agreed(parent.name) is None).way.go()
     except NotFound as error:
         if len(ranges) > 1:
             raise _conflict(need.name, demands, None) from error
@@ -170,17 +170,17 @@ def _obtained(demands: Sequence[_Demand], parent: Candidate, standing: Standing,
     return replace(found, wanted=None)
 
 
-def _pick(need: Requirement, parent: Candidate, ports: Ports, *, guarded: bool) -> Pick:
+def _pick(need: Requirement, parent: Candidate, ports: Ports, *, guarded: bool) -> Resolved:
     if need.source is not None or parent.entry.named or parent.entry.local:
         alias = need.source or (parent.entry.source if parent.entry.named else None)
-        return newest(Named(need.name, alias, need.range), ports)
+        return resolve_named(Named(need.name, alias, need.range), ports)
     ref = parse_remote(parent.entry.place)
-    return of_place(need.name, ref, parent.entry.plugin, ports, guarded=guarded)
+    return resolve_at(need.name, ref, parent.entry.plugin, ports, guarded=guarded)
 
 
 def _refuse_rings(whole: Mapping[str, Candidate], lock: Lock) -> None:
     """Refuse skills that need each other, by a search in depth."""
-    edges = {name: tuple(needed_by(entry)) for name, entry in lock.skills.items()}
+    edges = {name: tuple(dependencies_of(entry)) for name, entry in lock.skills.items()}
     edges |= {name: tuple(need.name for need in _needs(each.manifest)) for name, each in whole.items()}
     done: set[str] = set()
     for start in whole:
@@ -196,13 +196,13 @@ def _refuse_rings(whole: Mapping[str, Candidate], lock: Lock) -> None:
                 path.append((name, iter(edges.get(name, ()))))
 
 
-def _refuse_strangers(whole: Mapping[str, Candidate], standing: Standing, ports: Ports) -> None:
+def _refuse_strangers(whole: Mapping[str, Candidate], state: State, ports: Ports) -> None:
     """Refuse a version that a skill which stays as it is cannot do with."""
     for name, candidate in whole.items():
-        before = standing.lock.skills.get(name)
+        before = state.lock.skills.get(name)
         if before is None or before.version == candidate.entry.version:
             continue
-        for other, wanted in ranges_on(name, standing.lock, ports, but=whole):
+        for other, wanted in ranges_on(name, state.lock, ports, but=whole):
             if not _allows(wanted, candidate.entry):
                 raise NeedConflict(
                     f"{other} needs {name} {wanted}, found {candidate.entry.version}", where=name

@@ -16,7 +16,7 @@ from skillhub.world.sources import Source
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class State:
     """Read once, at the start; ``commit`` refuses if the part it is about to change changed meanwhile."""
 
     lock: Lock
@@ -50,7 +50,7 @@ class Standing:
         return place_of(record.whence.source) == source and git in (None, record.whence.server)
 
 
-def read_standing(ports: Ports) -> Standing:
+def read_state(ports: Ports) -> State:
     """Read all three.
 
     Raises:
@@ -58,30 +58,30 @@ def read_standing(ports: Ports) -> Standing:
         StateError: one cannot be read, or is a link that leaves the project.
         SourceMismatch: lock or intent give an alias of this user's to another source.
     """
-    standing = read_unchecked(ports)
+    state = read_unchecked(ports)
     known = ports.sources.all()
-    for alias, locked in standing.lock.sources.items():
+    for alias, locked in state.lock.sources.items():
         mine = known.get(alias)
         if mine is not None and not mine.is_meant(locked):
-            raise _other_locked(mine, str(locked), standing.lock, ports)
-    for alias, wanted in standing.intent.sources.items():
+            raise _other_locked(mine, str(locked), state.lock, ports)
+    for alias, wanted in state.intent.sources.items():
         mine = known.get(alias)
         # Without a root it is about the URL alone.
         if mine is not None and (wanted.url.rstrip("/"), wanted.root or mine.root) != (mine.url, mine.root):
             root = f" with root {wanted.root}" if wanted.root else ""
             hint = f"if yours is meant, correct [sources.{alias}] there; if theirs is: skillhub source remove {alias}"
             raise _redefined(mine, f"{wanted.url}{root}", ports.project.intent_path, hint)
-    return standing
+    return state
 
 
-def read_unchecked(ports: Ports) -> Standing:
+def read_unchecked(ports: Ports) -> State:
     """Read all three, whatever lock and intent say of sources: for who only looks, or takes away.
 
     Raises:
-        FormatError, StateError: as for ``read_standing``.
+        FormatError, StateError: as for ``read_state``.
     """
     lock = ports.project.lock()
-    return Standing(lock, ports.project.intent(), _records(lock, ports))
+    return State(lock, ports.project.intent(), _records(lock, ports))
 
 
 def _records(lock: Lock, ports: Ports) -> Records:

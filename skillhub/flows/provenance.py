@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from skillhub.errors import BadSignature, SignerChanged
 from skillhub.flows import signers
 from skillhub.flows.candidate import Candidate
+from skillhub.flows.locked import root_of
 from skillhub.flows.needs import flag
 from skillhub.flows.ports import Ports
 from skillhub.flows.recalled import admission, locked_release
-from skillhub.flows.relock import root_of
-from skillhub.flows.standing import Standing
+from skillhub.flows.state import State
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
@@ -42,14 +42,14 @@ def as_agreed(before: Locked, record: Record, after: Locked) -> Locked:
     return replace(before, source=record.whence.source, signed_by=spelled)
 
 
-def refuse_other(candidate: Candidate, standing: Standing, ports: Ports) -> None:
+def refuse_other(candidate: Candidate, state: State, ports: Ports) -> None:
     """Refuse what comes under the name of something agreed to, and its signature does not allow for.
 
     Raises:
         SignerChanged, BadSignature, SourceError, FormatError: as for the two below.
     """
-    refuse_other_signer(candidate, standing.records.skills.get(candidate.name), ports)
-    _refuse_expired(candidate, standing)
+    refuse_other_signer(candidate, state.records.skills.get(candidate.name), ports)
+    _refuse_expired(candidate, state)
 
 
 def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Ports) -> None:
@@ -80,7 +80,7 @@ def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Port
     )
 
 
-def _refuse_expired(candidate: Candidate, standing: Standing) -> None:
+def _refuse_expired(candidate: Candidate, state: State) -> None:
     """Refuse what is signed with an expired certificate and is not what the person agreed to, though it is locked.
 
     A lock comes with a repository: whoever changes it, and has the key of a certificate that is past its time, would
@@ -89,10 +89,10 @@ def _refuse_expired(candidate: Candidate, standing: Standing) -> None:
     Raises:
         BadSignature: no flag and no answer lifts this.
     """
-    record = standing.records.skills.get(candidate.name)
+    record = state.records.skills.get(candidate.name)
     if signers.EXPIRED not in candidate.warnings or record is None or record.facts == Facts():
         return
-    entry, before = candidate.entry, standing.lock.skills.get(candidate.name)
+    entry, before = candidate.entry, state.lock.skills.get(candidate.name)
     known = {record.tree, before.original.tree} if before and record.is_of(before) else {record.tree}
     if known.isdisjoint((entry.tree, entry.original.tree)):
         message = (
@@ -103,7 +103,7 @@ def _refuse_expired(candidate: Candidate, standing: Standing) -> None:
 
 
 def but_other_signers(
-    candidates: Mapping[str, Candidate], standing: Standing, ports: Ports
+    candidates: Mapping[str, Candidate], state: State, ports: Ports
 ) -> tuple[dict[str, Candidate], list[str]]:
     """Return the candidates that nobody asked for by name, and what is told of those that are left out.
 
@@ -115,11 +115,11 @@ def but_other_signers(
     """
     found, notes = dict(candidates), []
     for name, candidate in candidates.items():
-        record = standing.records.skills.get(name)
+        record = state.records.skills.get(name)
         if record is None or record.held != "user":
             continue
         try:
-            refuse_other(candidate, standing, ports)
+            refuse_other(candidate, state, ports)
         except (SignerChanged, BadSignature) as error:
             del found[name]
             notes.append(f"{name} stays disabled, in the version agreed to: {error.message}; {error.hint}")

@@ -18,7 +18,7 @@ McpChoice = Literal["ask", "configure", "skip"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class Options:
     """The flags of install and enable, as values.
 
     Attributes:
@@ -46,7 +46,7 @@ class Wishes:
     dry_run: bool = False
 
 
-def chosen_agents(wishes: Wishes, records: Records, intent: Intent, ports: Ports) -> tuple[Host, ...]:
+def chosen_agents(options: Options, records: Records, intent: Intent, ports: Ports) -> tuple[Host, ...]:
     """Return the agents to enable for: as asked, else as chosen before, else as wanted, else as found here.
 
     Of those, the ones that the policies let have skills.
@@ -55,19 +55,19 @@ def chosen_agents(wishes: Wishes, records: Records, intent: Intent, ports: Ports
         UsageError: an id that is no agent's; of the intent's it is a FormatError.
         Forbidden: a policy forbids one that was asked for by name.
     """
-    chosen = _chosen(wishes, records, intent, ports)
+    chosen = _chosen(options, records, intent, ports)
     allowed = []
     for each in chosen:
         objection = ports.policies.against_agent(each.id)
         if objection is None:
             allowed.append(each)
-        elif wishes.agents and "all" not in wishes.agents:
+        elif options.agents and "all" not in options.agents:
             raise forbidden(objection)
     return tuple(allowed)
 
 
-def _chosen(wishes: Wishes, records: Records, intent: Intent, ports: Ports) -> tuple[Host, ...]:
-    for ids in (wishes.agents, records.agents, intent.agents):
+def _chosen(options: Options, records: Records, intent: Intent, ports: Ports) -> tuple[Host, ...]:
+    for ids in (options.agents, records.agents, intent.agents):
         if "all" in ids:
             return tuple(hosts().values())
         if ids:

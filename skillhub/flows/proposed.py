@@ -9,7 +9,7 @@ from skillhub.flows.outcome import ask
 from skillhub.flows.policy import refuse_source
 from skillhub.flows.ports import Ports
 from skillhub.flows.questions import first_root, propose_source
-from skillhub.flows.standing import Standing
+from skillhub.flows.state import State
 from skillhub.model.digest import Digest
 from skillhub.model.lock import LockedSource
 from skillhub.model.question import Asked, Question
@@ -17,7 +17,7 @@ from skillhub.world.embedded import EMBEDDED_URL
 from skillhub.world.hop import Hop
 
 
-def proposals(standing: Standing, ports: Ports) -> dict[str, LockedSource]:
+def proposed_sources(state: State, ports: Ports) -> dict[str, LockedSource]:
     """Return the sources of intent and lock that this user does not have, by alias.
 
     Raises:
@@ -26,21 +26,21 @@ def proposals(standing: Standing, ports: Ports) -> dict[str, LockedSource]:
     known = ports.sources.all()
     wanted = {
         alias: LockedSource(kind="registry", url=source.url.rstrip("/"), root=source.root)
-        for alias, source in standing.intent.sources.items()
+        for alias, source in state.intent.sources.items()
     }
-    every = {**wanted, **standing.lock.sources}
+    every = {**wanted, **state.lock.sources}
     proposed = {alias: each for alias, each in every.items() if alias not in known}
     for each in proposed.values():
         refuse_source(each.url, each.root, ports.policies)
     return proposed
 
 
-def questions(proposed: dict[str, LockedSource]) -> list[Question]:
+def about_sources(proposed: dict[str, LockedSource]) -> list[Question]:
     """Return one question for each proposal."""
     return [propose_source(alias, source) for alias, source in proposed.items()]
 
 
-def adopt(proposed: dict[str, LockedSource], asked: Iterable[Asked], ports: Ports) -> None:
+def add_sources(proposed: dict[str, LockedSource], asked: Iterable[Asked], ports: Ports) -> None:
     """Add those that were agreed to, each by the root that the repository names, or by the one that a person sees.
 
     Raises:
