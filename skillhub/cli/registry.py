@@ -104,22 +104,19 @@ def check(
 
     Example: skillhub registry check ./registry
     """
-    from skillhub.flows.registry_check import aging
     from skillhub.flows.registry_check import check as flow
 
-    issues = flow(place, now())
-    warnings = () if issues else aging(place, now())
+    found = flow(place, now())
     if common.json:
-        rows, soon = ([asdict(each) for each in found] for found in (issues, warnings))
-        common.terminal.json({"ok": not issues, "problems": rows, "warnings": soon})
+        common.terminal.json({"ok": not found.problems, **asdict(found)})
     else:
-        for issue in warnings:
+        for issue in found.warnings:
             common.terminal.warn(f"warning: {issue} [{issue.code}]")
-        for issue in issues:
+        for issue in found.problems:
             common.terminal.out(f"{issue} [{issue.code}]", "red")
-        if not issues:
+        if not found.problems:
             common.terminal.did(f"{place}: sound", "green")
-    return 1 if issues else 0
+    return 1 if found.problems else 0
 
 
 def serve(

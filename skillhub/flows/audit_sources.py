@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Iterator
 
 from skillhub.errors import FormatError, NameNotOwned, NotFound, SecurityError, SkillhubError, SourceError
 from skillhub.flows.audit_places import Places
 from skillhub.flows.audit_rules import note
 from skillhub.flows.ports import Ports
 from skillhub.flows.recalled import last_seen
-from skillhub.flows.source_view import OFFLINE, SourceView, view_source
-from skillhub.model import time as times
+from skillhub.flows.source_view import view_source
 from skillhub.model.dataclass import dataclass, field
 from skillhub.model.lock import Lock, LockedSource
 from skillhub.model.release import Index
@@ -108,16 +106,8 @@ def _dated(source: Source, places: Places, ports: Ports) -> Iterator[Noted]:
     except SkillhubError as error:
         yield note("source-refused", f"{alias}: {error.message}", None, at)
         return
-    gone = _expired(view, ports.clock())
-    for role, expires in gone.items():
-        yield note("source-expired", f"{alias}: {role} expired {expires}", None, at)
-    for late in view.warnings:
-        if late.partition(" ")[0] not in gone:
-            yield note("source-expiring", f"{alias}: {late}", None, at)
-
-
-def _expired(view: SourceView, now: datetime) -> Mapping[str, str]:
-    """Return the offline roles whose metadata, as last seen, no longer holds; the rest is short-lived by design."""
-    time = times.spell(now)
-    dated = (each for each in view.metadata if each.role in OFFLINE)
-    return {each.role: each.expires for each in dated if each.expires < time}
+    for each, warning in zip(view.late, view.warnings, strict=True):
+        if each.expires_within(0, ports.clock()):
+            yield note("source-expired", f"{alias}: {each.role} expired {each.expires}", None, at)
+        else:
+            yield note("source-expiring", f"{alias}: {warning}", None, at)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from skillhub.archive import unpack
 from skillhub.errors import NotFound, SecurityError, SkillhubError
-from skillhub.flows.registry_refresh import CEREMONY_DAYS
-from skillhub.model.dataclass import replace
+from skillhub.flows.source_view import dated
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.finding import Issue
 from skillhub.model.index import LISTING_CAP, parse_listing
 from skillhub.model.manifest import Manifest
@@ -18,9 +18,7 @@ from skillhub.model.release import Admission, Index, Release
 from skillhub.trust.ahead import AHEAD_PATH
 from skillhub.trust.judgement import judge
 from skillhub.trust.registry import agrees, publisher_of
-from skillhub.trust.roles import RELEASES, ROLES, WELL_KNOWN, rule_of
-from skillhub.trust.root_view import view_expiry
-from skillhub.world import files
+from skillhub.trust.roles import CEREMONY_DAYS, RELEASES, ROLES, WELL_KNOWN, rule_of
 from skillhub.world.embedded import FolderFetcher
 from skillhub.world.fetch import Answer, Fetcher
 from skillhub.world.http import Http
@@ -32,8 +30,20 @@ ONLINE_DAYS = 1
 _FOLDER = "folder:"
 
 
-def check(place: str, now: datetime) -> tuple[Issue, ...]:
-    """Return everything that a client would stumble over; empty if the registry is sound.
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a client would stumble over, and where that is nothing, what waits for the operator.
+
+    Attributes:
+        warnings: For each role that expires soon: offline ones early, online ones at the last day.
+    """
+
+    problems: tuple[Issue, ...]
+    warnings: tuple[Issue, ...] = ()
+
+
+def check(place: str, now: datetime) -> Checked:
+    """Look at everything that a registry offers; it is sound if there is no problem.
 
     Args:
         place: The operator's folder, or the URL of a registry, whose own first root is believed.
@@ -43,7 +53,10 @@ def check(place: str, now: datetime) -> tuple[Issue, ...]:
         SourceError: there is no registry.
         StateError: the disk refuses.
     """
-    return tuple(replace(each, where=_shown(each.where, place)) for each in _checked(place, now))
+    with _opened(place) as (url, fetcher), throwaway() as folder:
+        found = _problems(url, fetcher, folder, now)
+        problems = tuple(replace(each, where=_shown(each.where, place)) for each in found)
+        return Checked(problems, () if problems else tuple(_aging(folder, now)))
 
 
 def _shown(where: str, place: str) -> str:
@@ -54,49 +67,33 @@ def _shown(where: str, place: str) -> str:
     return os.path.join(RegistryDir(place).site, *path.split("/")) if path else place
 
 
-def _checked(place: str, now: datetime) -> tuple[Issue, ...]:
-    with _opened(place) as (url, fetcher), throwaway() as folder:
-        try:
-            registry = Registry.open(url, fetch_root(url, fetcher), fetcher, folder)
-            listing = registry.listing()
-            where = f"{url}/{WELL_KNOWN}/index.json"
-            if parse_listing(fetcher.get(where, cap=LISTING_CAP).data, where) != listing:
-                return (Issue("wrong-bytes", "the public index is not the signed one", where),)
-        except SkillhubError as error:
-            return (_issue(error, place),)
-        listed = [issue for name in listing.names for issue in _skill(registry, name, now)]
-        return (*listed, *_unlisted(registry, listing, now))
+def _problems(url: str, fetcher: Fetcher, folder: str, now: datetime) -> Iterator[Issue]:
+    try:
+        registry = Registry.open(url, fetch_root(url, fetcher), fetcher, folder)
+        listing = registry.listing()
+        where = f"{url}/{WELL_KNOWN}/index.json"
+        public = parse_listing(fetcher.get(where, cap=LISTING_CAP).data, where)
+    except SkillhubError as error:
+        yield _issue(error, url)
+        return
+    if public != listing:
+        yield Issue("wrong-bytes", "the public index is not the signed one", where)
+        return
+    for name in listing.names:
+        yield from _skill(registry, name, now)
+    yield from _unlisted(registry, listing, now)
 
 
-def aging(place: str, now: datetime) -> tuple[Issue, ...]:
-    """Return a warning for each role that waits for its operator: offline ones early, online ones at the last day.
-
-    A registry that ``check`` finds unsound as a whole has none. Takes and raises what ``check`` does.
-    """
-    with _opened(place) as (url, fetcher), throwaway() as folder:
-        try:
-            registry = Registry.open(url, fetch_root(url, fetcher), fetcher, folder)
-            registry.listing()
-            registry.offers()
-        except SkillhubError:
-            return ()
-        found = (_aged(os.path.join(folder, name), now) for name in sorted(os.listdir(folder)))
-        return tuple(issue for issue in found if issue)
-
-
-def _aged(path: str, now: datetime) -> Issue | None:
-    """Return a warning about one document that the client keeps; its folder holds other things too."""
-    role, suffix = os.path.splitext(os.path.basename(path))
-    if suffix != ".json" or not (role in ROLES or role.startswith(f"{RELEASES}-")):
-        return None
-    # The client keeps every root it walked through and links to the last one.
-    data = files.read(os.path.realpath(path), LISTING_CAP)
-    expires = view_expiry(data or b"", role)[1]
-    online = rule_of(role).online
-    if datetime.fromisoformat(expires) - now > timedelta(days=ONLINE_DAYS if online else CEREMONY_DAYS):
-        return None
-    remedy = "skillhub registry refresh, daily" if online else f"skillhub registry refresh --role {role}"
-    return Issue("expires-soon", f"what {role} has signed expires {expires}: {remedy}", role)
+def _aging(folder: str, now: datetime) -> Iterator[Issue]:
+    """Yield a warning for each role of which the client's folder has a document that is to be signed anew."""
+    for role in sorted(name.removesuffix(".json") for name in os.listdir(folder)):
+        if role not in ROLES and not role.startswith(f"{RELEASES}-"):
+            continue  # the client keeps other things there as well
+        online = rule_of(role).online
+        for each in dated(folder, [role]):
+            if each.expires_within(ONLINE_DAYS if online else CEREMONY_DAYS, now):
+                remedy = f"skillhub registry refresh{', daily' if online else f' --role {role}'}"
+                yield Issue("expires-soon", f"what {role} has signed expires {each.expires}: {remedy}", role)
 
 
 def _unlisted(registry: Registry, listing: Index, now: datetime) -> Iterator[Issue]:

@@ -87,7 +87,7 @@ def _apart(registry: str, address: str) -> None:
 def _sound(hub: Opened, now: datetime) -> None:
     """Return if no client would refuse the registry, neither a new one nor one that comes back."""
     path = hub.registry.path
-    issues = check(path, now)
+    issues = check(path, now).problems
     if issues:
         hint = shlex.join(["skillhub", "registry", "check", path])
         raise Refused(f"the registry is not sound: {issues[0].message}", where=issues[0].where, hint=hint)

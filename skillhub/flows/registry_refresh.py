@@ -10,9 +10,8 @@ from skillhub.flows.registry_opened import Signing, opened
 from skillhub.model.dataclass import dataclass
 from skillhub.model.text import quote
 from skillhub.trust.metadata import MetadataSet
-from skillhub.trust.roles import RELEASES, ROLES, rule_of
+from skillhub.trust.roles import CEREMONY_DAYS, RELEASES, ROLES, rule_of
 
-CEREMONY_DAYS = 30
 WITHIN_DAYS = 2.0
 DAYS_MAX = 3650
 

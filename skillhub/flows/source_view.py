@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from skillhub.model import time as times
 from skillhub.model.dataclass import dataclass
+from skillhub.trust.roles import (
+    CEREMONY_DAYS,
+    LISTING,
+    NAMESPACES,
+    RELEASES,
+    ROOT,
+    SNAPSHOT,
+    TARGETS,
+    TIMESTAMP,
+    rule_of,
+)
 from skillhub.trust.root_view import RootView, changes, view_expiry, view_root
 from skillhub.world import files
 from skillhub.world.sources import Source, Sources
 
 _CAP = 16 << 20
-_SOON = timedelta(days=30)
-OFFLINE = ("root", "targets", "namespaces")  # signed in a ceremony, months ahead
-_DATED = ("root", "targets", "snapshot", "timestamp", "namespaces", "releases", "listing")
+_ROLES = (ROOT, TARGETS, SNAPSHOT, TIMESTAMP, NAMESPACES, RELEASES, LISTING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +35,10 @@ class Dated:
     version: int
     expires: str
 
+    def expires_within(self, days: float, now: datetime) -> bool:
+        """Say whether it holds no longer in so many days."""
+        return self.expires <= times.spell(now + timedelta(days=days))
+
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
@@ -33,17 +47,24 @@ class SourceView:
     Attributes:
         root: The root that is trusted now.
         metadata: What was seen of each role when the source was last refreshed.
+        late: What of it has expired or is about to, though offline keys signed it, months ahead.
         refreshed: When that was (UTC); None if never, or if the source is inside the package.
         changes: What became of trust since the source was added, a line each.
-        warnings: What is about to expire.
     """
 
     source: Source
     root: RootView
     metadata: tuple[Dated, ...]
+    late: tuple[Dated, ...]
     refreshed: str | None
     changes: tuple[str, ...]
-    warnings: tuple[str, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is ``late``, a line each."""
+        return tuple(
+            f"{each.role} expires {each.expires}; tell whoever runs the registry" for each in self.late
+        )
 
 
 def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
@@ -55,20 +76,27 @@ def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
     """
     first = view_root(sources.root(source), source.url)
     folder = sources.metadata(source)
-    data = {role: _metadata(folder, role) for role in _DATED}
-    root = view_root(data["root"], folder) if data["root"] else first
-    dated = tuple(Dated(role, *view_expiry(text, folder)) for role, text in data.items() if text)
-    soon = times.spell(now + _SOON)
+    newest = _metadata(folder, ROOT)
+    root = view_root(newest, folder) if newest else first
+    metadata = dated(folder, _ROLES)
     late = tuple(
-        f"{each.role} expires {each.expires}; tell whoever runs the registry"
-        for each in dated
-        if each.role in OFFLINE and each.expires < soon
+        each for each in metadata if not rule_of(each.role).online and each.expires_within(CEREMONY_DAYS, now)
     )
     refreshed = sources.last_seen(source.root).refreshed if source.root else None
-    return SourceView(source, root, dated, refreshed, tuple(changes(first, root)), late)
+    return SourceView(source, root, metadata, late, refreshed, tuple(changes(first, root)))
+
+
+def dated(folder: str, roles: Iterable[str]) -> tuple[Dated, ...]:
+    """Return what a client keeps in ``folder`` of these roles' metadata; nothing of what it never fetched.
+
+    Raises:
+        FormatError: it is damaged.
+        StateError: it cannot be read.
+    """
+    found = ((role, _metadata(folder, role)) for role in roles)
+    return tuple(Dated(role, *view_expiry(data, folder)) for role, data in found if data)
 
 
 def _metadata(folder: str, role: str) -> bytes | None:
-    path = os.path.join(folder, f"{role}.json")
     # The client keeps every root it walked through and links to the last one.
-    return files.read(os.path.realpath(path), _CAP) if os.path.lexists(path) else None
+    return files.read(os.path.realpath(os.path.join(folder, f"{role}.json")), _CAP)

@@ -10,6 +10,7 @@ from skillhub.model.dataclass import dataclass
 
 ROOT, TIMESTAMP, SNAPSHOT, TARGETS = "root", "timestamp", "snapshot", "targets"
 NAMESPACES, RELEASES, LISTING = "namespaces", "releases", "listing"
+CEREMONY_DAYS = 30  # So early it is told that what offline keys have signed expires.
 WELL_KNOWN = ".well-known/agent-skills"  # Where Agent Skills Discovery has the public documents.
 
 

@@ -112,7 +112,7 @@ def test_bucket_that_pins_the_document_of_another(scene):
     scene.remember()
     error = scene.refuses(NameNotOwned, installs_other(scene), TOP | {BUCKET})
     assert error.code == "name-not-owned"
-    assert check(scene.hub.dir.path, scene.hub.when)[0].code == "name-not-owned"
+    assert check(scene.hub.dir.path, scene.hub.when).problems[0].code == "name-not-owned"
 
 
 @pytest.mark.parametrize("digest", ["0" * 63, "../../x", ""])
@@ -128,7 +128,7 @@ def test_name_that_two_publishers_are_given(scene, tmp_path):
     hub = scene.hub
     hub.admit("rival", names=["hello"], keys=[RIVAL.decode()])
     assert namespace_path("rival") != namespace_path("acme")
-    assert "name-not-owned" in [issue.code for issue in check(hub.dir.path, hub.when)]
+    assert "name-not-owned" in [issue.code for issue in check(hub.dir.path, hub.when).problems]
     before = dict(hub.files)
     with pytest.raises(Refused, match="not sound"):
         push(hub.dir.path, str(tmp_path / "www"), open_target, now=hub.when)
@@ -139,4 +139,4 @@ def test_name_that_two_publishers_are_given(scene, tmp_path):
     hub.pull()
     assert hub.files == before
     mandate(scene, "acme", names=("hello",), move=True)
-    assert check(hub.dir.path, hub.when) == ()
+    assert check(hub.dir.path, hub.when).problems == ()

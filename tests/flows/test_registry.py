@@ -40,12 +40,12 @@ def test_embedded_registry_is_what_the_sources_build(tmp_path):
 
 def test_embedded_registry_is_sound_and_its_root_is_known_by_fingerprint(tmp_path):
     build(str(tmp_path))
-    assert check(str(tmp_path), now()) == ()
+    assert check(str(tmp_path), now()).problems == ()
     assert RegistryDir(str(tmp_path)).fingerprint() == root_fingerprint()
 
 
 def test_new_registry_is_sound_and_its_keys_are_for_its_owner(hub):
-    assert check(hub.dir.path, now()) == ()
+    assert check(hub.dir.path, now()).problems == ()
     keys = os.path.join(hub.dir.path, "keys")
     assert sorted(os.listdir(keys)) == ["offline", "online", "publishers"]
     assert len(os.listdir(os.path.join(keys, "offline"))) == 11
@@ -92,7 +92,7 @@ def test_added_versions_are_offered_to_readers_of_every_kind(hub, tmp_path):
     hub.publish(version="1.0.0")
     hub.publish(version="1.10.0")
     hub.publish(version="1.9.0")
-    assert check(hub.dir.path, now()) == ()
+    assert check(hub.dir.path, now()).problems == ()
     for base, home in (("", "../../"), ("hello/", "../../../")):
         listing = json.loads(hub.files[f"{base}.well-known/agent-skills/index.json"])
         (entry,) = listing["skills"]
@@ -121,7 +121,7 @@ def test_same_version_twice_in_one_call(hub, tmp_path):
         add(hub.dir.path, [first, second], Signing(now=now()))
     assert tree_of(hub.dir.path) == before
     assert len(add(hub.dir.path, [first, first], Signing(now=now())).releases) == 1
-    assert check(hub.dir.path, now()) == ()
+    assert check(hub.dir.path, now()).problems == ()
 
 
 def test_same_version_with_other_bytes(hub, tmp_path):
@@ -266,7 +266,7 @@ def test_check_finds_whatever_was_changed(hub, part):
         with open(os.path.join(hub.dir.site, path), "r+b") as file:
             file.seek(-20, os.SEEK_END)
             file.write(b"X" * 5)
-    assert check(hub.dir.path, now()) != ()
+    assert check(hub.dir.path, now()).problems != ()
 
 
 @pytest.mark.parametrize("role", ["snapshot", "targets", "namespaces", "releases"])
@@ -279,12 +279,12 @@ def test_check_finds_damaged_metadata_that_a_new_client_would_take_from_ahead(hu
     with open(os.path.join(hub.dir.site, newest), "r+b") as file:
         file.seek(-20, os.SEEK_END)
         file.write(b"X" * 5)
-    assert check(hub.dir.path, now()) != ()
+    assert check(hub.dir.path, now()).problems != ()
 
 
 def test_check_finds_an_expired_registry(tmp_path):
     hub = Simulator(tmp_path, when=long_ago(5))
-    assert [issue.code for issue in check(hub.dir.path, now())] == ["metadata-expired"]
+    assert [issue.code for issue in check(hub.dir.path, now()).problems] == ["metadata-expired"]
 
 
 def test_settings_that_are_none(hub):

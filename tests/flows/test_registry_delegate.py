@@ -74,7 +74,7 @@ def test_admitted_publisher_publishes_its_names_without_offline_keys(hub, tmp_pa
     index = hub.open(tmp_path / "m").release_index(["owned", "hello"])
     assert index.releases("owned")[0].publisher == "rival"
     assert index.admissions["rival"].names == {"owned"}
-    assert check(hub.dir.path, now()) == ()
+    assert check(hub.dir.path, now()).problems == ()
 
 
 def test_name_of_another_publisher_is_neither_taken_nor_published(hub, tmp_path):
@@ -147,7 +147,7 @@ def test_second_key_and_the_first_revoked_from_a_day_on(hub, tmp_path):
     assert done.withdrawn == ()
     unchanged(hub, BadSignature, lambda: publish(hub, by(RIVAL, tmp_path, version="1.1.0"), days=1))
     publish(hub, by(SECOND, tmp_path / "2", version="1.2.0"), days=1)
-    assert check(hub.dir.path, now()) == ()
+    assert check(hub.dir.path, now()).problems == ()
     other = world.on_another_machine()
     other.sources.add("hub", world.sources.get("hub").url, hub.root)
     other.install()
@@ -185,7 +185,7 @@ def test_stolen_key_is_revoked_and_what_it_signed_is_withdrawn(hub, tmp_path):
     newest, oldest = hub.open(old).release_index(["owned"]).releases("owned")
     assert newest.withdrawn is None
     assert "revoked" in oldest.withdrawn
-    assert check(hub.dir.path, now()) == ()
+    assert check(hub.dir.path, now()).problems == ()
     other = world.on_another_machine()
     other.sources.add("hub", world.sources.get("hub").url, hub.root)
     with pytest.raises(Exception, match="withdrawn"):
@@ -248,7 +248,7 @@ def test_moved_name(hub, tmp_path):
         ("1.0.0", "rival", False),
     ]
     assert index.admissions["rival"].names == {"hello", "owned"}
-    assert check(hub.dir.path, now()) == ()
+    assert check(hub.dir.path, now()).problems == ()
     unchanged(hub, NameNotOwned, lambda: hub.publish(version="3.0.0"))
 
 
@@ -256,7 +256,7 @@ def test_name_that_moves_with_its_key_keeps_its_releases(hub, tmp_path):
     own = PrivateKey.load((tmp_path / "registry/keys/publishers/acme.pem").read_bytes())
     done = give(hub, "successor", keys=(own.public.pem,), names=("hello",), move=True)
     assert done.withdrawn == ()
-    assert check(hub.dir.path, now()) == ()
+    assert check(hub.dir.path, now()).problems == ()
 
 
 CHANGES = {
@@ -282,6 +282,6 @@ def test_killed_anywhere_clients_see_the_old_state_or_the_new(hub, tmp_path, cha
             keys = publisher_of(index.admissions["rival"]).keys
             assert (RIVAL.public in keys) == (release.withdrawn is None)
             assert done <= (keys != (RIVAL.public,) or change == "move")
-        assert not done or check(hub.dir.path, now()) == ()
+        assert not done or check(hub.dir.path, now()).problems == ()
 
     assert kill_everywhere(hub.dir.path, lambda: give(hub, "rival", **CHANGES[change]), look) >= 4

@@ -41,7 +41,7 @@ def test_what_is_pushed_is_all_that_a_client_asks_for_and_byte_for_byte_the_site
     assert offered(place, tmp_path / "client", hub.root) == ("1.0.0",)
     shutil.rmtree(hub.dir.site)
     os.rename(place, hub.dir.site)
-    assert check(hub.dir.path, now()) == ()
+    assert check(hub.dir.path, now()).problems == ()
 
 
 def test_the_same_again_writes_nothing(hub, place):

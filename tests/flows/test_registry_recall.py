@@ -43,7 +43,7 @@ def test_yanked_release_is_told_to_old_clients_and_listed_no_more(hub, tmp_path)
     for base in ("", "hello/"):
         (entry,) = json.loads(hub.files[base + LISTING])["skills"]
         assert entry["version"] == "1.0.0"
-    assert check(hub.dir.path, now()) == ()
+    assert check(hub.dir.path, now()).problems == ()
     yank(hub.dir.path, "hello@1.1.0", None, signing(hub))
     assert offered(hub, tmp_path / "m")["1.1.0"] == (None, None)
     assert json.loads(hub.files[LISTING])["skills"][0]["version"] == "1.1.0"
@@ -85,7 +85,7 @@ def test_withdrawn_release_stays_so(hub, tmp_path):
 def test_archive_of_a_withdrawn_release_may_be_deleted(hub, tmp_path):
     release = withdraw(hub.dir.path, "hello@1.1.0", "harmful", signing(hub))
     (tmp_path / "registry/site" / release.url).unlink()
-    assert check(hub.dir.path, now()) == ()
+    assert check(hub.dir.path, now()).problems == ()
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_killed_anywhere_clients_see_the_old_state_or_the_new(hub, tmp_path, cha
             assert oldest.yanked is oldest.withdrawn is None
             assert "broken" in (newest.yanked, newest.withdrawn) or not done
             assert registry.artifact(newest)
-        assert not done or check(hub.dir.path, now()) == ()
+        assert not done or check(hub.dir.path, now()).problems == ()
 
     def run():
         change(hub.dir.path, "hello@1.1.0", "broken", signing(hub))

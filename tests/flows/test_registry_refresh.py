@@ -6,7 +6,7 @@ import pytest
 
 from skillhub.errors import MetadataExpired, PassphraseNeeded, Refused, UsageError
 from skillhub.flows.registry import Setup, init
-from skillhub.flows.registry_check import aging, check
+from skillhub.flows.registry_check import check
 from skillhub.flows.registry_opened import Signing
 from skillhub.flows.registry_refresh import refresh
 from skillhub.trust.metadata import Dates
@@ -65,7 +65,7 @@ def test_old_client_follows_and_what_is_offered_stays(tmp_path):
     refresh(hub.dir.path, Signing(now=now()))
     hub.pull()
     assert hub.open(tmp_path / "m").release_index(["hello"]).names == ("hello",)
-    assert check(hub.dir.path, now()) == ()
+    assert check(hub.dir.path, now()).problems == ()
 
 
 def test_within_says_how_early(hub):
@@ -116,27 +116,29 @@ def test_passphrase_is_asked_for_only_when_something_is_due(tmp_path):
 
 
 def test_check_warns_of_what_ages(hub):
-    assert aging(hub.dir.path, now()) == ()
-    found = aging(hub.dir.path, now() + timedelta(days=2.5))
+    assert check(hub.dir.path, now()).warnings == ()
+    found = check(hub.dir.path, now() + timedelta(days=2.5)).warnings
     assert {issue.where for issue in found} == {"timestamp"}
     metadata = hub.dir.metadata()
     late = metadata.renewed(["root", "namespaces"], hub.dir.keys().of, Dates(now(), 20))
     hub.dir.publish(late.files())
-    warned = aging(hub.dir.path, now())
+    warned = check(hub.dir.path, now()).warnings
     assert {issue.where for issue in warned} == {"root", "namespaces"}
     assert all("refresh --role" in issue.message for issue in warned)
-    assert check(hub.dir.path, now()) == ()
+    assert check(hub.dir.path, now()).problems == ()
 
 
 def test_check_visits_releases_that_the_listing_hides(hub):
     """Who stole the listing's key can hide a skill; its releases are looked at all the same."""
     hub.revise({"index.json": hub.dir.target(hub.dir.metadata(), "index.json").replace(b'"hello"', b'"h"')})
-    found = {(issue.code, issue.where) for issue in check(hub.dir.path, now())}
+    found = {(issue.code, issue.where) for issue in check(hub.dir.path, now()).problems}
     assert ("wrong-bytes", f"{hub.dir.site}/.well-known/agent-skills/index.json") in found
     listing = b'{"$schema":"https://schemas.agentskills.io/discovery/0.2.0/schema.json","skills":[]}'
     hub.revise({"index.json": listing})
     hub.dir.publish({".well-known/agent-skills/index.json": listing})
-    assert [(issue.code, issue.where) for issue in check(hub.dir.path, now())] == [("not-listed", "hello")]
+    assert [(issue.code, issue.where) for issue in check(hub.dir.path, now()).problems] == [
+        ("not-listed", "hello")
+    ]
 
 
 def test_killed_anywhere_clients_go_on(hub, tmp_path):

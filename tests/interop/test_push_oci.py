@@ -78,7 +78,7 @@ def test_every_byte_arrives_and_is_a_sound_registry(hub, address, tmp_path):
     shutil.rmtree(hub.dir.site)
     for path, data in found.items():
         change(Path(hub.dir.site, path), data)
-    assert check(hub.dir.path, now()) == ()
+    assert check(hub.dir.path, now()).problems == ()
 
 
 def test_the_artifact_says_what_it_is(hub, address):
