@@ -142,8 +142,8 @@ def test_attack_a_lock_under_review_leads_into_our_network(
     assert web.connections == before
 
 
-def two_copies(world: Reaching, upstream: Upstream, **wishes: object) -> tuple[Path, Path]:
-    world.install(upstream.ref("git"), agents=("claude-code",), **wishes)
+def two_copies(world: Reaching, upstream: Upstream, **options: object) -> tuple[Path, Path]:
+    world.install(upstream.ref("git"), agents=("claude-code",), **options)
     return world.copy("deploy"), world.copy("deploy", ".claude/skills")
 
 

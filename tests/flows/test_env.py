@@ -51,8 +51,8 @@ def given(world, vault, environ=None):
     return dict(release(due(world.project, environ), environ, vault).environ)
 
 
-def need(world, name="plain", **wishes):
-    found = world.enable(name, answers=Answers(), **wishes).skills[0]
+def need(world, name="plain", **options):
+    found = world.enable(name, answers=Answers(), **options).skills[0]
     return found.state, [each.satisfied for each in found.requires]
 
 

@@ -42,13 +42,13 @@ def lose(world):
         shutil.rmtree(path)
 
 
-@pytest.mark.parametrize("wishes", [{}, {"frozen": True}], ids=["as it is", "frozen"])
+@pytest.mark.parametrize("options", [{}, {"frozen": True}], ids=["as it is", "frozen"])
 @pytest.mark.parametrize("is_lost", [False, True], ids=["all there", "all lost"])
-def test_install_bears_it_for_what_is_locked(world, is_lost, wishes):
+def test_install_bears_it_for_what_is_locked(world, is_lost, options):
     lock = world.lock()
     if is_lost:
         lose(world)
-    outcome = world.install(**wishes)
+    outcome = world.install(**options)
     assert WARNING in outcome.warnings
     assert (world.lock(), world.problems()) == (lock, [])
 

@@ -301,7 +301,7 @@ def test_what_is_left_out_is_not_even_fetched(world: Reaching) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wishes", "word"),
+    ("options", "word"),
     [
         ({"every": True, "excepted": ("a", "nobody", "none")}, "'nobody', 'none'"),
         ({"excepted": ("a",)}, "--all"),
@@ -309,9 +309,9 @@ def test_what_is_left_out_is_not_even_fetched(world: Reaching) -> None:
     ],
 )
 def test_an_exception_that_makes_no_sense(
-    world: Reaching, three: str, wishes: dict[str, object], word: str
+    world: Reaching, three: str, options: dict[str, object], word: str
 ) -> None:
-    assert word in refused(world, UsageError, lambda: world.install(three, **wishes)).message
+    assert word in refused(world, UsageError, lambda: world.install(three, **options)).message
 
 
 def test_an_exception_without_a_place(world: Reaching, three: str) -> None:
