@@ -21,17 +21,17 @@ _TRIVIA = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
 _STRING = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"')
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 _WORD = re.compile(r"true|false|null")
-_LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value that stands at ``text[start:end]``; ``members`` are those of an object, else None."""
+    """A value that stands at ``text[start:end]``; ``members`` are those of an object, ``items`` those of an array."""
 
     start: int
     end: int
     data: object
     members: tuple[Member, ...] | None = None
+    items: tuple[Node, ...] | None = None
 
     def get(self, key: str) -> Member | None:
         """Return the member with this key, if this is an object that has it."""
@@ -113,13 +113,12 @@ class _Parser:
         return Node(start, at + 1, data, tuple(members.values()))
 
     def _array(self, start: int, depth: int) -> Node:
-        items: list[object] = []
+        items: list[Node] = []
         at = self._skip(start + 1)
         while self._text[at : at + 1] != "]":
-            node = self._value(at, depth + 1)
-            items.append(node.data)
-            _, at = self._comma(node.end, "]")
-        return Node(start, at + 1, items)
+            items.append(self._value(at, depth + 1))
+            _, at = self._comma(items[-1].end, "]")
+        return Node(start, at + 1, [item.data for item in items], items=tuple(items))
 
     def _comma(self, at: int, close: str) -> tuple[int | None, int]:
         """Return where the comma stands, if there is one, and where what comes then begins."""
@@ -142,7 +141,7 @@ class _Parser:
         return match.end() if match else at
 
     def _fail(self, expected: str, at: int) -> NoReturn:
-        line = len(_LINE_END.findall(self._text, 0, at)) + 1
+        line = self._text.count("\n", 0, at) + 1
         found = quote(self._text[at : at + 20]) if at < len(self._text) else "the end of the file"
         raise FormatError(f"expected {expected}, found {found}", where=f"{self._where}:{line}")
 
