@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from skillhub.cli.common import Common
-from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, options_of
+from skillhub.cli.given import options_of
+from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp
 from skillhub.cli.render import finish
 
 

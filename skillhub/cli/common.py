@@ -167,28 +167,17 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-_HELP = {
-    "json": "Print one JSON value on stdout and nothing else there.",
-    "user_scope": "The user's own scope instead of the project's.",
-    "project": "The project's folder, instead of the one around the working folder.",
-    "yes": "Answer yes to what a flag may answer.",
-    "dry_run": "Show what would be done; change nothing.",
-    "offline": "Use no network.",
-    "quiet": "Say only what you asked for and what is missing or wrong.",
-    "verbose": "Say more.",
+# What every command takes: by the attribute of ``Common`` how it is spelled, and its line of help.
+FLAGS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "json": (("--json",), "Print one JSON value on stdout and nothing else there."),
+    "user_scope": (("--global", "-g"), "The user's own scope instead of the project's."),
+    "project": (("--project",), "The project's folder, instead of the one around the working folder."),
+    "yes": (("--yes", "-y"), "Answer yes to what a flag may answer."),
+    "dry_run": (("--dry-run",), "Show what would be done; change nothing."),
+    "offline": (("--offline",), "Use no network."),
+    "quiet": (("--quiet", "-q"), "Say only what you asked for and what is missing or wrong."),
+    "verbose": (("--verbose", "-v"), "Say more."),
 }
-_NAMES = {
-    "json": ("--json",),
-    "user_scope": ("--global", "-g"),
-    "project": ("--project",),
-    "yes": ("--yes", "-y"),
-    "dry_run": ("--dry-run",),
-    "offline": ("--offline",),
-    "quiet": ("--quiet", "-q"),
-    "verbose": ("--verbose", "-v"),
-}
-
-
 Run = Callable[..., int]
 
 
@@ -208,24 +197,25 @@ def command(run: Run) -> Run:
 
     import typer
 
-    own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
+    from skillhub.cli import options
+
+    # What is served without Typer as well imports these names for type checkers alone.
+    names = {**vars(options), **run.__globals__}
+    own = list(inspect.signature(run, globals=names, eval_str=True).parameters.values())[1:]
     flags = [
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=typer.Option(
-                None if name == "project" else False,
-                *_NAMES[name],
-                help=_HELP[name],
-                metavar="DIR" if name == "project" else None,
-            ),
+            default=typer.Option(None, *spelled, help=about, metavar="DIR")
+            if name == "project"
+            else typer.Option(False, *spelled, help=about),
             annotation=str | None if name == "project" else bool,
         )
-        for name in _NAMES
+        for name, (spelled, about) in FLAGS.items()
     ]
 
     def wrapped(**values: Any) -> int:  # noqa: ANN401 - whatever Typer parsed
-        common = Common(**{name: values.pop(name) for name in _NAMES})
+        common = Common(**{name: values.pop(name) for name in FLAGS})
         return perform(run, common, **values)
 
     parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own] + flags

@@ -1,19 +1,27 @@
-"""Commands on what is installed."""
+"""Commands on what is installed. Three of them are served without Typer, so that nothing here imports it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Iterator, Sequence, Set
 
-import typer
-
-from skillhub.cli import shown
 from skillhub.cli.common import Common, Run
-from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, options_of
-from skillhub.cli.render import ended, show_outcome
+from skillhub.errors import Refused
+from skillhub.model.dataclass import replace
+from skillhub.model.skill import Skill
 
-Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of installed skills.")]
+TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
+if TYPE_CHECKING:
+    from typing import Annotated, Any
+
+    import typer
+
+    from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, Names
+    from skillhub.flows.verify import Verified
+    from skillhub.model.lock import Locked
+    from skillhub.model.tree import Tree
+
+_EDITED = frozenset({"changed-file", "changed-mode", "extra-file", "missing-file"})
 
 
 def list_(common: Common) -> int:
@@ -21,7 +29,45 @@ def list_(common: Common) -> int:
 
     Example: skillhub list --json
     """
-    return shown.list_skills(common)
+    from skillhub.flows.listing import beside, managed, unmanaged
+
+    project = common.open_project()
+    skills = managed(project, common.store, os.environ)
+    folders = list(unmanaged(project, common.user_home, os.environ))
+    if folders:
+        from skillhub.runtime.discover import found_skill
+
+        skills += [found_skill(folder, project.scope) for folder in folders]
+    skills.sort(key=lambda skill: skill.name)
+    _show(skills, beside(project, common.user_home, common.store, os.environ), common)
+    return 0
+
+
+def _show(skills: list[Skill], users: list[Skill], common: Common) -> None:
+    first = {skill.name: skill.links[0] for skill in skills if skill.links}
+    hidden = [(skill.name, skill.links[0], first[skill.name]) for skill in users if skill.name in first]
+    if common.json:
+        shadowed = [{"name": name, "path": path, "by": by} for name, path, by in hidden]
+        found = {"skills": [each.to_json() for each in skills], "user": [each.to_json() for each in users]}
+        common.terminal.json({**found, "shadowed": shadowed})
+        return
+    from skillhub.cli.render import skills_table
+
+    if skills:
+        skills_table(skills, common.terminal)
+    else:
+        common.terminal.say("no skills are installed here; for one: skillhub install github:gh-fix-ci")
+    waiting = {skill.name for skill in skills if skill.managed and skill.state == "disabled"}
+    for skill in skills:
+        if not skill.managed and skill.name in waiting:
+            message = f"{skill.name} is disabled, and agents read {skill.path}: skillhub verify"
+            common.terminal.out(message, "yellow")
+    if users:
+        common.terminal.out("")
+        common.terminal.out("Of your own, in every project (skillhub list --global):", "bold")
+        skills_table(users, common.terminal)
+    for name, path, by in hidden:
+        common.terminal.out(f"{name}: {path} is hidden by {by}", "yellow")
 
 
 def verify(
@@ -33,7 +79,47 @@ def verify(
 
     Example: skillhub verify gh-fix-ci
     """
-    return shown.verify_skills(common, names or [])
+    from skillhub.flows.verify import verify as flow
+
+    found = flow(names or [], common.ports())
+    is_ok = not any(each.problems for each in found)
+    if common.json:
+        common.terminal.json({"ok": is_ok, "skills": [_verified_json(each) for each in found]})
+    else:
+        for each in found:
+            for note in each.notes:
+                common.terminal.warn(f"warning: {each.name}: {note.message} [{note.code}]")
+            for problem in each.problems:
+                common.terminal.out(f"{each.name}: {problem.path}: {problem.message} [{problem.code}]", "red")
+        if not found:
+            common.terminal.say("nothing is locked here, so there is nothing to verify")
+        elif is_ok:
+            counted = "1 skill is" if len(found) == 1 else f"{len(found)} skills are"
+            common.terminal.did(f"{counted} as locked, to the last byte", "green")
+        else:
+            for hint in _hints({problem.code for each in found for problem in each.problems}):
+                common.terminal.say(hint)
+    return 0 if is_ok else 1
+
+
+def _hints(codes: Set[str]) -> Iterator[str]:
+    """Yield what to do about problems with these codes."""
+    from skillhub.flows.verify import BEYOND_SYNC
+
+    if codes - BEYOND_SYNC:
+        yield "skillhub sync puts back what is locked"
+    if "other-skill" in codes:
+        yield "move away what has the name of a locked skill: skillhub sync does not"
+    if "not-enabled" in codes:
+        yield "skillhub sync takes away what is not enabled"
+    if codes & _EDITED:
+        yield "skillhub diff NAME shows what was edited"
+        yield "skillhub patch NAME makes edits a patch that the project agrees to"
+
+
+def _verified_json(verified: Verified) -> dict[str, Any]:
+    problems = [{"code": p.code, "path": p.path, "message": p.message} for p in verified.problems]
+    return {"name": verified.name, "ok": not problems, "problems": problems}
 
 
 def sync(common: Common) -> int:
@@ -43,7 +129,40 @@ def sync(common: Common) -> int:
 
     Example: skillhub sync
     """
-    return _would(common, "sync") if common.dry_run else shown.sync_skills(common)
+    from skillhub.cli.render import show_outcome
+    from skillhub.flows.sync import sync as flow
+
+    if common.dry_run:
+        return _would(common, "sync")
+    ports = common.ports()
+    records, locked = ports.project.records().skills, ports.project.lock().skills
+    notes: list[str] = []
+
+    def obtain(name: str, entry: Locked) -> Tree:
+        from skillhub.flows.locked import from_lock
+
+        record = records.get(name)
+        # Of a patched one the entry may be that of what its source has, which was agreed to with the patch.
+        agreed = record is not None and record.is_of(locked[name])
+        found = from_lock(name, entry, ports, agreed=agreed)
+        notes.extend(f"{name}: {note}" for note in found.warnings)
+        return found.tree
+
+    outcome = flow(obtain, ports)
+    outcome = replace(outcome, warnings=(*outcome.warnings, *notes))
+    show_outcome(common, outcome, "sync", "synced")
+    agreed = ports.project.records().skills
+    unasked = [
+        skill.name
+        for skill in outcome.skills
+        for record in [agreed.get(skill.name)]
+        if record is None or (record.held != "user" and not record.is_of(locked[skill.name]))
+    ]
+    if unasked and not common.json:
+        common.terminal.warn(
+            f"nobody agreed to {', '.join(unasked)} on this machine: skillhub install asks", "plain"
+        )
+    return Refused.exit_code if outcome.left else 0
 
 
 def enable(
@@ -59,13 +178,15 @@ def enable(
 
     Example: skillhub enable gh-fix-ci --mcp configure
     """
+    from skillhub.cli.given import options_of
+    from skillhub.cli.render import ended, show_outcome
     from skillhub.flows.enable import enable as flow
 
     if common.dry_run:
         return _would(common, "check", names)
     outcome = flow(names, options_of(common, agent, env, env_file, mcp, link), common.ports())
-    show_outcome(outcome, "enabled", common.terminal, as_json=common.json)
-    return ended(outcome, common.terminal)
+    show_outcome(common, outcome, "enable", "enabled")
+    return ended(common, outcome)
 
 
 def disable(common: Common, names: Names) -> int:
@@ -73,11 +194,11 @@ def disable(common: Common, names: Names) -> int:
 
     Example: skillhub disable gh-fix-ci
     """
+    from skillhub.cli.render import show_outcome
     from skillhub.flows.enable import disable as flow
 
     outcome = flow(names, common.ports(), dry_run=common.dry_run)
-    done = "would disable" if common.dry_run else "disabled"
-    show_outcome(outcome, done, common.terminal, as_json=common.json)
+    show_outcome(common, outcome, "disable", "disabled")
     return 0
 
 
@@ -86,23 +207,24 @@ def remove(common: Common, names: Names) -> int:
 
     Example: skillhub remove gh-fix-ci
     """
+    from skillhub.cli.render import show_outcome
     from skillhub.flows.enable import remove as flow
 
     outcome = flow(names, common.ports(), dry_run=common.dry_run)
-    done = "would remove" if common.dry_run else "removed"
-    show_outcome(outcome, done, common.terminal, as_json=common.json)
+    show_outcome(common, outcome, "remove", "removed")
     return 0
 
 
-def _would(common: Common, do: str, names: Sequence[str] = ()) -> int:
+def _would(common: Common, verb: str, names: Sequence[str] = ()) -> int:
     """Show the locked skills that a command would be about, as they are; none named means all."""
+    from skillhub.cli.render import show_outcome
     from skillhub.flows.listing import managed, refuse_unknown
     from skillhub.flows.outcome import Outcome
 
     skills = {skill.name: skill for skill in managed(common.open_project(), common.store, os.environ)}
     refuse_unknown(names, skills)
     chosen = tuple(skills[name] for name in dict.fromkeys(names or skills))
-    show_outcome(Outcome(chosen, changed=False), f"would {do}", common.terminal, as_json=common.json)
+    show_outcome(common, Outcome(chosen, changed=False), verb, "")
     return 0
 
 

@@ -11,8 +11,8 @@ import typer
 
 from skillhub.cli.common import Common, Run
 from skillhub.cli.epoch import epoch
-from skillhub.cli.given import read_file
-from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, options_of
+from skillhub.cli.given import options_of, read_file
+from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable
 from skillhub.cli.render import finish
 from skillhub.errors import Refused, UsageError, extra
 

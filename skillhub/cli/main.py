@@ -104,21 +104,23 @@ def _stopped(message: str, status: int) -> int:
 def _run(args: list[str]) -> int:
     from skillhub.cli import quick
 
-    status = quick.run(args)
-    if status is not None:
-        return status
     gc.disable()  # modules are no garbage: neither while they load nor at the end of the process
+    try:
+        status = quick.run(args)
+        return _by_typer(args) if status is None else status
+    finally:
+        gc.freeze()
+
+
+def _by_typer(args: list[str]) -> int:
     import typer
 
-    app = build(args)
     try:
-        result = app(args=args, prog_name="skillhub", standalone_mode=False)
+        result = build(args)(args=args, prog_name="skillhub", standalone_mode=False)
     except typer.Exit as stop:
         return stop.exit_code
     except typer.Abort:
         return _stopped("stopped", 130)
-    finally:
-        gc.freeze()
     return result if isinstance(result, int) else 0
 
 

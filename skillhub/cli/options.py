@@ -1,19 +1,12 @@
-"""Options that several commands share, and what they spell for a flow."""
+"""Options that several commands share, for Typer; ``common.command`` knows their names where a module cannot."""
 
 from __future__ import annotations
 
-import os
-import re
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal
 
 import typer
 
-from skillhub.cli.common import Common
-from skillhub.errors import UsageError
-from skillhub.flows.options import McpChoice, Options
-from skillhub.model.record import LinkKind
-from skillhub.world import files
-
+Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of installed skills.")]
 Agents = Annotated[
     list[str] | None,
     typer.Option("--agent", metavar="NAME", help="Enable for this agent too (repeatable, or all)."),
@@ -40,61 +33,3 @@ Link = Annotated[
 ]
 NoEnable = Annotated[bool, typer.Option("--no-enable", help="Store and lock; link nothing.")]
 AllowUnsigned = Annotated[bool, typer.Option("--allow-unsigned", help="Take skills that nobody signed.")]
-_ENV_FILE_CAP = 1 << 20
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_A_NAME = "NAME=VALUE; a name has letters, digits and _, and no digit first"
-
-
-def options_of(
-    common: Common,
-    agent: list[str] | None,
-    env: list[str] | None,
-    env_file: str | None,
-    mcp: str,
-    link: str | None,
-    no_enable: bool = False,
-) -> Options:
-    """Return what these options spell, for a flow.
-
-    Raises:
-        UsageError: a variable without a value, or a file that is none.
-    """
-    values = _read_env_file(env_file) if env_file else {}
-    for number, word in enumerate(env or [], 1):
-        name, has_value, value = word.partition("=")
-        if has_value and not _VARIABLE.fullmatch(name):
-            # Nor here: a value may have = in it.
-            message = f"--env number {number} does not begin with the name of a variable and ="
-            raise UsageError(message, hint=_A_NAME)
-        if not has_value and name not in os.environ:
-            # The word is not shown: it may be a value that lost its name.
-            message = f"--env number {number} has no value, and the process has no variable of that name"
-            raise UsageError(message, hint="--env NAME=VALUE, or export NAME first and give --env NAME")
-        values[name] = value if has_value else os.environ[name]
-    return Options(
-        agents=tuple(agent or ()),
-        env=values,
-        mcp=cast("McpChoice", mcp),
-        link=cast("LinkKind | None", link),
-        enable=not no_enable,
-        dry_run=common.dry_run,
-    )
-
-
-def _read_env_file(path: str) -> dict[str, str]:
-    data = files.read(os.path.realpath(path), _ENV_FILE_CAP)
-    if data is None:
-        raise UsageError("--env-file names no file", where=path)
-    values = {}
-    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
-        text = line.strip().removeprefix("export ").strip()
-        if not text or text.startswith("#"):
-            continue
-        name, has_value, value = text.partition("=")
-        if not has_value or not _VARIABLE.fullmatch(name.strip()):
-            # The line is not shown: it may be a value that lost its name.
-            raise UsageError("expected NAME=VALUE", where=f"{path}:{number}", hint=_A_NAME)
-        bare = value.strip()
-        is_quoted = len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'"
-        values[name.strip()] = bare[1:-1] if is_quoted else bare
-    return values

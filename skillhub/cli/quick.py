@@ -1,84 +1,47 @@
-"""``list``, ``verify``, ``sync`` and ``install`` without Typer, whose import takes longer than the first three.
+"""Plain uses of ``list``, ``verify``, ``sync`` and ``install``, without Typer: its import takes longer than they do.
 
-Only plain uses are served; at anything else (``--help``, a flag not named here, ``--``) Typer takes over, with the
-same functions behind it.
+At anything else (``--help``, a flag not named here, ``--``) Typer takes over, with the same functions behind it.
 """
 
 from __future__ import annotations
 
-import gc
+from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from skillhub.cli.common import Common
+    from typing import Any
 
-_FLAGS = {
-    "--json": "json",
-    "-g": "user_scope",
-    "--global": "user_scope",
-    "-q": "quiet",
-    "--quiet": "quiet",
-    "-v": "verbose",
-    "--verbose": "verbose",
-    "-y": "yes",
-    "--yes": "yes",
-    "--offline": "offline",
-}
-_TAKES_NAMES = {"list": False, "verify": True, "sync": False, "install": True}
-_SWITCHES = ("--all", "--allow-unsigned")  # of ``install``
-_WITH_A_NAME = ("--agent", "--skill")
+_PLAIN = ("json", "user_scope", "yes", "offline", "quiet", "verbose")  # of the flags of every command
+_WORDS = {"list": "", "verify": "names", "sync": "", "install": "refs"}
+_SWITCHES = {"--all": "every", "--allow-unsigned": "allow_unsigned"}  # of `install`
+_WITH_A_NAME = {"--agent": "agent", "--skill": "skill"}  # of `install`, too
 
 
 def run(args: list[str]) -> int | None:
     """Run the command line if it is one of the plain ones, else return None."""
-    if not args or args[0] not in _TAKES_NAMES:
+    if not args or args[0] not in _WORDS:
         return None
+    from skillhub.cli.common import FLAGS, Common, perform
+    from skillhub.cli.table import COMMANDS
+
+    flags = {word: name for name in _PLAIN for word in FLAGS[name][0]}
     command, *rest = args
-    flags: dict[str, bool] = {}
-    given: dict[str, list[str]] = {}
-    names, words = [], iter(rest)
+    common: dict[str, Any] = {}
+    own: dict[str, Any] = {}
+    words = iter(rest)
     for word in words:
-        if word in _FLAGS:
-            flags[_FLAGS[word]] = True
+        if word in flags:
+            common[flags[word]] = True
         elif command == "install" and word in _SWITCHES:
-            given[word] = []
+            own[_SWITCHES[word]] = True
         elif command == "install" and word in _WITH_A_NAME:
             name = next(words, "-")
             if name.startswith("-"):
                 return None
-            given.setdefault(word, []).append(name)
-        elif word.startswith("-") or not _TAKES_NAMES[command]:
+            own.setdefault(_WITH_A_NAME[word], []).append(name)
+        elif word.startswith("-") or not _WORDS[command]:
             return None
         else:
-            names.append(word)
-    # What they make is freed without it: among a thousand skills, looking for cycles takes 8 ms and finds none.
-    gc.disable()
-    try:
-        return _serve(command, flags, names, given)
-    finally:
-        gc.freeze()  # nor are modules worth a search at the end of the process
-        gc.enable()
-
-
-def _serve(command: str, flags: dict[str, bool], names: list[str], given: dict[str, list[str]]) -> int:
-    from skillhub.cli.common import Common
-
-    common = Common(**flags)  # type: ignore[arg-type]
-    if command == "install":
-        return _install(common, names, given)
-    from skillhub.cli import shown
-
-    with common.undo:
-        if command == "verify":
-            return shown.verify_skills(common, names)
-        return shown.list_skills(common) if command == "list" else shown.sync_skills(common)
-
-
-def _install(common: Common, refs: list[str], given: dict[str, list[str]]) -> int:
-    from skillhub.cli import installing
-    from skillhub.cli.common import perform
-    from skillhub.flows.options import Options
-
-    agents, skills = (tuple(given.get(word, ())) for word in _WITH_A_NAME)
-    options = Options(agents=agents, skills=skills, every="--all" in given)
-    return perform(installing.install, common, refs, options, allow_unsigned="--allow-unsigned" in given)
+            own.setdefault(_WORDS[command], []).append(word)
+    module = import_module(f"skillhub.cli.{COMMANDS[command].module}")
+    return perform(module.COMMANDS[command], Common(**common), **own)

@@ -50,12 +50,13 @@ def waiting(outcome: Outcome) -> list[Skill]:
     ]
 
 
-def show_outcome(outcome: Outcome, done: str, terminal: Terminal, *, as_json: bool) -> None:
-    """Show what became of each skill."""
-    if as_json:
+def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None:
+    """Show what became of each skill: that it is ``done``, or of a dry run that it would be."""
+    terminal, is_plan = common.terminal, common.dry_run
+    if common.json:
         terminal.json(outcome_json(outcome))
         return
-    is_plan = done.startswith("would ")
+    done = f"would {verb}" if is_plan else done
     _show_beside(outcome, "would leave out" if is_plan else "left out", terminal)
     left = {left.name for left in outcome.left}
     # Where something is done, what stays as it is says so; where nothing is, one line says that of all.
@@ -111,9 +112,10 @@ def _show_open(outcome: Outcome, terminal: Terminal) -> None:
             terminal.warn(f"would ask: {question.message}")
 
 
-def show_changes(outcome: Outcome, terminal: Terminal, *, as_json: bool) -> None:
+def show_changes(common: Common, outcome: Outcome) -> None:
     """Show what is newer than what is locked, and what it would change."""
-    if as_json:
+    terminal = common.terminal
+    if common.json:
         terminal.json(outcome_json(outcome))
         return
     _show_beside(outcome, "update would leave out", terminal)
@@ -175,11 +177,12 @@ def skills_table(skills: Sequence[Skill], terminal: Terminal) -> None:
     terminal.table(("NAME", "VERSION", "SOURCE", "STATE", "SIGNED BY", "DESCRIPTION"), rows)
 
 
-def ended(outcome: Outcome, terminal: Terminal, *, enable: bool = True, dry_run: bool = False) -> int:
+def ended(common: Common, outcome: Outcome, *, enable: bool = True) -> int:
     """Return the exit status of an outcome: refused, if a need keeps one of its skills disabled, or it was left out.
 
-    Of what nobody asked for, to enable skills (``enable``) or to do anything (``dry_run``), only the needs are told.
+    Of what nobody asked for, to enable skills (``enable``) or to do anything (a dry run), only the needs are told.
     """
+    terminal, dry_run = common.terminal, common.dry_run
     held = waiting(outcome)
     show_waiting(outcome, terminal, planned=dry_run)
     if not enable:
@@ -192,5 +195,5 @@ def ended(outcome: Outcome, terminal: Terminal, *, enable: bool = True, dry_run:
 
 def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: str) -> int:
     """Show what became of the skills, ``done`` or what the ``verb`` would do, and return the exit status."""
-    show_outcome(outcome, f"would {verb}" if options.dry_run else done, common.terminal, as_json=common.json)
-    return ended(outcome, common.terminal, enable=options.enable, dry_run=options.dry_run)
+    show_outcome(common, outcome, verb, done)
+    return ended(common, outcome, enable=options.enable)

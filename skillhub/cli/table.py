@@ -21,7 +21,7 @@ COMMANDS: dict[str, Command] = {
     "install": Command("install", "Install skills: verify, ask, store, lock, enable.", _USE),
     "list": Command("installed", "List installed skills.", _USE),
     "show": Command("show", "Show a skill: installed, or offered by a source.", _USE),
-    "pick": Command("pick", "Pick among what all sources list, and install it.", _USE),
+    "pick": Command("install", "Pick among what all sources list, and install it.", _USE),
     "search": Command("search", "Search what sources list and what is here.", _USE),
     "enable": Command("installed", "Enable installed skills, once their needs are met.", _USE),
     "disable": Command("installed", "Take skills out of the agents' folders.", _USE),

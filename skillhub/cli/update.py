@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skillhub.cli.common import Common
-from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, options_of
+from skillhub.cli.given import options_of
+from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable
 from skillhub.cli.render import finish, show_changes, show_plan
 from skillhub.cli.streams import is_interactive
 from skillhub.errors import UsageError
@@ -66,7 +67,7 @@ def update(
         )
     if check:
         outcome = behind(chosen, common.ports(scratch=True))
-        show_changes(outcome, common.terminal, as_json=common.json)
+        show_changes(common, outcome)
         return BEHIND if outcome.skills or outcome.left else 0
     options = replace(options_of(common, agent, env, env_file, mcp, link, no_enable), frozen=frozen)
     ports = common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run)
