@@ -7,15 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from skillhub.errors import NotFound, UsageError
 from skillhub.flows import listing
-from skillhub.flows.audit_agents import agents
-from skillhub.flows.audit_change import changed
 from skillhub.flows.audit_loose import at_path, unmanaged
-from skillhub.flows.audit_newer import newer_elsewhere
 from skillhub.flows.audit_places import Places
 from skillhub.flows.audit_rules import note
-from skillhub.flows.audit_skill import CHECKS, TRUST, Case
-from skillhub.flows.audit_sources import Heard, hear, look
+from skillhub.flows.audit_skill import CHECKS, TRUST, Case, Content, closed_folders
+from skillhub.flows.audit_sources import Inquiry
+from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
+from skillhub.flows.state import read_unchecked
 from skillhub.flows.verify import verify
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.finding import Severity
@@ -73,32 +72,29 @@ def audit(request: Request, ports: Ports) -> Report:
         FormatError: lock or intent is malformed.
         StateError: something here cannot be read.
     """
-    lock, given = ports.project.lock(), ports
-    ports = replace(ports, policies=ports.policies.tightened(ports.project.intent().policy))
-    places = Places(ports.project, lock)
-    about = _subjects(request, lock, ports)
-    heard = hear(about.locked, lock, places, ports, refresh=request.refresh)
-    findings = [*heard.findings, *look(about.aliases, lock, places, ports)]
+    state = read_unchecked(ports)
+    guarded = under(state.intent, ports)
+    ports = replace(ports, policies=guarded.policies)
+    places = Places(ports.project, state.lock)
+    about = _subjects(request, state.lock, ports)
+    sources = Inquiry(state, places, ports, refresh=request.refresh)
+    sources.ask_registries(about.locked)
+    findings = [*sources.configured(about.aliases)]
     if request.before is not None:
-        findings += changed(request.before, lock, about.locked, places)
+        findings += sources.changed(request.before)
     checks = TRUST if request.sources_alone else CHECKS
     findings += [
-        each
-        for case in _cases(about.locked, heard, places, ports)
-        for check in checks
-        for each in check(case)
+        each for case in _cases(about.locked, request, sources) for check in checks for each in check(case)
     ]
     if not request.sources_alone:
-        newer = newer_elsewhere(about.locked, places, given, refresh=request.refresh)
-        findings += newer.findings
-        heard.notes.extend(newer.notes)
-        findings += agents(about.locked, places, ports)
+        sources.ask_places(about.locked, guarded)
         findings += _drift(about.locked, places, ports)
         findings += _tracked(about, places, ports)
         findings += [each for path in about.strays for each in unmanaged(path, places, ports)]
     findings += [each for path in request.paths for each in at_path(path, places, ports)]
     looked_at = len(about.locked) + len(about.strays) + len(request.paths)
-    return Report(worst_first(findings), request.threshold, looked_at, tuple(heard.notes))
+    findings += sources.findings
+    return Report(worst_first(findings), request.threshold, looked_at, tuple(sources.notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +122,25 @@ def _subjects(request: Request, lock: Lock, ports: Ports) -> _Subjects:
     return _Subjects(locked, () if request.sources_alone else strays, tuple(aliases))
 
 
-def _cases(names: Iterable[str], heard: Heard, places: Places, ports: Ports) -> Iterator[Case]:
-    lock, records = ports.project.lock(), ports.project.records()
+def _cases(names: Sequence[str], request: Request, sources: Inquiry) -> Iterator[Case]:
+    state, ports = sources.state, sources.ports
+    before = request.before.skills if request.before else {}
+    closed = {} if request.sources_alone else closed_folders(ports)
     for number, name in enumerate(names):
-        ports.report("looking at skills", number, len(lock.skills))
-        entry = lock.skills[name]
-        folder = places.folder(entry.tree, records.skills.get(name), ports.store)
-        tree = ports.store.read(entry.tree)
-        yield Case(name, entry, tree, folder, heard.said.get(name, Index({})), places, ports)
+        ports.report("looking at skills", number, len(names))
+        entry = state.lock.skills[name]
+        tree = None if request.sources_alone else ports.store.read(entry.tree)
+        yield Case(
+            name=name,
+            entry=entry,
+            record=state.records.skills.get(name),
+            before=before.get(name),
+            content=Content.of(tree) if tree is not None else None,
+            said=sources.said.get(name, Index({})),
+            closed=closed,
+            places=sources.places,
+            ports=ports,
+        )
 
 
 def _drift(names: Sequence[str], places: Places, ports: Ports) -> Iterator[Noted]:

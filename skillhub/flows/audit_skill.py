@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from urllib.parse import urlsplit
 
 from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError
 from skillhub.flows import recalled, signers
 from skillhub.flows.admission import since
 from skillhub.flows.audit_places import Places
-from skillhub.flows.audit_rules import note, seen
+from skillhub.flows.audit_rules import Place, note, seen
 from skillhub.flows.choose import TakenBack, choose_release
 from skillhub.flows.locked import root_of, unsaid
 from skillhub.flows.policy import of_entry
@@ -17,19 +18,46 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.provenance import anew, asking
 from skillhub.model.capability import capabilities
 from skillhub.model.dataclass import dataclass, replace
+from skillhub.model.finding import Finding
+from skillhub.model.hosts import hosts
 from skillhub.model.lock import Locked
 from skillhub.model.manifest import Manifest
-from skillhub.model.policy import LASTING
+from skillhub.model.policy import LASTING, Objection
+from skillhub.model.record import Record
 from skillhub.model.ref import Named
 from skillhub.model.release import Admission, Index
 from skillhub.model.report import Noted
-from skillhub.model.signer import Signer
+from skillhub.model.signer import Signer, known_by
 from skillhub.model.text import is_name
 from skillhub.model.tree import Tree
 from skillhub.model.version import is_version, precedence
 from skillhub.scan import scan
 from skillhub.trust.publishers import Publisher
 from skillhub.trust.registry import publisher_of
+from skillhub.world.links import link_folders, place
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What was read off a stored skill.
+
+    Attributes:
+        can: What it can do; None if its manifest cannot be read.
+        fault: Why not.
+    """
+
+    findings: tuple[Finding, ...]
+    can: tuple[str, ...] | None
+    fault: str = ""
+
+    @classmethod
+    def of(cls, tree: Tree) -> Content:
+        """Scan it, and read its manifest."""
+        findings = tuple(scan(tree))
+        try:
+            return cls(findings, capabilities(tree, Manifest.read(tree)))
+        except SkillhubError as error:
+            return cls(findings, None, error.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +65,31 @@ class Case:
     """A locked skill, and all that is known of it.
 
     Attributes:
-        tree: What the store holds of it, if that is whole.
-        folder: Where a person finds its files.
+        record: What this machine knows of it.
+        before: What an earlier lock had of it.
+        content: What the store holds of it, if that is whole and to be looked at.
         said: What its registry says of it, or last said.
+        closed: The agents' folders where a policy permits no skill.
     """
 
     name: str
     entry: Locked
-    tree: Tree | None
-    folder: str
+    record: Record | None
+    before: Locked | None
+    content: Content | None
     said: Index
+    closed: Mapping[str, Objection]
     places: Places
     ports: Ports
+
+    @property
+    def folder(self) -> str:
+        """Where a person finds its files."""
+        return self.places.folder(self.entry.tree, self.record, self.ports.store)
+
+    def note(self, rule: str, message: str, at: Place | None = None) -> Noted:
+        """Return a finding about the skill; shown where the lock has it, unless it is said to be elsewhere."""
+        return note(rule, message, self.name, at or self.places.skill(self.name))
 
 
 _HTTP = ("http://", "git+http://")
@@ -57,38 +98,60 @@ Check = Callable[[Case], Iterator[Noted]]
 
 def release(case: Case) -> Iterator[Noted]:
     """Hold the lock's release against what its registry says of it."""
-    at = case.places.skill(case.name)
     if not case.entry.named and case.entry.place.startswith(_HTTP):
-        yield note("source-http", f"{case.name} comes from {case.entry.place}", case.name, at)
+        yield case.note("source-http", f"{case.name} comes from {case.entry.place}")
     if error := recalled.objection(case.name, case.entry, case.said):
         rule = error.reason if isinstance(error, BadSignature) else error.code
-        yield note(rule, error.message, case.name, at)
+        yield case.note(rule, error.message)
     locked = recalled.locked_release(case.name, case.entry, case.said)
     for text in recalled.yanked(locked):
-        yield note("yanked", text, case.name, at)
+        yield case.note("yanked", text)
     offered = case.said.skills.get(case.name, ())
     if locked is None and offered:
         twin = next((each for each in offered if each.version == case.entry.version), None)
         found = f"{case.name} {case.entry.version}"
         if twin is None:
-            yield note("release-gone", f"its registry no longer has {found}", case.name, at)
+            yield case.note("release-gone", f"its registry no longer has {found}")
         else:
             message = f"the lock has {found} as {case.entry.digest}, its registry as {twin.digest}"
-            yield note("release-changed", message, case.name, at)
+            yield case.note("release-changed", message)
+
+
+def change(case: Case) -> Iterator[Noted]:
+    """Hold origin, signer and patch against the earlier lock: whoever reviews a change sees what became of them."""
+    earlier, entry, name = case.before, case.entry, case.name
+    if earlier is None:
+        return
+    if _origin(earlier) != _origin(entry):
+        message = f"{name} came from {_spelled(earlier)}, and comes from {_spelled(entry)}"
+        yield case.note("origin-changed", message)
+    if earlier.signed_by and known_by(earlier.signed_by) != known_by(entry.signed_by):
+        found = ", ".join(entry.signed_by) or "nobody"
+        message = f"{name} was signed by {', '.join(earlier.signed_by)}, and is signed by {found}"
+        yield case.note("signer-changed", message)
+    if entry.patch is not None and entry.patch != earlier.patch:
+        yield case.note("patch-changed", f"{name} is patched by {entry.patch.path} now, which nobody signed")
+
+
+def _origin(entry: Locked) -> tuple[str, str | None, str, str | None]:
+    """Return the source, the host, and the place on it that no version changes."""
+    url = entry.git or entry.url or ""
+    return entry.source.partition("@")[0], entry.git, urlsplit(url).netloc, entry.path
+
+
+def _spelled(entry: Locked) -> str:
+    return f"{entry.source} ({entry.origin})"
 
 
 def signer(case: Case) -> Iterator[Noted]:
     """Hold the lock's signer against those whom its registry admits today, and whom the user trusts."""
-    at = case.places.skill(case.name)
     is_patched = case.entry.patch is not None
     if not case.entry.signed_by:
         as_patch = ", and neither is this project's patch of it" if is_patched else ""
-        yield note("unsigned", f"{case.name} is signed by nobody{as_patch}", case.name, at)
+        yield case.note("unsigned", f"{case.name} is signed by nobody{as_patch}")
         return
     if is_patched:
-        yield note(
-            "unsigned", f"{case.name} is patched by this project, and nobody signed the patch", case.name, at
-        )
+        yield case.note("unsigned", f"{case.name} is patched by this project, and nobody signed the patch")
     locked = recalled.locked_release(case.name, case.entry, case.said)
     admitted = recalled.admission(locked, case.said) if locked else None
     if admitted is None:
@@ -96,7 +159,7 @@ def signer(case: Case) -> Iterator[Noted]:
     try:
         known = _fingerprints(admitted, case.ports)
     except FormatError as error:
-        yield note("source-refused", f"{case.entry.source}: {error.message}", case.name, at)
+        yield case.note("source-refused", f"{case.entry.source}: {error.message}")
         return
     for each in map(Signer.parse, case.entry.signed_by):
         if each.fingerprint not in known:
@@ -104,7 +167,7 @@ def signer(case: Case) -> Iterator[Noted]:
                 f"{each.identity} signed it with {each.fingerprint}, which is no key of {admitted.publisher}, "
                 "who has the name today"
             )
-            yield note("signer-retired", message, case.name, at)
+            yield case.note("signer-retired", message)
 
 
 def publisher(case: Case) -> Iterator[Noted]:
@@ -123,7 +186,7 @@ def publisher(case: Case) -> Iterator[Noted]:
         if is_name(signed.identity) and signed.fingerprint not in known:
             here = f" for {source or 'local paths'}" if signed.fingerprint in narrowed else ""
             message = f"{signed.identity} signed it with {signed.fingerprint}, whom you no longer trust{here}"
-            yield note("signer-untrusted", message, case.name, case.places.skill(case.name))
+            yield case.note("signer-untrusted", message)
 
 
 def _fingerprints(admitted: Admission, ports: Ports) -> set[str]:
@@ -133,12 +196,7 @@ def _fingerprints(admitted: Admission, ports: Ports) -> set[str]:
 
 
 def _vouched(publishers: Iterable[Publisher]) -> set[str]:
-    found: set[str] = set()
-    for each in publishers:
-        found |= {key.fingerprint for key in each.keys}
-        found |= {root.fingerprint for root in each.roots}
-        found |= {identity.fingerprint for identity in each.identities}
-    return found
+    return {fingerprint for each in publishers for fingerprint in each.fingerprints}
 
 
 def age(case: Case) -> Iterator[Noted]:
@@ -151,22 +209,47 @@ def age(case: Case) -> Iterator[Noted]:
         newest = choose_release(Named(case.name, case.entry.source), offered).version or ""
         if precedence(newest) > precedence(version):
             message = f"{case.name} is locked at {version}, {newest} is the newest"
-            yield note("outdated", message, case.name, case.places.skill(case.name))
+            yield case.note("outdated", message)
+
+
+def agents(case: Case) -> Iterator[Noted]:
+    """Look for places in the folder of an agent that by a policy may have no skill, and of no other agent.
+
+    Raises:
+        LinkLeavesProject: a folder of the project is a link to somewhere outside of it.
+    """
+    for link in case.record.links if case.record and case.record.enabled else ():
+        if objection := case.closed.get(link.rpartition("/")[0]):
+            at = case.places.shown(place(case.ports.project, link)), 0
+            yield case.note("policy", f"{objection.message} ({objection.where})", at)
+
+
+def closed_folders(ports: Ports) -> Mapping[str, Objection]:
+    """Return the folders that no agent which may have skills reads as its own, and the line of a policy that says so.
+
+    Raises:
+        LinkLeavesProject: as for ``agents``.
+    """
+    found: dict[str, Objection | None] = {}
+    is_asked = any(policy.agents is not None for policy in ports.policies.each)
+    for host in hosts().values() if is_asked else ():
+        objection = ports.policies.against_agent(host.id)
+        # The first is the shared one, which is no agent's own.
+        for folder in link_folders(ports.project, [host], ports.user_home, ports.environ)[1:]:
+            found[folder] = found.get(folder, objection) and objection
+    return {folder: objection for folder, objection in found.items() if objection is not None}
 
 
 def content(case: Case) -> Iterator[Noted]:
-    """Scan what is stored, and hold what it can do against the lock."""
-    if case.tree is None:
+    """Tell what the scan saw in what is stored, and hold what it can do against the lock."""
+    if case.content is None:
         return
-    for found in scan(case.tree):
+    for found in case.content.findings:
         yield seen(found, case.name, case.folder)
-    try:
-        can = capabilities(case.tree, Manifest.read(case.tree))
-    except SkillhubError as error:
-        yield note("malformed", error.message, case.name, (f"{case.folder}/SKILL.md", 0))
-        return
-    if message := unsaid(can, case.entry):
-        noted = note("capability-unsaid", message, case.name, case.places.skill(case.name))
+    if case.content.can is None:
+        yield case.note("malformed", case.content.fault, (f"{case.folder}/SKILL.md", 0))
+    elif message := unsaid(case.content.can, case.entry):
+        noted = case.note("capability-unsaid", message)
         again = anew(case.name, asking(case.name, case.entry, case.ports), case.ports)
         hint = f"if it may: {again}; the lock says so then"
         yield noted if case.entry.patch else replace(noted, hint=hint)
@@ -174,22 +257,20 @@ def content(case: Case) -> Iterator[Noted]:
 
 def policy(case: Case) -> Iterator[Noted]:
     """Hold it against the policies of machine, user and project, as if it were installed today."""
-    policies, tree, entry = case.ports.policies, case.tree, case.entry
+    policies, stored, entry = case.ports.policies, case.content, case.entry
     if not policies:
         return
-    subject = of_entry(case.name, entry, entry.capabilities, case.ports)
-    keys = LASTING
-    if tree is not None:
-        with suppress(SkillhubError):  # a manifest that cannot be read is told of by ``content``
-            subject = replace(subject, can=capabilities(tree, Manifest.read(tree)))
-        subject, keys = replace(subject, findings=scan(tree)), keys | {"fail-on"}
+    can = stored.can if stored is not None and stored.can is not None else entry.capabilities
+    subject, keys = of_entry(case.name, entry, can, case.ports), LASTING
+    if stored is not None:
+        subject, keys = replace(subject, findings=stored.findings), keys | {"fail-on"}
     locked = recalled.locked_release(case.name, entry, case.said)
     if locked is not None and (out := since(locked.published, case.ports)) is not None:
         subject, keys = replace(subject, age=out), keys | {"min-age-days"}
     for found in policies.objections(subject, keys):
-        yield note("policy", f"{found.message} ({found.where})", case.name, case.places.skill(case.name))
+        yield case.note("policy", f"{found.message} ({found.where})")
 
 
 # Of where a skill came from and who signed it, and of all else.
-TRUST: tuple[Check, ...] = (release, signer, publisher)
-CHECKS: tuple[Check, ...] = (*TRUST, age, content, policy)
+TRUST: tuple[Check, ...] = (release, change, signer, publisher)
+CHECKS: tuple[Check, ...] = (*TRUST, age, agents, content, policy)

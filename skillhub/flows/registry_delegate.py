@@ -209,6 +209,4 @@ def _tree(release: Release, hub: Opened) -> Tree:
 
 def fingerprints(admission: Admission) -> tuple[Digest, ...]:
     """Return the fingerprints of what a publisher is admitted with and what is not revoked."""
-    publisher = publisher_of(admission)
-    keys = tuple(key.fingerprint for key in publisher.keys)
-    return keys + tuple(root.fingerprint for root in publisher.roots)
+    return publisher_of(admission).fingerprints

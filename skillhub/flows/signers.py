@@ -111,13 +111,8 @@ def kin(signer: Signer | None, publishers: Iterable[Publisher]) -> frozenset[Dig
     """Return the keys, roots and identities that belong to the same publisher as the signer's, its own among them."""
     found: set[Digest] = set()
     for publisher in publishers:
-        each = {
-            *(key.fingerprint for key in publisher.keys),
-            *(root.fingerprint for root in publisher.roots),
-            *(identity.fingerprint for identity in publisher.identities),
-        }
-        if signer is not None and signer.fingerprint in each:
-            found |= each | publisher.former
+        if signer is not None and signer.fingerprint in publisher.fingerprints:
+            found |= {*publisher.fingerprints, *publisher.former}
     return frozenset(found)
 
 

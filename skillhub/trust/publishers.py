@@ -38,6 +38,13 @@ class Publisher:
     identities: tuple[Identity, ...] = ()
     former: frozenset[Digest] = frozenset()
 
+    @property
+    def fingerprints(self) -> tuple[Digest, ...]:
+        """Those of the keys, roots and identities that it signs with."""
+        keys = (key.fingerprint for key in self.keys)
+        roots = (root.fingerprint for root in self.roots)
+        return (*keys, *roots, *(identity.fingerprint for identity in self.identities))
+
     def covers(self, source: str | None) -> bool:
         """Say whether it is trusted for ``source``; ``None`` is a local path, which nobody is narrowed to."""
         return not self.sources or source in self.sources
