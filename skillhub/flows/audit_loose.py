@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from skillhub.errors import BadSignature, SkillhubError, UnsafeArchive
-from skillhub.flows import signers
+from skillhub.errors import SkillhubError, UnsafeArchive
 from skillhub.flows.audit_places import Places
 from skillhub.flows.audit_rules import RULES, note, seen
-from skillhub.flows.author import validate
+from skillhub.flows.author import Signature, signature_of, validate
 from skillhub.flows.ports import Ports
 from skillhub.model.finding import Issue
 from skillhub.model.manifest import Manifest
 from skillhub.model.report import Noted
 from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.scan import scan
-from skillhub.trust.judgement import judge
 from skillhub.world.local import read_local
 
 
@@ -28,11 +26,11 @@ def unmanaged(folder: str, places: Places, ports: Ports) -> Iterator[Noted]:
         tree = read_local(folder)[0].tree
         Manifest.read(tree)
     except SkillhubError as error:
-        yield _broken(error, name, shown)
+        rule = "unsafe-archive" if isinstance(error, UnsafeArchive) else "malformed"
+        yield note(rule, error.message, name, (shown, 0))
         return
-    yield from _signature(tree, name, shown, ports)
-    for found in scan(tree):
-        yield seen(found, name, shown)
+    signature = signature_of(tree, ports.publishers, ports.clock())[1]
+    yield from _content(tree, signature, name, shown)
 
 
 def at_path(path: str, places: Places, ports: Ports) -> Iterator[Noted]:
@@ -50,28 +48,19 @@ def at_path(path: str, places: Places, ports: Ports) -> Iterator[Noted]:
         yield _issue(issue, issue.code if issue.code in RULES else "malformed", name, shown)
     for issue in found.warnings:
         yield _issue(issue, "form", name, shown)
-    if found.tree is None:
-        return
-    tree = read_local(path)[0].tree
-    if found.signature is not None and found.signature.status == "unsigned":
-        yield note("unsigned", "nobody signed it", name, (shown, 0))
-    yield from _signature(tree, name, shown, ports)
-    for each in scan(tree):
-        yield seen(each, name, shown)
+    if found.content is not None and found.signature is not None:
+        if found.signature.status == "unsigned":
+            yield note("unsigned", "nobody signed it", name, (shown, 0))
+        yield from _content(found.content, found.signature, name, shown)
+
+
+def _content(tree: Tree, signature: Signature, name: str, shown: str) -> Iterator[Noted]:
+    if signature.status == "invalid":
+        rule = "revoked" if signature.code == "revoked" else "signature"
+        yield note(rule, signature.message, name, (f"{shown}/{SIGNATURE}", 0))
+    for found in scan(tree):
+        yield seen(found, name, shown)
 
 
 def _issue(issue: Issue, rule: str, name: str, shown: str) -> Noted:
     return note(rule, f"{issue.message} [{issue.code}]", name, (shown, 0))
-
-
-def _signature(tree: Tree, name: str, shown: str, ports: Ports) -> Iterator[Noted]:
-    try:
-        judge(tree, signers.trusted(ports.publishers), None, ports.clock())
-    except BadSignature as error:
-        rule = "revoked" if error.reason == "revoked" else "signature"
-        yield note(rule, error.message, name, (f"{shown}/{SIGNATURE}", 0))
-
-
-def _broken(error: SkillhubError, name: str, shown: str) -> Noted:
-    rule = "unsafe-archive" if isinstance(error, UnsafeArchive) else "malformed"
-    return note(rule, error.message, name, (shown, 0))

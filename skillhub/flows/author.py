@@ -34,7 +34,7 @@ class Signature:
     """What a skill's signature is worth.
 
     Attributes:
-        code: What is wrong with an ``invalid`` one.
+        code: What is wrong with an ``invalid`` one; so says ``message``.
         claim: As in a ``Verdict``, which is no fingerprint: it is of the file, not of the key.
         own: The user's own key that signed, where they have not trusted it.
     """
@@ -45,6 +45,7 @@ class Signature:
     code: str | None = None
     claim: Digest | None = None
     own: signers.OwnKey | None = None
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class Validated:
     """What was found about one path; errors are about the content, the signature stands apart.
 
     Attributes:
+        tree: Of what was signed, or of all there is.
+        content: All there is.
         trust: What to type to trust the key that signed, where nobody here does.
         error: Why there was nothing to look at.
     """
@@ -64,6 +67,7 @@ class Validated:
     signature: Signature | None
     trust: str | None = None
     error: SkillhubError | None = None
+    content: Tree | None = None
 
     @property
     def ok(self) -> bool:
@@ -106,7 +110,7 @@ def validate(path: str, publishers: Publishers, now: datetime) -> Validated:
     except SkillhubError as error:
         return Validated(path, None, None, (_issue(error, path),), (), None)
     warnings = tuple(Issue("archive", text, path) for text in unpacked.warnings)
-    tree, signature = _signature(unpacked.tree, publishers, now)
+    tree, signature = signature_of(unpacked.tree, publishers, now)
     is_folder = os.path.isdir(os.path.expanduser(path))
     errors, noted = problems(tree, os.path.basename(os.path.abspath(path)) if is_folder else None)
     name: str | None = None
@@ -119,14 +123,16 @@ def validate(path: str, publishers: Publishers, now: datetime) -> Validated:
         errors, noted = refused, () if refused else (*errors, *noted)
     untrusted, trust = _trusting(signature)
     warnings = (*warnings, *noted, *unfilled(tree), *untrusted)
-    return Validated(path, name, tree.digest, errors or refused, warnings, signature, trust)
+    found = errors or refused
+    return Validated(path, name, tree.digest, found, warnings, signature, trust, content=unpacked.tree)
 
 
-def _signature(tree: Tree, publishers: Publishers, now: datetime) -> tuple[Tree, Signature]:
+def signature_of(tree: Tree, publishers: Publishers, now: datetime) -> tuple[Tree, Signature]:
+    """Return what was signed, all there is if that is nothing, and what the signature is worth to this user."""
     try:
         verdict, own = signers.judged(tree, publishers, None, now)
     except BadSignature as error:
-        return tree, Signature("invalid", code=error.reason)
+        return tree, Signature("invalid", code=error.reason, message=error.message)
     signer = verdict.signer
     if signer is None:
         return verdict.tree, Signature(verdict.status, claim=verdict.claim)
