@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from skillhub.errors import FormatError, StateError
 from skillhub.model.dataclass import dataclass
 from skillhub.model.decode import mapping, record, text, wrong
-from skillhub.model.json import strict_json
-from skillhub.world import files
 from skillhub.world.home import Home
+from skillhub.world.state_file import StateFile
 
-_CAP = 16 << 20
+_HINT = "put the file back, or delete it: every place is then met for the first time"
 _PLACES_MAX = 2000
 _EACH_MAX = 200
 # What a lock names of one place is first looked at in one go, however long that takes.
@@ -38,9 +35,13 @@ class _Place:
         # One that is forgotten is new when it is seen again, and so is older than anybody thinks.
         return _Place(self.since, dict(list({**self.seen, what: now}.items())[-_EACH_MAX:]))
 
+    def spell(self) -> Mapping[str, object]:
+        seen = {what: time.isoformat() for what, time in self.seen.items()}
+        return {"seen": seen, "since": self.since.isoformat()}
+
 
 class FirstSeen:
-    """One file, read once for a command and written when something is new.
+    """One file, parsed once for a command and written when something is new.
 
     Args:
         home: Where it is.
@@ -48,7 +49,8 @@ class FirstSeen:
     """
 
     def __init__(self, home: Home, *, remember: bool = True) -> None:
-        self._path = os.path.join(home.state, "first-seen.json")
+        path = os.path.join(home.state, "first-seen.json")
+        self._file = StateFile(path, "what was first seen when", _HINT)
         self._remember = remember
         self._known: Mapping[str, _Place] | None = None
 
@@ -59,7 +61,7 @@ class FirstSeen:
             StateError: the file is none of ours, or the disk refuses.
         """
         if self._known is None:
-            self._known = self._read()
+            self._known = self._file.read(_parse)
         if place not in self._known or what not in self._known[place].seen:
             self._known = self._noted(place, what, now)
         found = self._known[place]
@@ -68,33 +70,10 @@ class FirstSeen:
     def _noted(self, place: str, what: str, now: datetime) -> Mapping[str, _Place]:
         if not self._remember:
             return _with(self._known or {}, place, what, now)
-        with files.lock(f"{self._path}.lock"):
-            known = _with(self._read(), place, what, now)
-            rows = {
-                each: {
-                    "seen": {key: _spell(time) for key, time in row.seen.items()},
-                    "since": _spell(row.since),
-                }
-                for each, row in known.items()
-            }
-            data = json.dumps({"places": rows, "version": 1}, indent=1).encode() + b"\n"
-            files.write_atomic(self._path, data, mode=0o600)
+        with self._file.locked():
+            known = _with(self._file.read(_parse), place, what, now)
+            self._file.write({"places": {each: row.spell() for each, row in known.items()}})
         return known
-
-    def _read(self) -> Mapping[str, _Place]:
-        data = files.read(self._path, _CAP)
-        if data is None:
-            return {}
-        try:
-            rows: Mapping[str, _Place] = _READ(strict_json(data, self._path, _CAP))["places"]
-            return rows
-        except FormatError as error:
-            # Not to be taken for empty: what is new here would pass for what was always there.
-            raise StateError(
-                f"expected what was first seen when: {error.message}",
-                where=self._path,
-                hint="put the file back, or delete it: every place is then met for the first time",
-            ) from error
 
 
 def _with(known: Mapping[str, _Place], place: str, what: str, now: datetime) -> Mapping[str, _Place]:
@@ -103,10 +82,6 @@ def _with(known: Mapping[str, _Place], place: str, what: str, now: datetime) -> 
     if what in found.seen:  # another process saw it meanwhile
         return known
     return {**dict(list(others.items())[1 - _PLACES_MAX :]), place: found.also(what, now)}
-
-
-def _spell(time: datetime) -> str:
-    return time.isoformat()
 
 
 def _time(value: object) -> datetime:
@@ -119,3 +94,8 @@ def _time(value: object) -> datetime:
 
 _PLACE = record({"since": _time, "seen": mapping(text, _time)})
 _READ = record({"places": mapping(text, lambda value: _Place(**_PLACE(value)))})
+
+
+def _parse(document: object) -> Mapping[str, _Place]:
+    places: Mapping[str, _Place] = {} if document is None else _READ(document)["places"]
+    return places

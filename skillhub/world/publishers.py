@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
-from skillhub.errors import NotFound, StateError, UsageError
+from skillhub.errors import NotFound, UsageError
 from skillhub.model.dataclass import dataclass, replace
+from skillhub.model.decode import array, mapping, record, text
 from skillhub.model.digest import Digest
-from skillhub.model.json import strict_json
 from skillhub.model.text import is_name, quote
 from skillhub.world import files
 from skillhub.world.home import Home
+from skillhub.world.state_file import StateFile
 
-_CAP = 16 << 20
 _KEY_CAP = 1 << 16
+_HINT = "put the file back, or move it away and trust your publishers again"
 OWN_SUFFIX = ".pub.pem"
 
 
@@ -36,38 +35,20 @@ class Trusted:
 
 
 class Publishers:
-    """Who may sign, kept in ``<state>``; read once for a command, however many skills it judges."""
+    """Who may sign, kept in ``<state>``; parsed once for a command, however many skills it judges."""
 
     def __init__(self, home: Home) -> None:
-        self._path = os.path.join(home.state, "publishers.json")
+        self._file = StateFile(os.path.join(home.state, "publishers.json"), "the publishers of a user", _HINT)
         self._pins = os.path.join(home.state, "signers")
         self._own = os.path.join(home.state, "keys")
-        self._known: Mapping[str, Trusted] | None = None
 
     def all(self) -> Mapping[str, Trusted]:
-        """Return every trusted publisher by name."""
-        if self._known is None:
-            self._known = self._read()
-        return self._known
+        """Return every trusted publisher by name.
 
-    def _read(self) -> Mapping[str, Trusted]:
-        data = files.read(self._path, _CAP)
-        if data is None:
-            return {}
-        try:
-            rows = strict_json(data, self._path, _CAP)["publishers"]  # type: ignore[index]
-            return {
-                name: Trusted(
-                    name,
-                    tuple(row["keys"]),
-                    tuple(row["certificates"]),
-                    tuple(row["sources"]),
-                    tuple(row.get("identities", ())),
-                )
-                for name, row in rows.items()
-            }
-        except (KeyError, TypeError, AttributeError) as error:
-            raise StateError("expected the publishers of a user", where=self._path) from error
+        Raises:
+            StateError: the file is none of ours, or cannot be read.
+        """
+        return self._file.read(_parse)
 
     def own(self, claim: Digest) -> str | None:
         """Return the public half, a file, of the user's own key that a signature names by this digest."""
@@ -89,18 +70,20 @@ class Publishers:
             raise UsageError(
                 f"{quote(added.name)} cannot name a publisher", hint="lowercase letters, digits, -"
             )
-        with self._changing() as known:
+        with self._file.locked():
+            known = self.all()
             old = known.get(added.name, replace(added, keys=(), certificates=(), identities=()))
             # Trust given for every source is not narrowed by a later line, and is widened only by saying so.
             everywhere = not added.sources or not old.sources
-            known[added.name] = Trusted(
+            now = Trusted(
                 added.name,
                 tuple(dict.fromkeys(old.keys + added.keys)),
                 tuple(dict.fromkeys(old.certificates + added.certificates)),
                 () if everywhere else tuple(dict.fromkeys(old.sources + added.sources)),
                 tuple(dict.fromkeys(old.identities + added.identities)),
             )
-            return known[added.name]
+            self._write({**known, now.name: now})
+        return now
 
     def remove(self, name: str) -> Trusted:
         """Trust a publisher no longer.
@@ -108,12 +91,15 @@ class Publishers:
         Raises:
             NotFound: none of that name is trusted.
         """
-        with self._changing() as known:
+        with self._file.locked():
+            known = dict(self.all())
             if name not in known:
                 raise NotFound(
                     f"no publisher {quote(name)} is trusted", hint="skillhub publisher list shows who is"
                 )
-            return known.pop(name)
+            gone = known.pop(name)
+            self._write(known)
+        return gone
 
     def pin(self, proven: Digest, pem: str) -> None:
         """Keep the key, root or identity that signed something installed, so that it can be verified again offline.
@@ -131,24 +117,20 @@ class Publishers:
         data = files.read(os.path.join(self._pins, f"{proven.hex}.pem"), 1 << 16)
         return data.decode("ascii", "replace") if data and b"\0" not in data else None
 
-    @contextmanager
-    def _changing(self) -> Iterator[dict[str, Trusted]]:
-        """Give what is trusted now, by another process too, and keep what is made of it."""
-        with files.lock(f"{self._path}.lock"):
-            known = dict(self._read())
-            yield known
-            self._write(known)
-
     def _write(self, publishers: Mapping[str, Trusted]) -> None:
         rows = {
-            name: {
-                "certificates": one.certificates,
-                "identities": one.identities,
-                "keys": one.keys,
-                "sources": one.sources,
-            }
-            for name, one in publishers.items()
+            name: {key: getattr(one, key) for key in (*_NEEDED, *_LATER)}
+            for name, one in sorted(publishers.items())
         }
-        text = json.dumps({"publishers": rows, "version": 1}, indent=2, sort_keys=True) + "\n"
-        files.write_atomic(self._path, text.encode(), mode=0o600)
-        self._known = publishers
+        self._file.write({"publishers": rows})
+
+
+_NEEDED = ("keys", "certificates", "sources")
+_LATER = ("identities",)  # files of before there were any are read
+_TRUSTED = record(dict.fromkeys(_NEEDED, array(text)), dict.fromkeys(_LATER, array(text)))
+_READ = record({"publishers": mapping(text, _TRUSTED)})
+
+
+def _parse(document: object) -> Mapping[str, Trusted]:
+    rows = {} if document is None else _READ(document)["publishers"]
+    return {name: Trusted(name, **row) for name, row in rows.items()}

@@ -5,20 +5,16 @@ One file in ``<state>``, never read from a repository. It is read by commands th
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Collection
 
-from skillhub.errors import FormatError
-from skillhub.model.dataclass import dataclass, replace
-from skillhub.model.decode import array, one_of, record, text, text_that, wrong
-from skillhub.model.json import strict_json
+from skillhub.model.dataclass import asdict, dataclass, replace
+from skillhub.model.decode import array, one_of, record, text, text_that
 from skillhub.model.skill import Scope
 from skillhub.model.text import is_name
-from skillhub.world import files
+from skillhub.world.state_file import StateFile
 
-_CAP = 16 << 20
-_VERSION = 1
+_HINT = "move the file away, and set the values again with skillhub env set"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +43,16 @@ class SecretIndex:
     """
 
     def __init__(self, state: str) -> None:
-        self._path = os.path.join(state, "secrets.json")
-        self._seen: tuple[bytes, tuple[Secret, ...]] = b"", ()
+        path = os.path.join(state, "secrets.json")
+        self._file = StateFile(path, "which values a user has stored", _HINT)
 
     def all(self) -> tuple[Secret, ...]:
         """Return every one, sorted by project and name.
 
         Raises:
-            FormatError: the file is none of ours.
-            StateError: it cannot be read.
+            StateError: the file is none of ours, or cannot be read.
         """
-        data = files.read(self._path, _CAP) or b""
-        if data != self._seen[0]:  # asked for once for each skill that needs a variable
-            self._seen = data, _parse(data, self._path)
-        return self._seen[1]
+        return self._file.read(_parse)
 
     def find(self, key: str, name: str) -> Secret | None:
         """Return that of this variable in this project; raises as ``all``."""
@@ -82,15 +74,17 @@ class SecretIndex:
         """Let skills of a project, which are gone, have nothing any more: another of that name is another.
 
         Raises:
-            FormatError: the file is none of ours.
-            StateError: it cannot be read or written.
+            StateError: the file is none of ours, or cannot be read or written.
         """
         if any(self.names_for(key, skill) for skill in skills):
             self._change(lambda known: tuple(_without(each, key, skills) for each in known))
 
     def _change(self, change: Callable[[tuple[Secret, ...]], tuple[Secret, ...]]) -> None:
-        with files.lock(f"{self._path}.lock"):
-            files.write_atomic(self._path, _dump(change(self.all())), mode=0o600)
+        with self._file.locked():
+            rows = sorted(
+                change(self.all()), key=lambda each: (each.scope, each.project, each.key, each.name)
+            )
+            self._file.write({"secrets": [asdict(each) for each in rows]})
 
 
 def _same(one: Secret, other: Secret) -> bool:
@@ -103,40 +97,7 @@ def _without(secret: Secret, key: str, skills: Collection[str]) -> Secret:
     return replace(secret, skills=tuple(each for each in secret.skills if each not in skills))
 
 
-def _dump(secrets: tuple[Secret, ...]) -> bytes:
-    rows = sorted(secrets, key=lambda each: (each.scope, each.project, each.key, each.name))
-    blocks = [
-        {
-            "key": each.key,
-            "scope": each.scope,
-            "project": each.project,
-            "name": each.name,
-            "skills": each.skills,
-        }
-        for each in rows
-    ]
-    document = {"secrets": blocks, "version": _VERSION}
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "replace")
-
-
-def _parse(data: bytes, where: str) -> tuple[Secret, ...]:
-    if not data:
-        return ()
-    try:
-        document = strict_json(data, where, _CAP)
-        found: tuple[Secret, ...] = _read(document)["secrets"]
-    except FormatError as error:
-        error.where = where if error.where in (None, where) else f"{where}: {error.where}"
-        error.hint = error.hint or "move the file away, and set the values again with skillhub env set"
-        raise
-    return found
-
-
-def _version(value: object) -> int:
-    return _VERSION if value == _VERSION and type(value) is int else wrong(f"version {_VERSION}", value)
-
-
-_block = record(
+_SECRET = record(
     {
         "key": text,
         "scope": one_of("project", "user"),
@@ -145,4 +106,9 @@ _block = record(
         "skills": array(text_that(is_name, "a skill")),
     }
 )
-_read = record({"secrets": array(lambda value: Secret(**_block(value))), "version": _version})
+_READ = record({"secrets": array(lambda value: Secret(**_SECRET(value)))})
+
+
+def _parse(document: object) -> tuple[Secret, ...]:
+    secrets: tuple[Secret, ...] = () if document is None else _READ(document)["secrets"]
+    return secrets

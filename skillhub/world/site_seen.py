@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 
-from skillhub.errors import FormatError, StateError, TrustDowngrade
+from skillhub.errors import TrustDowngrade
 from skillhub.model.dataclass import asdict, dataclass, field, replace
 from skillhub.model.decode import array, integer, mapping, record, text
 from skillhub.model.digest import Digest
-from skillhub.model.json import strict_json
-from skillhub.world import files
+from skillhub.world.state_file import StateFile
 
-_CAP = 16 << 20
+# A site could otherwise go back to a weaker promise.
+_HINT = "put the file back; without it no site is known to have offered more before"
 _COPIES_MAX = 1000
 
 
@@ -48,11 +47,11 @@ class _Known:
 
 
 class Seen:
-    """One small file, read once for a command and written only when something is new."""
+    """One small file, parsed once for a command and written only when something is new."""
 
     def __init__(self, state: str) -> None:
-        self._path = os.path.join(state, "sites.json")
-        self._known: _Known | None = None
+        path = os.path.join(state, "sites.json")
+        self._file = StateFile(path, "what sites were seen to offer", _HINT)
 
     def copy(self, url: str) -> Copy | None:
         """Return what is known of the document at ``url``."""
@@ -92,17 +91,11 @@ class Seen:
                 )
 
     def _read(self) -> _Known:
-        if self._known is None:
-            data = files.read(self._path, _CAP)
-            self._known = _Known() if data is None else _parse(data, self._path)
-        return self._known
+        return self._file.read(_parse)
 
     def _change(self, change: Callable[[_Known], _Known]) -> None:
-        with files.lock(f"{self._path}.lock"):
-            self._known = None  # another process may have written since
-            self._known = change(self._read())
-            row = {"version": 1, **asdict(self._known)}
-            files.write_atomic(self._path, json.dumps(row, indent=1).encode() + b"\n", mode=0o600)
+        with self._file.locked():
+            self._file.write(asdict(change(self._read())))
 
 
 def _origin(site: str) -> str:
@@ -114,18 +107,6 @@ def _put(copies: Mapping[str, Copy], url: str, copy: Copy | None) -> dict[str, C
     if copy is not None:
         kept[url] = copy
     return dict(list(kept.items())[-_COPIES_MAX:])
-
-
-def _parse(data: bytes, path: str) -> _Known:
-    try:
-        return _Known(**_READ(strict_json(data, path, _CAP)))
-    except FormatError as error:
-        # Not to be taken for empty: a site could then go back to a weaker promise.
-        raise StateError(
-            f"expected what sites were seen to offer: {error.message}",
-            where=path,
-            hint="put the file back; without it no site is known to have offered more before",
-        ) from error
 
 
 _COPY = record(
@@ -141,3 +122,7 @@ _READ = record(
     {"origins": array(text), "copies": mapping(text, lambda value: Copy(**_COPY(value)))},
     {"sites": array(text)},
 )
+
+
+def _parse(document: object) -> _Known:
+    return _Known() if document is None else _Known(**_READ(document))

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from skillhub.errors import NotFound, SourceMismatch, StateError, TrustDowngrade, UsageError
 from skillhub.model.dataclass import dataclass
+from skillhub.model.decode import array, mapping, record, text, text_that, wrong
 from skillhub.model.digest import Digest
-from skillhub.model.json import strict_json
 from skillhub.model.lock import LockedSource
 from skillhub.model.text import RESERVED_ALIASES, is_alias, quote
 from skillhub.world import files
 from skillhub.world.embedded import EMBEDDED_URL, root, root_fingerprint
 from skillhub.world.home import Home
 from skillhub.world.last_seen import LastSeen
+from skillhub.world.state_file import StateFile
 
-_CAP = 1 << 20
+_ROOT_CAP = 1 << 20
+_HINT = "put the file back, or move it away and add your sources again"
 EMBEDDED_ALIAS = "github"
 
 
@@ -100,34 +99,17 @@ class Sources:
     """All sources of a user, kept in ``<state>``, never read from a repository."""
 
     def __init__(self, home: Home) -> None:
-        self._path = os.path.join(home.state, "sources.json")
+        self._file = StateFile(os.path.join(home.state, "sources.json"), "the sources of a user", _HINT)
         self._roots = os.path.join(home.state, "roots")
         self._metadata = os.path.join(home.state, "tuf")
         self._last_seen: dict[Digest, LastSeen] = {}
-        self._parsed: tuple[tuple[int, ...] | None, _Kept] = (None, _Kept({}))
 
     def all(self) -> Mapping[str, Source]:
         """Return every source by alias; on first use that is the embedded registry, as ``github``."""
         return self._kept().sources
 
     def _kept(self) -> _Kept:
-        stamp = _stamp(self._path)
-        if stamp is None or stamp != self._parsed[0]:  # asked for several times for each skill of a command
-            data = files.read(self._path, _CAP)
-            if data is None:
-                return _Kept({EMBEDDED_ALIAS: Source(EMBEDDED_ALIAS, EMBEDDED_URL, root_fingerprint())})
-            self._parsed = stamp, self._parse(data)
-        return self._parsed[1]
-
-    def _parse(self, data: bytes) -> _Kept:
-        try:
-            document: Any = strict_json(data, self._path, _CAP)
-            found = {alias: _source(alias, row) for alias, row in document["sources"].items()}
-            registries = frozenset(document.get("registries", []))
-            former = frozenset((alias, each) for alias, each in document.get("former", []))
-            return _Kept(found, registries | _registries(found.values()), former)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise StateError("expected the sources of a user", where=self._path) from error
+        return self._file.read(_parse)
 
     def get(self, alias: str) -> Source:
         """Return the source of that alias.
@@ -162,7 +144,7 @@ class Sources:
         if source.root is None:
             raise AssertionError("a site that is no registry has no root")
         path = os.path.join(self._roots, f"{source.root.hex}.json")
-        data = files.read(path, _CAP)
+        data = files.read(path, _ROOT_CAP)
         if data is None or Digest.of(data) != source.root:
             hint = f"remove the source {source.alias} and add it again with its fingerprint"
             raise StateError("the trusted root is gone or was changed", where=path, hint=hint)
@@ -211,7 +193,7 @@ class Sources:
             UsageError, SourceMismatch, TrustDowngrade: as ``meant``.
         """
         self.meant(alias, url, first_root)  # what is refused leaves nothing behind, not even a lock file
-        with self._changing():
+        with self._file.locked():
             source = self.meant(alias, url, first_root)
             if first_root is not None and source.root is not None and not source.embedded:
                 path = os.path.join(self._roots, f"{source.root.hex}.json")
@@ -226,43 +208,22 @@ class Sources:
             NotFound: there is none of that alias.
         """
         self.get(alias)
-        with self._changing():
+        with self._file.locked():
             gone = self.get(alias)
             self._write({name: source for name, source in self.all().items() if name != alias}, gone)
         return gone
 
     def restore(self, source: Source) -> None:
         """Put back a source that was removed and whose trusted root is still here."""
-        with self._changing():
+        with self._file.locked():
             self._write({**self.all(), source.alias: source})
 
-    def _changing(self) -> AbstractContextManager[None]:
-        """Keep other processes from changing the file between the look at it and what is made of that."""
-        return files.lock(f"{self._path}.lock")
-
     def _write(self, sources: Mapping[str, Source], gone: Source | None = None) -> None:
-        rows = {alias: _row(source) for alias, source in sources.items()}
+        rows = {alias: _row(source) for alias, source in sorted(sources.items())}
         kept = self._kept()
         were = kept.registries | _registries(sources.values())
         former = kept.former | ({(gone.alias, _meaning(gone))} if gone else frozenset())
-        document = {"former": sorted(former), "registries": sorted(were), "sources": rows, "version": 1}
-        text = json.dumps(document, indent=2, sort_keys=True) + "\n"
-        files.write_atomic(self._path, text.encode(), mode=0o600)
-
-
-def _stamp(path: str) -> tuple[int, ...] | None:
-    """Return what a file that is written anew has another of; None where there is none."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _source(alias: str, row: Mapping[str, str]) -> Source:
-    if row["url"] == EMBEDDED_URL:  # its root changes with the package that carries it
-        return Source(alias, EMBEDDED_URL, root_fingerprint())
-    return Source(alias, row["url"], Digest.parse(row["root"]) if "root" in row else None)
+        self._file.write({"former": sorted(former), "registries": sorted(were), "sources": rows})
 
 
 def _meaning(source: Source | None) -> str:
@@ -285,3 +246,27 @@ def _place(url: str) -> str:
     parts = urlsplit(url)
     port = "" if parts.port in (None, 80, 443) else f":{parts.port}"
     return f"{(parts.hostname or '').rstrip('.')}{port}{unquote(parts.path).rstrip('/')}"
+
+
+def _former(value: object) -> tuple[str, str]:
+    pair = array(text)(value)
+    return pair if len(pair) == 2 else wrong("an alias and what it meant", value)
+
+
+_URL = text_that(lambda url: url == EMBEDDED_URL or _is_url(url), "the URL of a source")
+_SOURCE = record({"url": _URL}, {"root": Digest.parse})
+_READ = record({"sources": mapping(text, _SOURCE)}, {"registries": array(text), "former": array(_former)})
+
+
+def _parse(document: object) -> _Kept:
+    if document is None:
+        return _Kept({EMBEDDED_ALIAS: Source(EMBEDDED_ALIAS, EMBEDDED_URL, root_fingerprint())})
+    found = _READ(document)
+    sources = {alias: _source(alias, **row) for alias, row in found["sources"].items()}
+    registries = frozenset(found.get("registries", ())) | _registries(sources.values())
+    return _Kept(sources, registries, frozenset(found.get("former", ())))
+
+
+def _source(alias: str, url: str, root: Digest | None = None) -> Source:
+    # The root of the one inside the package changes with the package that carries it.
+    return Source(alias, url, root_fingerprint() if url == EMBEDDED_URL else root)

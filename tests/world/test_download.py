@@ -224,18 +224,19 @@ def test_processes_side_by_side(web, http, machine):
 def test_state_that_cannot_be_read_is_not_taken_for_empty(machine, tmp_path):
     path = Path(machine.state, "sites.json")
     os.makedirs(machine.state)
-    for text in (
-        "",
-        "{",
-        '{"origins": [7], "copies": {}}',
-        '{"origins": []}',
-        '{"origins": [], "copies": {"a": {}}}',
-        '{"origins": [], "copies": {}, "sites": [7]}',
+    for text, fault in (
+        ("", ":1:1"),
+        ("{", ":1:2"),
+        ('{"origins": [], "copies": {}}', ": version"),
+        ('{"version": 1, "origins": [7], "copies": {}}', ": origins[0]"),
+        ('{"version": 1, "origins": []}', ": copies"),
+        ('{"version": 1, "origins": [], "copies": {"a": {}}}', ": copies.a.url"),
+        ('{"version": 1, "origins": [], "copies": {}, "sites": [7]}', ": sites[0]"),
     ):
         path.write_text(text)
         with pytest.raises(StateError) as caught:
             Seen(machine.state).promised("https://a.example:443/")
-        assert caught.value.where == str(path)
+        assert caught.value.where == f"{path}{fault}"
         assert path.read_text() == text
 
 
@@ -246,7 +247,12 @@ def test_what_was_seen_is_bounded_and_what_was_promised_is_not_lost(machine):
             "modified": "", "fresh_until": 0} for number in range(1100)}  # fmt: skip
     Path(machine.state, "sites.json").write_text(
         json.dumps(
-            {"origins": ["https://a.example:443"], "copies": rows, "sites": ["https://b.example:443/"]}
+            {
+                "version": 1,
+                "origins": ["https://a.example:443"],
+                "copies": rows,
+                "sites": ["https://b.example:443/"],
+            }
         )
     )
     seen = Seen(machine.state)

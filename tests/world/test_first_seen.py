@@ -48,9 +48,9 @@ def test_another_process_may_have_seen_it_meanwhile(home):
         b"",
         b"[]",
         b"{}",
-        b'{"places": {"a": {}}}',
-        b'{"places": {"a": {"since": "x", "seen": {}}}}',
-        b'{"places": {"a": {"since": "2026-01-01T00:00:00", "seen": {}}}}',
+        b'{"version": 1, "places": {"a": {}}}',
+        b'{"version": 1, "places": {"a": {"since": "x", "seen": {}}}}',
+        b'{"version": 1, "places": {"a": {"since": "2026-01-01T00:00:00", "seen": {}}}}',
     ],
 )
 def test_what_is_no_such_file_is_not_taken_for_empty(home, data):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillhub.errors import NotFound, SkillhubError, UsageError
+from skillhub.errors import NotFound, StateError, UsageError
 from skillhub.model.digest import Digest
 from skillhub.world.home import Home
 from skillhub.world.publishers import Publishers, Trusted
@@ -70,10 +70,18 @@ def test_a_pin_that_a_power_cut_left_torn_is_none_and_is_made_again(publishers, 
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"publishers": []}', '{"publishers": {"a": {}}}', '{"publishers": {"a": 1}}']
+    "text",
+    [
+        "",
+        "[]",
+        '{"version": 1, "publishers": []}',
+        '{"version": 1, "publishers": {"a": {}}}',
+        '{"version": 1, "publishers": {"a": 1}}',
+        '{"version": 1, "publishers": {"a": {"keys": "k1", "certificates": [], "sources": []}}}',
+    ],
 )
 def test_a_file_that_is_no_list_of_publishers(publishers, tmp_path, text):
     (tmp_path / "state").mkdir()
     (tmp_path / "state/publishers.json").write_text(text)
-    with pytest.raises(SkillhubError):
+    with pytest.raises(StateError):
         publishers.all()

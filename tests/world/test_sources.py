@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from skillhub.errors import NotFound, SkillhubError, SourceMismatch, StateError, TrustDowngrade, UsageError
+from skillhub.errors import NotFound, SourceMismatch, StateError, TrustDowngrade, UsageError
 from skillhub.world.embedded import root
 from skillhub.world.home import Home
 from skillhub.world.sources import Sources
@@ -80,12 +80,25 @@ def test_attack_the_kept_root_is_swapped(sources, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"sources": []}', '{"sources": {"a": 1}}', '{"sources": {"a": {}}}']
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"version": 1}',
+        '{"version": 1, "sources": []}',
+        '{"version": 1, "sources": {"a": 1}}',
+        '{"version": 1, "sources": {"a": {}}}',
+        '{"version": 1, "sources": {"a": {"url": "http://["}}}',
+        '{"version": 1, "sources": {"a": {"url": "https://a.example", "root": "sha256:0"}}}',
+        '{"version": 1, "sources": {}, "registries": "https://a.example"}',
+        '{"version": 1, "sources": {}, "former": [["a"]]}',
+    ],
 )
 def test_a_file_that_is_no_list_of_sources(sources, tmp_path, text):
     (tmp_path / "state").mkdir()
     (tmp_path / "state/sources.json").write_text(text)
-    with pytest.raises(SkillhubError):
+    with pytest.raises(StateError):
         sources.all()
 
 

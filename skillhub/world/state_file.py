@@ -1,0 +1,103 @@
+"""The files of ``<state>`` in which this machine remembers something for its user; none comes out of a repository."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from skillhub.errors import FormatError, StateError
+from skillhub.model.decode import located, record, wrong
+from skillhub.model.json import strict_json
+from skillhub.world import files
+
+TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    _T = TypeVar("_T")
+
+_CAP = 16 << 20
+_VERSION = 1
+
+
+class StateFile:
+    """One JSON document: read within bounds, checked to its last member, and replaced whole.
+
+    Args:
+        path: Where it is.
+        what: What it says, for the error.
+        hint: What to do about one that is malformed. It is never taken for empty: what was refused because of what it
+            says would be let through.
+    """
+
+    def __init__(self, path: str, what: str, hint: str) -> None:
+        self._path = path
+        self._what = what
+        self._hint = hint
+        self._seen: tuple[tuple[int, ...], Any] | None = None
+
+    def read(self, parse: Callable[[Any], _T]) -> _T:
+        """Return what ``parse`` makes of the document, or of None where there is none; it is parsed once.
+
+        Raises:
+            StateError: it is malformed, or the disk refuses.
+        """
+        stamp = _stamp(self._path)
+        if stamp is None or self._seen is None or self._seen[0] != stamp:
+            found = self._parsed(parse)
+            self._seen = None if stamp is None else (stamp, found)
+            return found
+        known: _T = self._seen[1]
+        return known
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from changing the file between a look at it and what is made of that.
+
+        Raises:
+            StateError: another process is at work for too long, or the disk refuses.
+        """
+        with files.lock(f"{self._path}.lock"):
+            self._seen = None
+            yield
+
+    def write(self, document: Mapping[str, object]) -> None:
+        """Replace the file, under its lock.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        text = json.dumps({**document, "version": _VERSION}, indent=2, ensure_ascii=False) + "\n"
+        # A path need not be UTF-8; what of it is not becomes a question mark, or nobody could read the file.
+        files.write_atomic(self._path, text.encode("utf-8", "replace"), mode=0o600)
+        self._seen = None
+
+    def _parsed(self, parse: Callable[[Any], _T]) -> _T:
+        try:
+            data = files.read(self._path, _CAP)
+            document = None if data is None else strict_json(data, self._path, _CAP)
+            with located(self._path):
+                if document is not None:
+                    _VERSIONED(document)
+                return parse(document)
+        except FormatError as error:
+            message = f"expected {self._what}: {error.message}"
+            raise StateError(message, where=error.where, hint=self._hint) from error
+
+
+def _version(value: object) -> int:
+    return _VERSION if value == _VERSION and type(value) is int else wrong(f"version {_VERSION}", value)
+
+
+_VERSIONED = record({"version": _version})
+
+
+def _stamp(path: str) -> tuple[int, ...] | None:
+    """Return what a file that is written anew has another of; None where there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
