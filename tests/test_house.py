@@ -38,7 +38,7 @@ LAZY = {
     "skillhub/flows/signers.py",
     "skillhub/model/hosts.py",
     "skillhub/model/lock.py",
-    "skillhub/model/lock_origin.py",
+    "skillhub/model/lock_entry.py",
     "skillhub/model/lock_fields.py",
     "skillhub/model/yaml.py",
     "skillhub/trust/judgement.py",

@@ -10,8 +10,7 @@ from skillhub.flows.patched import gated, on_top
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
-from skillhub.model.lock import Locked
-from skillhub.model.lock_fields import Patch
+from skillhub.model.lock import Locked, Patch
 from skillhub.model.patch import difference
 from skillhub.model.patch_merge import merge
 from skillhub.model.tree import Tree

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from skillhub.errors import FormatError, NotFound, StateError, UnsafeArchive, WrongBytes
 from skillhub.model.digest import Digest
-from skillhub.model.lock_fields import Patch
+from skillhub.model.lock import Patch
 from skillhub.model.patch import difference
 from skillhub.model.patch_merge import merge
 from skillhub.model.tree import File, Tree

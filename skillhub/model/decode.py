@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from skillhub.errors import FormatError
-from skillhub.model.text import quote
+from skillhub.model.text import clean, quote
 
 TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
 if TYPE_CHECKING:
@@ -82,9 +82,15 @@ def array(read: Callable[[Any], _T]) -> Callable[[object], tuple[_T, ...]]:
 
 
 def record(
-    needed: Mapping[str, Read], optional: Mapping[str, Read] | None = None
+    needed: Mapping[str, Read], optional: Mapping[str, Read] | None = None, unknown: str | None = None
 ) -> Callable[[object], dict[str, Any]]:
-    """Return a reader of objects with these members; a key that has no reader is passed over."""
+    """Return a reader of objects with these members.
+
+    Args:
+        needed: The reader of each that has to be there.
+        optional: The reader of each that may be there.
+        unknown: What to do about any other key, which is then refused; None passes over them.
+    """
     readers = [*needed.items(), *(optional or {}).items()]
 
     def read_all(value: object) -> dict[str, Any]:
@@ -99,6 +105,9 @@ def record(
                     raise FormatError(f"the key {key!r} is missing")
         except FormatError as error:
             raise _below(f".{key}", error) from error.__cause__
+        if unknown is not None and len(found) < len(block):
+            key = min(block.keys() - found.keys())
+            raise FormatError(f"unknown key {quote(key)}", where=f".{clean(key[:64])}", hint=unknown)
         return found
 
     return read_all
@@ -115,7 +124,7 @@ def mapping(read_key: Callable[[Any], str], read: Callable[[Any], _T]) -> Callab
             for key, member in block.items():
                 found[read_key(key)] = read(member)
         except FormatError as error:
-            raise _below(f".{quote(key)[1:-1]}", error) from error.__cause__
+            raise _below(f".{clean(key[:64])}", error) from error.__cause__
         return found
 
     return read_all
@@ -127,7 +136,7 @@ def located(where: str) -> Iterator[None]:
     try:
         yield
     except FormatError as error:
-        error.where = where if error.where in (None, where) else f"{where}: {error.where}"
+        error.where = where if error.where in (None, where) else f"{where}: {error.where.removeprefix('.')}"
         raise
 
 

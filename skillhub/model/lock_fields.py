@@ -1,33 +1,19 @@
-"""What each key of ``skillhub.lock`` may hold."""
+"""What each key of ``skillhub.lock`` may hold: the readers of a skill and of a source."""
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections.abc import Callable
 
 from skillhub.errors import FormatError, UsageError
-from skillhub.model.dataclass import dataclass
-from skillhub.model.decode import Read, array, integer, one_of, record, wrong
+from skillhub.model.decode import Read, array, integer, mapping, one_of, record, wrong
 from skillhub.model.digest import NO_FILES, Digest
+from skillhub.model.lock_entry import Locked, LockedSource, Patch
 from skillhub.model.signer import Signer
-from skillhub.model.text import clean, is_object_id
+from skillhub.model.text import clean, is_alias, is_name, is_object_id, quote
 
+VERSION = 1
 _AUTHORITY_WITH_USER = re.compile(r"[^/?#]*://[^/?#]*@")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patch:
-    """A patch that a team agreed to, on top of what the source of a skill has.
-
-    Attributes:
-        base: The tree that the source has and its publisher signed.
-        digest: Of the patch's bytes.
-        path: Where it is, below the folder of the lock.
-    """
-
-    base: Digest
-    digest: Digest
-    path: str
 
 
 def _text(value: object) -> str:
@@ -60,12 +46,9 @@ def _need(value: object) -> str:
 
 
 def _signer(value: object) -> str:
-    return _spelled(_text(value))
-
-
-@lru_cache(maxsize=256)  # few publishers sign the many skills of a lock
-def _spelled(text: str) -> str:
-    return Signer.parse(text).spell()
+    text = _text(value)
+    Signer.parse(text)
+    return text
 
 
 _read_signers = array(_signer)
@@ -102,19 +85,6 @@ def _tree(value: object) -> Digest:
     return tree if tree != NO_FILES else wrong("a tree with files", value)
 
 
-_read_patch = record({"base": _tree, "digest": Digest.parse, "path": _inner})
-
-
-def _patch(value: object) -> Patch:
-    patch = Patch(**_read_patch(value))
-    if isinstance(value, dict) and (more := sorted(value.keys() - _PATCH)):
-        wrong("base, digest and path alone", more[0])
-    return patch
-
-
-_PATCH = {"base", "digest", "path"}
-
-
 def _repository(value: object) -> str:
     from skillhub.model.ref import parse_remote  # noqa: PLC0415 - 4 ms, which most locks have no use for
 
@@ -131,18 +101,66 @@ def _commit(value: object) -> str:
     return text if is_object_id(text) else wrong("a full commit", value)
 
 
-FIELDS: dict[str, Read] = {
-    **dict.fromkeys(("source", "version"), _text),
-    "capabilities": array(_capability),
-    "requires": array(_need),
-    **dict.fromkeys(("digest", "root"), Digest.parse),
-    "git": _repository,
-    "kind": one_of("registry", "well-known"),
-    "patch": _patch,
-    "path": _path,
-    "rev": _commit,
-    "signed_by": _signers,
-    "size": integer("a number of bytes"),
-    "tree": _tree,
-    "url": _url,
-}
+_UNKNOWN = "a newer skillhub may have written it"
+_PATCH = record({"base": _tree, "digest": Digest.parse, "path": _inner}, unknown=_UNKNOWN)
+_LOCKED = record(
+    {
+        "source": _text,
+        "tree": _tree,
+        "size": integer("a number of bytes"),
+        "capabilities": array(_capability),
+        "requires": array(_need),
+    },
+    {
+        "version": _text,
+        "url": _url,
+        "digest": Digest.parse,
+        "git": _repository,
+        "rev": _commit,
+        "path": _path,
+        "signed_by": _signers,
+        "patch": lambda value: Patch(**_PATCH(value)),
+    },
+    unknown=_UNKNOWN,
+)
+_SOURCE = record(
+    {"kind": one_of("registry", "well-known"), "url": _url}, {"root": Digest.parse}, unknown=_UNKNOWN
+)
+
+
+def _source(value: object) -> LockedSource:
+    source = LockedSource(**_SOURCE(value))
+    if (source.root is None) == (source.kind == "registry"):
+        article = "a" if source.root is None else "no"
+        raise FormatError(f"expected {article} root of a {source.kind}", where=".root")
+    return source
+
+
+def _named(is_good: Callable[[str], bool]) -> Callable[[str], str]:
+    def read(name: str) -> str:
+        if not is_good(name):
+            raise FormatError(f"{quote(name)} is no name")
+        return name
+
+    return read
+
+
+def _version(value: object) -> int:
+    if type(value) is int and value == VERSION:  # JSON's true and 1.0 equal 1 in Python
+        return value
+    is_newer = type(value) is int and value > VERSION
+    kind = "the text " if isinstance(value, str) else ""
+    raise FormatError(
+        f"expected lock format {VERSION}, found {kind}{quote(value)}",
+        hint="a newer skillhub wrote it; upgrade skillhub" if is_newer else None,
+    )
+
+
+DOCUMENT: Read = record(
+    {
+        "version": _version,
+        "sources": mapping(_named(is_alias), _source),
+        "skills": mapping(_named(is_name), lambda value: Locked(**_LOCKED(value))),
+    },
+    unknown=_UNKNOWN,
+)

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import NO_FILES, Digest
-from skillhub.model.lock import LOCAL, Lock, Locked, LockedSource
-from skillhub.model.lock_fields import Patch
+from skillhub.model.lock import LOCAL, Lock, Locked, LockedSource, Patch
 from skillhub.model.text import RESERVED_ALIASES, clean
 
 TREE = Digest.of(b"tree")
