@@ -7,7 +7,7 @@ set. Nothing here believes a declaration that the content contradicts, and nothi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from hashlib import sha256
 
 from skillhub.model.manifest import Manifest
@@ -64,6 +64,8 @@ _BEFORE = (
     r"(?:<[ \t]*)?[\"']?(?:[^\s\"'`|;&<>()]*/)?\Z"
 )
 _AFTER = rf"(?![\w/-]|\.\w)(?:[\"']?[ \t]{{0,9}}\|[ \t]{{0,9}}(?:sudo[ \t]{{1,9}})?({_PROGRAMS})\b)?"
+# Then the rest of a path names a file: `cd references && bash setup.txt`.
+_ENTERED = re.compile(r"(?<![\w/.-])(?:cd|pushd)[ \t]+[\"']?([^\s\"'`|;&<>()]+)")
 # What is longer, or names a file more often, was not written to be read.
 _BODY_MAX = 1 << 18
 _TIMES_MAX = 100
@@ -77,10 +79,12 @@ def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
     are hosts like any other, as a server may well answer at ``api.example.com``. Variables are those that are
     declared, and those that files that run are seen to read; more than 200 of these are one ``env:*``.
     """
+    entered = {folder.rstrip("/").rpartition("/")[2] for folder in _ENTERED.findall(manifest.body)}
     running = [
         (path, file.data)
         for path, file in tree.items()
-        if runs(path, file) or (path != SKILL_MD and _is_told_to_run(path, manifest.body))
+        if runs(path, file)
+        or (path != SKILL_MD and any(_is_told_to_run(name, manifest.body) for name in _names(path, entered)))
     ]
     found = {f"{kind}:{_line(text)}" for kind, text in _named(manifest)}
     if running:
@@ -113,6 +117,16 @@ def runs(path: str, file: File) -> bool:
         or file.data.startswith(b"#!")
         or path.lower().endswith(RUN_BY_NAME)
     )
+
+
+def _names(path: str, entered: Set[str]) -> Iterator[str]:
+    """Yield how a command may name a file: by its path, or by what is left of it in a folder that was entered."""
+    yield path
+    folder, slash, rest = path.partition("/")
+    while slash:
+        if folder in entered:
+            yield rest
+        folder, slash, rest = rest.partition("/")
 
 
 def _is_told_to_run(path: str, body: str) -> bool:

@@ -51,6 +51,9 @@ def test_scripts_by_bit_place_first_line_or_name(path, file):
         "uv run references/setup.txt",
         "chmod +x references/setup.txt && references/setup.txt",
         "cd references && bash ../references/setup.txt",
+        "cd references && bash setup.txt",
+        'pushd "$SKILL_DIR/references/"; sh -e ./setup.txt',
+        "```\ncd references\nbash setup.txt\n```",
     ],
 )
 def test_attack_the_instructions_have_a_file_run_that_looks_like_a_document(line):
@@ -62,6 +65,7 @@ def test_attack_the_instructions_have_a_file_run_that_looks_like_a_document(line
     "line",
     [
         *("Read references/setup.txt", "bash scripts/setup.txt", "bash references/setup.txt.bak"),
+        *("cd scripts && bash setup.txt", "cd references && cat setup.txt"),
         *("crash setup", "cat references/setup.txt | less", "the source is references/setup.txt"),
     ],
 )
