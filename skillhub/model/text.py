@@ -6,7 +6,7 @@ import os
 import re
 import unicodedata
 
-_PLAIN_WORD = re.compile(r"[\w@%+:,./-][\w@%+=:,./#\[\]-]*", re.ASCII)
+_PLAIN_WORD = re.compile(r"[\w@%+:,./-][\w@%+=:,./#-]*", re.ASCII)
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}", re.ASCII)
 MARKER = rb"(<{7}|\|{7}|={7}|>{7})"  # begins what git leaves where two branches meet

@@ -123,12 +123,17 @@ def test_a_name_is_ascii_without_anything_that_a_path_or_shell_minds(text):
 
 
 @pytest.mark.parametrize(
-    "word", ["", "a b", "it's", "$(x)", "a;b", "a#b", "#b", "a\nb", "~", "*", "x=1", "[::1]", "a\\", "é"]
+    "word",
+    ["", "a b", "it's", "$(x)", "a;b", "a#b", "#b", "a\nb", "~", "*", "x=1", "[::1]", "a[1]", "a\\", "é"],
 )
 def test_a_word_of_a_command_is_read_back_as_it_was(word):
     assert shlex.split(f"x {as_word(word)}") == ["x", word]
 
 
 def test_a_plain_word_is_left_as_it_is():
-    for word in ("git+https://[::1]/x@v2#skills/notes", "github:owner/repo/path@main", "./my_skill.zip"):
+    for word in ("git+https://host/x@v2#skills/notes", "github:owner/repo/path@main", "./my_skill.zip"):
         assert as_word(word) == word
+
+
+def test_what_a_shell_would_take_for_a_pattern_of_names_is_quoted():
+    assert as_word("git+https://[::1]/x") == "'git+https://[::1]/x'"
