@@ -17,7 +17,7 @@ from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.record import Facts, Record
-from skillhub.model.text import as_word
+from skillhub.model.text import as_command
 from skillhub.model.tree import SIGNATURE
 from skillhub.model.whence import Whence
 from skillhub.trust.registry import publisher_of
@@ -169,5 +169,4 @@ def removing(name: str, ports: Ports) -> str:
 
 def anew(name: str, words: Iterable[str], ports: Ports) -> str:
     """Return what to type to have the skill that these words ask for in place of the one that is installed."""
-    asked = " ".join(map(as_word, words))
-    return f"{removing(name, ports)}, then skillhub install {asked}{flag(ports.project.scope)}"
+    return f"{removing(name, ports)}, then skillhub install {as_command(*words)}{flag(ports.project.scope)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
@@ -12,7 +11,7 @@ from skillhub.flows.registry_submission import Desk, Submission, submit
 from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.digest import Digest
 from skillhub.model.release import Admission, Release, newest_first
-from skillhub.model.text import is_name, quote
+from skillhub.model.text import as_command, is_name, quote
 from skillhub.trust.keys import Kind, PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet
 from skillhub.trust.registry import publisher_of
@@ -162,6 +161,6 @@ def _may_claim(release: Release, hub: Opened) -> None:
         message = (
             f"{release.name} is a new name, and to give it takes {needed} keys of namespaces, found {able}"
         )
-        words = [hub.registry.path, release.publisher or "", "--name", release.name]
-        command = shlex.join(["skillhub", "registry", "delegate", *words])
+        words = (hub.registry.path, release.publisher or "", "--name", release.name)
+        command = as_command("skillhub", "registry", "delegate", *words)
         raise Refused(message, hint=f"bring the offline keys (--keys DIR), or have somebody run: {command}")

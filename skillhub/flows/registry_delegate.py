@@ -19,7 +19,7 @@ from skillhub.model.tree import Tree
 from skillhub.trust import oms, x509
 from skillhub.trust.judgement import judge
 from skillhub.trust.keys import PublicKey
-from skillhub.trust.registry import checked, publisher_of
+from skillhub.trust.registry import publisher_of
 from skillhub.trust.registry_documents import Shelf
 from skillhub.trust.x509 import Certificate
 
@@ -204,7 +204,7 @@ def _sound(name: str, shelf: Shelf, hub: Opened) -> Iterator[Release]:
 
 
 def _tree(release: Release, hub: Opened) -> Tree:
-    return unpack(checked(release, hub.registry.served(release.url)), "zip", wrapper=False).tree
+    return unpack(hub.artifact(release), "zip", wrapper=False).tree
 
 
 def fingerprints(admission: Admission) -> tuple[Digest, ...]:

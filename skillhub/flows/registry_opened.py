@@ -9,12 +9,13 @@ from types import MappingProxyType
 
 from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 
+from skillhub.errors import WrongBytes
 from skillhub.model import time as times
 from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.index import parse_listing, parse_namespaces, parse_releases
 from skillhub.model.release import Release
-from skillhub.trust.metadata import Dates, MetadataSet, publisher_target
-from skillhub.trust.registry import admitted, refuse_shared
+from skillhub.trust.metadata import Dates, MetadataSet, path_of, publisher_target
+from skillhub.trust.registry import admitted, checked, refuse_shared
 from skillhub.trust.registry_documents import LISTING_PATH, Shelf
 from skillhub.trust.roles import NAMESPACES, ROOT, TARGETS, index_path
 from skillhub.trust.signing import keyid
@@ -73,7 +74,7 @@ class Opened:
         return {
             publisher: publisher_target(publisher, pinned)
             for path in self.metadata.namespaces
-            for publisher, pinned in parse_namespaces(self._target(path) or b"", path).items()
+            for publisher, pinned in parse_namespaces(self.signed(path), path).items()
         }
 
     def shelf(self) -> Shelf:
@@ -87,11 +88,12 @@ class Opened:
             publisher: admitted(publisher, self.registry.content(target), target.path)
             for publisher, target in self.publishers().items()
         }
-        listing = parse_listing(self._target(LISTING_PATH) or b"", LISTING_PATH)
+        listing = parse_listing(self.signed(LISTING_PATH), LISTING_PATH)
         skills: dict[str, tuple[Release, ...]] = {}
         for publisher in admissions:
             path = index_path(publisher)
-            for release in parse_releases(data, path)[1] if (data := self._target(path)) else ():
+            data = self.registry.target(self.metadata, path)
+            for release in parse_releases(data, path)[1] if data else ():
                 described = listing.skills.get(release.name)
                 text = described[0].description if described else ""
                 skills[release.name] = (*skills.get(release.name, ()), replace(release, description=text))
@@ -115,7 +117,7 @@ class Opened:
         targets = shelf.targets(publishers, names)
         revised = self.metadata.revise(targets, self.keys.of, self.dates)
         found = ((revised.find(path), data) for path, data in targets.items())
-        signed = {f"targets/{target.get_prefixed_paths()[0]}": data for target, data in found if target}
+        signed = {path_of(target): data for target, data in found if target}
         first = {**(archives or {}), **shelf.pinned(publishers), **signed}
         self.serve(revised, first, shelf.public(targets, names))
 
@@ -137,8 +139,27 @@ class Opened:
         if any(state.documents[role] != self.metadata.documents.get(role) for role in versions):
             self.keys.remember(versions)
 
-    def _target(self, path: str) -> bytes | None:
-        return self.registry.target(self.metadata, path)
+    def signed(self, path: str) -> bytes:
+        """Return the content of a target.
+
+        Raises:
+            WrongBytes: there is none of that name.
+            SecurityError: it is not what is signed.
+            StateError: the file is gone.
+        """
+        data = self.registry.target(self.metadata, path)
+        if data is None:
+            raise WrongBytes("expected a target that is signed", where=path)
+        return data
+
+    def artifact(self, release: Release) -> bytes:
+        """Return the archive of a release.
+
+        Raises:
+            WrongBytes: it is another.
+            StateError: it is gone.
+        """
+        return checked(release, self.registry.served(release.url))
 
 
 @contextmanager

@@ -7,7 +7,6 @@ folder gets out, and nothing is ever taken away: clients at work may still need 
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
@@ -15,17 +14,16 @@ from functools import partial
 from itertools import takewhile
 
 from tuf.api.exceptions import LengthOrHashMismatchError
-from tuf.api.metadata import Targets, Timestamp  # type: ignore[attr-defined]
+from tuf.api.metadata import TargetFile, Targets, Timestamp  # type: ignore[attr-defined]
 
-from skillhub.errors import BadMetadata, FormatError, Refused, Rollback, StateError, UsageError, WrongBytes
+from skillhub.errors import BadMetadata, FormatError, Refused, Rollback, StateError, UsageError
 from skillhub.flows.registry_check import check
 from skillhub.flows.registry_opened import Opened, Signing, opened
 from skillhub.model.dataclass import dataclass
 from skillhub.model.release import Release
-from skillhub.model.text import quote
-from skillhub.trust.metadata import MetadataSet
-from skillhub.trust.registry import checked
-from skillhub.trust.registry_documents import LISTING_PATH, Shelf
+from skillhub.model.text import as_command, quote
+from skillhub.trust.metadata import MetadataSet, path_of
+from skillhub.trust.registry_documents import LISTING_PATH
 from skillhub.trust.roles import ROOT, SNAPSHOT, TARGETS, TIMESTAMP, WELL_KNOWN, skill_path
 from skillhub.trust.signing import verify
 from skillhub.world.push_target import APART, File, Target
@@ -89,7 +87,7 @@ def _sound(hub: Opened, now: datetime) -> None:
     path = hub.registry.path
     issues = check(path, now).problems
     if issues:
-        hint = shlex.join(["skillhub", "registry", "check", path])
+        hint = as_command("skillhub", "registry", "check", path)
         raise Refused(f"the registry is not sound: {issues[0].message}", where=issues[0].where, hint=hint)
     try:
         # A new client may have the snapshot from elsewhere: `trust.ahead`.
@@ -107,23 +105,25 @@ def _site(hub: Opened, target: Target) -> Iterator[File]:
     Raises:
         Refused, Rollback, BadMetadata, StateError, FormatError: see ``push``.
     """
-    roots = [hub.registry.served(_root_path(number)) for number in range(1, _version(hub.metadata, ROOT) + 1)]
+    paths = [_root_path(number) for number in range(1, _version(hub.metadata, ROOT) + 1)]
+    roots = [hub.registry.served(path) for path in paths]
     served = _served(hub, roots, target)
-    known = sum(target.read(_root_path(number)) is not None for number in range(1, len(roots) + 1))
+    known = sum(target.read(path) is not None for path in paths)
     ahead = known + sum(1 for _ in takewhile(lambda root: _believes(root, served), roots[known:]))
     shelf = hub.shelf()
     for releases in shelf.skills.values():
-        yield from (File(_archive_path(release), partial(_archive, hub, release)) for release in releases)
-    for path, read in _targets(hub):
-        yield File(path, read)
-    yield from (_given(_root_path(number), roots[number - 1]) for number in range(1, ahead + 1))
+        yield from (File(_archive_path(release), partial(hub.artifact, release)) for release in releases)
+    yield from (File(path_of(each), partial(hub.registry.content, each)) for each in _targets(hub))
+    yield from map(_given, paths[:ahead], roots[:ahead])
     metadata = hub.metadata.files()
-    placed = {_TIMESTAMP, _root_path(len(roots))}
+    placed = {_TIMESTAMP, paths[-1]}
     among = sorted((path for path in metadata if path not in placed), key=is_fixed, reverse=True)
     yield from (_given(path, metadata[path]) for path in among)
-    yield from (_given(path, data) for path, data in _public(hub, shelf).items())
+    # For readers that know no TUF.
+    public = {path: hub.signed(path) for path in (LISTING_PATH, *map(skill_path, shelf.skills))}
+    yield from (_given(path, data) for path, data in shelf.public(public, shelf.skills).items())
     yield _given(_TIMESTAMP, metadata[_TIMESTAMP])
-    yield from (_given(_root_path(number), roots[number - 1]) for number in range(ahead + 1, len(roots) + 1))
+    yield from map(_given, paths[ahead:], roots[ahead:])
 
 
 def _served(hub: Opened, roots: Sequence[bytes], target: Target) -> Mapping[str, bytes]:
@@ -206,22 +206,14 @@ def _stale(role: str, there: int, here: int) -> Rollback:
     return Rollback(f"version {there} of {role} is served there, and this registry has {here}", hint=hint)
 
 
-def _targets(hub: Opened) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    for pinned in hub.publishers().values():
-        yield f"targets/{pinned.get_prefixed_paths()[0]}", partial(hub.registry.content, pinned)
+def _targets(hub: Opened) -> Iterator[TargetFile]:
+    yield from hub.publishers().values()
     for role in hub.metadata.documents:
         document = hub.metadata.read(role)
         for path in document.targets if isinstance(document, Targets) else ():
             found = hub.metadata.find(path)
             if found is not None:
-                yield f"targets/{found.get_prefixed_paths()[0]}", partial(_signed, hub, path)
-
-
-def _signed(hub: Opened, path: str) -> bytes:
-    data = hub.registry.target(hub.metadata, path)
-    if data is None:
-        raise WrongBytes("expected a target that is signed", where=path)
-    return data
+                yield found
 
 
 def _archive_path(release: Release) -> str:
@@ -230,16 +222,6 @@ def _archive_path(release: Release) -> str:
     if not release.url.startswith("archives/") or ".." in release.url or name != f"{digest}.zip":
         raise BadMetadata(f"expected an archive named by its digest, found {quote(release.url)}")
     return release.url
-
-
-def _archive(hub: Opened, release: Release) -> bytes:
-    return checked(release, hub.registry.served(release.url))
-
-
-def _public(hub: Opened, shelf: Shelf) -> Mapping[str, bytes]:
-    """Return what readers that know no TUF are served, made of the signed documents."""
-    paths = [LISTING_PATH, *map(skill_path, shelf.skills)]
-    return shelf.public({path: _signed(hub, path) for path in paths}, shelf.skills)
 
 
 def _version(metadata: MetadataSet, role: str) -> int:

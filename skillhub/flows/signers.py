@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 from collections.abc import Collection, Iterable
 from datetime import datetime
 from functools import lru_cache
@@ -15,6 +14,7 @@ from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.release import Index, Release
 from skillhub.model.signer import Signer
+from skillhub.model.text import as_command
 from skillhub.model.tree import Tree
 from skillhub.trust.identity import Identity
 from skillhub.trust.judgement import judge
@@ -47,7 +47,7 @@ class OwnKey:
     @property
     def trusting(self) -> str:
         """What to type to trust it."""
-        return shlex.join(["skillhub", "publisher", "trust", self.name, "--key", self.path])
+        return as_command("skillhub", "publisher", "trust", self.name, "--key", self.path)
 
 
 def judged(

@@ -82,6 +82,11 @@ def as_word(text: str) -> str:
     return text if _PLAIN_WORD.fullmatch(text) else "'" + text.replace("'", "'\"'\"'") + "'"
 
 
+def as_command(*words: str) -> str:
+    """Return a command of these words, for a person to type or paste."""
+    return " ".join(map(as_word, words))
+
+
 def _spell(value: object) -> str:
     try:
         return repr(value)

@@ -43,6 +43,11 @@ def publisher_target(publisher: str, pinned: Pinned) -> TargetFile:
     return TargetFile(pinned.size, {"sha256": pinned.digest.hex}, publisher_path(publisher))
 
 
+def path_of(target: TargetFile) -> str:
+    """Return where a target file is served, below the site: its name has its digest, so that it never changes."""
+    return f"targets/{target.get_prefixed_paths()[0]}"
+
+
 @dataclass(frozen=True, slots=True)
 class Dates:
     """When something is signed, and how long it holds: ``days``, or what the rule of its role says."""

@@ -10,7 +10,7 @@ from skillhub.model.dataclass import asdict, dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.index import SCHEMA, Pinned
 from skillhub.model.release import Admission, Release
-from skillhub.trust.metadata import publisher_target
+from skillhub.trust.metadata import path_of, publisher_target
 from skillhub.trust.roles import WELL_KNOWN, index_path, namespace_path, skill_path
 
 LISTING_PATH = "index.json"
@@ -43,9 +43,9 @@ class Shelf:
     def pinned(self, publishers: Collection[str]) -> Mapping[str, bytes]:
         """Return all publishers' documents that the signed ones about these pin, by path below the site."""
         found = self._neighbours({namespace_path(publisher) for publisher in publishers})
-        places = (publisher_target(publisher, _pin(data)) for publisher, data in found.items())
-        paths = (f"targets/{place.get_prefixed_paths()[0]}" for place in places)
-        return MappingProxyType(dict(zip(paths, found.values(), strict=True)))
+        return MappingProxyType(
+            {path_of(publisher_target(publisher, _pin(data))): data for publisher, data in found.items()}
+        )
 
     def public(self, targets: Mapping[str, bytes], names: Iterable[str]) -> Mapping[str, bytes]:
         """Return what is served under plain names, by path below the site: for readers that know no TUF.

@@ -20,7 +20,7 @@ from skillhub.model.dataclass import asdict, dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.text import is_name, quote
-from skillhub.trust.metadata import MetadataSet
+from skillhub.trust.metadata import MetadataSet, path_of
 from skillhub.trust.roles import ROOT, SNAPSHOT, TIMESTAMP
 from skillhub.trust.signing import verify
 from skillhub.world import files
@@ -178,7 +178,7 @@ class RegistryDir:
             StateError: the file is gone.
             SecurityError: it is not what is signed.
         """
-        data = self.served(f"targets/{target.get_prefixed_paths()[0]}")
+        data = self.served(path_of(target))
         try:
             target.verify_length_and_hashes(data)
         except LengthOrHashMismatchError as error:

@@ -27,7 +27,7 @@ from skillhub.model.index import (
 from skillhub.model.release import Admission, Index, Release
 from skillhub.model.text import is_name, quote
 from skillhub.trust.ahead import AHEAD_PATH, is_ahead, read_ahead
-from skillhub.trust.metadata import publisher_target
+from skillhub.trust.metadata import path_of, publisher_target
 from skillhub.trust.registry import admission_of, admitted, checked, refuse_shared, released_by
 from skillhub.trust.roles import NAMESPACE_PATHS, WELL_KNOWN, index_path, namespace_path, skill_path
 from skillhub.world.fetch import Fetcher
@@ -230,7 +230,7 @@ class Registry:
     def _content(self, target: TargetFile, parse: Callable[[bytes, str], _Parsed]) -> _Parsed:
         """Return what is signed of a target file, or of a publisher's document, and keep it."""
         with translated(self.url):
-            where = f"{self.url}/targets/{target.get_prefixed_paths()[0]}"
+            where = f"{self.url}/{path_of(target)}"
             place = kept(self._folder, target.path)
             with suppress(FormatError, exceptions.LengthOrHashMismatchError):
                 data = read(place, target.length) or b""

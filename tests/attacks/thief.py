@@ -10,7 +10,7 @@ from securesystemslib.signer import Signature, SSlibKey
 from tuf.api.metadata import Metadata, MetaFile, Root, Signed, Snapshot, TargetFile, Targets, Timestamp
 
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.metadata import MetadataSet
+from skillhub.trust.metadata import MetadataSet, path_of
 from tests.attacks.scene import Scene
 from tests.support.registry import key_of, role_keys
 
@@ -83,7 +83,7 @@ class Thief:
         document.version += 1
         for path, data in paths.items():
             document.targets[path] = TargetFile.from_data(path, data, ["sha256"])
-            self._serve(f"targets/{document.targets[path].get_prefixed_paths()[0]}", data)
+            self._serve(path_of(document.targets[path]), data)
         name = role.partition("-")[0]
         self._serve(f"metadata/{document.version}.{role}.json", sealed(document, self.keys(name)[:signers]))
         self.snapshot(**{role.replace("-", "_"): document.version})

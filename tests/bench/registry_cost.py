@@ -24,7 +24,7 @@ from skillhub.model.digest import Digest
 from skillhub.model.release import Admission, Release
 from skillhub.server.site import site_server
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.metadata import Dates, MetadataSet
+from skillhub.trust.metadata import Dates, MetadataSet, path_of
 from skillhub.trust.registry_documents import Shelf
 from skillhub.trust.roles import WELL_KNOWN, index_path, key_names, namespace_path, skill_path
 from skillhub.world.fetch import Answer
@@ -98,7 +98,7 @@ def site_of(size: Size, asked: str) -> dict[str, bytes]:
     targets = {f"ns/{number:02x}.json": found[namespace_path(asked)] for number in range(256)} | found
     metadata = empty.revise(targets, keys_of, Dates(datetime.now(UTC)))
     documents = {
-        f"targets/{target.get_prefixed_paths()[0]}": targets[path]
+        path_of(target): targets[path]
         for path in (namespace_path(asked), index_path(asked))
         if (target := metadata.find(path))
     }

@@ -17,7 +17,7 @@ from skillhub.flows.registry_rotate import rotate
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.metadata import Dates
+from skillhub.trust.metadata import Dates, path_of
 from skillhub.trust.roles import ROLES, index_path, namespace_path
 from skillhub.world.publishers import Trusted
 from tests.flows.test_registry_delegate import by, give
@@ -45,10 +45,7 @@ def stolen(*roles):
 
 def serve(hub, metadata, targets=None):
     """Put a state on the site, as whoever can write there does."""
-    found = {
-        f"targets/{metadata.find(path).get_prefixed_paths()[0]}": data
-        for path, data in (targets or {}).items()
-    }
+    found = {path_of(metadata.find(path)): data for path, data in (targets or {}).items()}
     hub.files |= {**found, **metadata.files()}
 
 
@@ -135,9 +132,7 @@ def test_document_put_on_the_site_is_not_signed_on_by_the_next_ceremony(hub, tmp
     snapshot.meta["namespaces.json"].version = version + 1
     sealed = sealed.changed({"snapshot": snapshot}, stolen(*ONLINE), Dates(hub.when))
     serve(hub, sealed, {})
-    hub.files |= {
-        f"targets/{sealed.find(path).get_prefixed_paths()[0]}": data for path, data in targets.items()
-    }
+    hub.files |= {path_of(sealed.find(path)): data for path, data in targets.items()}
     hub.dir.publish(hub.files)
     with pytest.raises(BadMetadataSignature):
         delegate(hub.dir.path, Mandate(publisher="acme", names=("new",)), Signing(now=hub.when))

@@ -10,6 +10,7 @@ from skillhub.flows.registry_check import check
 from skillhub.flows.registry_opened import Signing
 from skillhub.flows.registry_push import push
 from skillhub.flows.registry_rotate import rotate
+from skillhub.trust.metadata import path_of
 from skillhub.world.push_folder import FolderTarget, open_target
 from tests.support.faults import KILLED, forbidden, in_child, kill, no_space
 from tests.support.published import change, offered, tree_of, twin
@@ -271,7 +272,7 @@ def current(hub, kind):
     if kind == "snapshot":
         return f"metadata/{metadata.snapshot_version}.snapshot.json"
     if kind == "idx":
-        return f"targets/{metadata.find('idx/acme.json').get_prefixed_paths()[0]}"
+        return path_of(metadata.find("idx/acme.json"))
     if kind == "publishers":
         return hub.publisher("acme")
     return next(path for path in hub.files if path.startswith(kind))

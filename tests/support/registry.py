@@ -14,7 +14,7 @@ from skillhub.errors import NotFound, WrongBytes
 from skillhub.flows.registry import Setup, add, init
 from skillhub.flows.registry_opened import Signing
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.metadata import Dates, MetadataSet
+from skillhub.trust.metadata import Dates, MetadataSet, path_of
 from skillhub.trust.roles import key_names, namespace_path
 from skillhub.world.fetch import Answer
 from skillhub.world.registry_dir import RegistryDir, RegistrySettings
@@ -88,9 +88,7 @@ class Simulator:
     def revise(self, targets: dict[str, bytes], when: datetime | None = None) -> MetadataSet:
         """Sign these targets with the registry's own keys, as whoever stole them could, and serve them."""
         metadata = self.dir.metadata().revise(targets, self.dir.keys().of, Dates(when or self.when))
-        found = {
-            f"targets/{metadata.find(path).get_prefixed_paths()[0]}": data for path, data in targets.items()
-        }
+        found = {path_of(metadata.find(path)): data for path, data in targets.items()}
         self.dir.publish({**found, **metadata.files()})
         self.pull()
         return metadata
