@@ -105,14 +105,13 @@ class Network:
         if self._offline:
             raise SourceError(_OFFLINE, where=url)
         if self._kept_web is None:
+            from skillhub.world.configured import Configured
             from skillhub.world.credentials import Known
             from skillhub.world.http import Http
-            from skillhub.world.mirrors import mirrored
-            from skillhub.world.trusted import Trusting
 
             known = Known(self._settings.tokens, os.environ, self._user_home)
             self._http = Http(credentials=known)
-            self._kept_web = mirrored(Trusting(self._http, self._settings), self._settings.mirrors)
+            self._kept_web = Configured(self._http, self._settings)
         return self._kept_web
 
     def _guarded(self, place: str) -> Web:

@@ -9,9 +9,9 @@ from skillhub.errors import SourceError, UnsafeTransfer, UsageError
 from skillhub.model.dataclass import dataclass, field
 from skillhub.model.ref import Git, parse_ref
 from skillhub.model.text import as_word, quote
+from skillhub.world.configured import base_of
 from skillhub.world.git_program import Bounds, GitProgram, NamedBy
 from skillhub.world.hop import Hop, judged
-from skillhub.world.mirrors import base_of
 from skillhub.world.proxy import proxy_for
 
 # Not "origin", of which a person may have settings for all repositories.

@@ -8,12 +8,11 @@ from base64 import b64encode
 import pytest
 
 from skillhub.errors import SkillhubError, UnsafeTransfer
+from skillhub.world.configured import Configured
 from skillhub.world.folders import remove_tree
 from skillhub.world.http import Http
-from skillhub.world.mirrors import Mirrored
 from skillhub.world.oci_wire import OciWire
 from skillhub.world.settings import Settings
-from skillhub.world.trusted import Trusting
 from skillhub.world.unnamed import unnamed
 from tests.support.gitbackend import backend
 from tests.support.gitrepos import Repo
@@ -201,7 +200,7 @@ def test_a_site_has_its_artifacts_on_another_host_of_ours(is_trusted, tmp_path):
 def test_attack_a_public_index_names_a_private_host_that_is_not_trusted(tmp_path):
     settings = Settings.parse(b'trusted-hosts = ["files.intranet"]', "config.toml")
     with Web() as web, Http() as http:
-        asking = Trusting(http, settings)
+        asking = Configured(http, settings)
         for url in (web.url("/x"), f"https://127.0.0.1:{web.port}/x", "https://127.0.0.1/x"):
             with pytest.raises(UnsafeTransfer) as caught:
                 asking.get(url, cap=9, named_by="https://public.example/")
@@ -211,7 +210,7 @@ def test_attack_a_public_index_names_a_private_host_that_is_not_trusted(tmp_path
 
 def test_attack_a_trusted_artifact_host_redirects_to_one_that_is_not():
     with Web() as web, Web() as inner, Http() as http:
-        asking = Trusting(http, Settings.parse(f'trusted-hosts = ["127.0.0.1:{web.port}"]'.encode(), ""))
+        asking = Configured(http, Settings.parse(f'trusted-hosts = ["127.0.0.1:{web.port}"]'.encode(), ""))
         web.at("/x", redirect(f"https://127.0.0.1:{inner.port}/x"))
         with pytest.raises(UnsafeTransfer):
             asking.get(web.url("/x"), cap=9, named_by="https://public.example/")
@@ -222,8 +221,12 @@ def test_attack_a_trusted_artifact_host_redirects_to_one_that_is_not():
 def test_attack_a_registry_asks_a_trusted_host_for_a_token_of_ours(way):
     """What the trusted host gives to us, the registry that sent us there would be told."""
     with Web() as evil, Web() as ours, Http(credentials=lambda hop: "Bearer s3cret") as http:
-        trusting = Trusting(http, Settings.parse(f'trusted-hosts = ["127.0.0.1:{ours.port}"]'.encode(), ""))
-        web = Mirrored(http, {"https://registry.example": ours.url("")}) if way == "mirror" else trusting
+        trusting = Configured(http, Settings.parse(f'trusted-hosts = ["127.0.0.1:{ours.port}"]'.encode(), ""))
+        web = (
+            Configured(http, Settings(mirrors={"https://registry.example": ours.url("")}))
+            if way == "mirror"
+            else trusting
+        )
         web = unnamed(web, "oci://evil") if way == "locked" else web
         realm = "https://registry.example/v2/token" if way == "mirror" else ours.url("/v2/token")
         ours.at("/v2/token?scope=repository%3Ax%3Apull", answer(b'{"token": "t0ken"}'))

@@ -3,10 +3,15 @@
 import pytest
 
 from skillhub.errors import NotFound, UnsafeTransfer
+from skillhub.world.configured import Configured
 from skillhub.world.credentials import Known
 from skillhub.world.http import Http
-from skillhub.world.mirrors import mirrored
+from skillhub.world.settings import Settings
 from tests.support.web import answer, redirect
+
+
+def mirrored(http, mirrors):
+    return Configured(http, Settings(mirrors=mirrors))
 
 
 def test_bytes_come_from_the_mirror_under_the_url_that_was_asked(web):
@@ -60,6 +65,7 @@ def test_attack_a_mirror_does_not_learn_who_we_are_to_the_site(web, tmp_path):
     assert "Authorization: Bearer for-the-mirror" in web.heads[0]
 
 
-def test_without_mirrors_there_is_nothing_in_between():
-    http = Http()
-    assert mirrored(http, {}) is http
+def test_without_mirrors_the_server_itself_is_asked(web):
+    with Http() as http:
+        web.at("/a//../x", answer(b"x"))
+        assert mirrored(http, {}).get(web.url("/a//../x"), cap=9) == http.get(web.url("/a//../x"), cap=9)

@@ -1,4 +1,4 @@
-"""Mirrors: other places for the same bytes. They change where bytes come from and never what is trusted."""
+"""What a person configured of the network: mirrors, and hosts that are trusted by name."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from skillhub.errors import UnsafeTransfer
 from skillhub.model.dataclass import replace
 from skillhub.world.fetch import Answer, Web
 from skillhub.world.hop import Hop
+from skillhub.world.settings import Settings
+from skillhub.world.unnamed import is_nobody
 
 
-def mirrored(web: Web, mirrors: Mapping[str, str]) -> Web:
-    """Return ``web``, but that it asks the mirror of each URL that has one."""
-    return Mirrored(web, mirrors) if mirrors else web
+class Configured(Web):
+    """A ``Web`` that asks where, and for whom, ``config.toml`` says.
 
-
-class Mirrored(Web):
-    """A ``Web`` that asks elsewhere for what is below some URLs; its answers bear the URL that they stand for.
+    A mirror changes where bytes come from and never what is trusted: its answers bear the URL that they stand for. It
+    may be where no document can lead, in a private network, and so may a trusted host: what a document names there is
+    asked as if the person had named it. A redirect is none of theirs, and is judged like any other.
 
     Args:
         web: Who asks.
-        mirrors: What to put in place of the beginning of a URL; neither ends with a slash. A person configured
-            them, so that a mirror may be where no document can lead: in a private network.
+        settings: What this user has configured.
     """
 
-    def __init__(self, web: Web, mirrors: Mapping[str, str]) -> None:
+    def __init__(self, web: Web, settings: Settings) -> None:
         self._web = web
-        self._mirrors = mirrors
+        self._settings = settings
 
     def ask(
         self, url: str, *, cap: int, named_by: str | None = None, headers: Mapping[str, str] | None = None
@@ -39,17 +39,29 @@ class Mirrored(Web):
         """
         hop = Hop.parse(url)
         asked = f"{hop.scheme}://{hop.authority}{hop.target}"
-        base = base_of(asked, self._mirrors)
+        base = base_of(asked, self._settings.mirrors)
         if base is None:
-            return self._web.ask(url, cap=cap, named_by=named_by, headers=headers)
+            return self._directly(url, cap, named_by, headers)
         _refuse_dots(url)
-        mirror = self._mirrors[base]
+        mirror = self._settings.mirrors[base]
         # Who we are to the one is nobody else's business.
         sent = (headers or {}).items()
         told = {name: value for name, value in sent if name.lower() != "authorization" or not value}
         answer = self._web.ask(mirror + asked[len(base) :], cap=cap, named_by=mirror, headers=told)
         is_there = base_of(answer.url, [mirror]) is not None  # else a redirect led out of the mirror
         return replace(answer, url=base + answer.url[len(mirror) :] if is_there else url)
+
+    def _directly(
+        self, url: str, cap: int, named_by: str | None, headers: Mapping[str, str] | None
+    ) -> Answer:
+        if named_by is not None and self._settings.trusts(url):
+            named_by = None
+        try:
+            return self._web.ask(url, cap=cap, named_by=named_by, headers=headers)
+        except UnsafeTransfer as error:
+            if named_by and error.where == url and url.startswith("https:") and not is_nobody(named_by):
+                error.hint = error.hint or "if that host is yours, name it in config.toml: trusted-hosts"
+            raise
 
 
 def base_of(url: str, bases: Iterable[str]) -> str | None:
