@@ -12,10 +12,11 @@ from skillhub.flows.admission import since
 from skillhub.flows.audit_places import Places
 from skillhub.flows.audit_rules import Place, note, seen
 from skillhub.flows.choose import TakenBack, choose_release
-from skillhub.flows.locked import root_of, unsaid
+from skillhub.flows.hints import reinstall
+from skillhub.flows.locked import unsaid
 from skillhub.flows.policy import of_entry
 from skillhub.flows.ports import Ports
-from skillhub.flows.provenance import anew, asking
+from skillhub.flows.provenance import asking_for
 from skillhub.model.capability import capabilities
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.finding import Finding
@@ -176,7 +177,7 @@ def publisher(case: Case) -> Iterator[Noted]:
     Who was never trusted, and was agreed to in a question, has lost nothing.
     """
     entry, ports = case.entry, case.ports
-    root = root_of(entry, ports)
+    root = ports.root_of(entry)
     accepted = signers.pinned(case.name, entry.original, root, ports.publishers) if root is None else []
     if not accepted or signers.is_own(accepted[0], ports.publishers):
         return
@@ -250,7 +251,8 @@ def content(case: Case) -> Iterator[Noted]:
         yield case.note("malformed", case.content.fault, (f"{case.folder}/SKILL.md", 0))
     elif message := unsaid(case.content.can, case.entry):
         noted = case.note("capability-unsaid", message)
-        again = anew(case.name, asking(case.name, case.entry, case.ports), case.ports)
+        words = asking_for(case.name, case.entry, case.ports)
+        again = reinstall(case.ports.project.scope, case.name, words)
         hint = f"if it may: {again}; the lock says so then"
         yield noted if case.entry.patch else replace(noted, hint=hint)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from skillhub.flows.candidate import Candidate, read, spelled
 from skillhub.flows.edits import free_path
+from skillhub.flows.hints import command
 from skillhub.flows.locked import from_lock
 from skillhub.flows.outcome import Left
 from skillhub.flows.patched import gated, on_top
@@ -36,7 +37,8 @@ def carried(found: Candidate, entry: Locked | None, ports: Ports) -> Candidate |
     merged = merge(base, mine, found.tree)
     if merged is None:
         message = f"{entry.patch.path} does not go with {found.entry.version or found.entry.short}"
-        return Left(found.name, "patch", f"{message}; skillhub patch {found.name} --drop gives it up")
+        drop = command(ports.project.scope, "patch", found.name, "--drop")
+        return Left(found.name, "patch", f"{message}; {drop} gives it up")
     return with_edits(found, gated(merged), ports, entry)
 
 

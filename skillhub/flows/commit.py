@@ -14,12 +14,12 @@ from skillhub.flows import signers
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.gate import Passage
 from skillhub.flows.linking import Linker, Linking
-from skillhub.flows.locked import root_of
 from skillhub.flows.moved import followed, rebased
 from skillhub.flows.options import Options
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State, read_state
 from skillhub.model.dataclass import dataclass, replace
+from skillhub.model.digest import Digest
 from skillhub.model.lock import Lock
 from skillhub.model.record import Record, Records
 from skillhub.world import files, links, made
@@ -103,21 +103,23 @@ def _store(candidate: Candidate, ports: Ports) -> None:
     if candidate.base is not None:
         ports.store.put(candidate.base)
     if candidate.signer is not None and candidate.pem is not None:
-        proven = signers.proven(candidate.name, candidate.entry.original, root_of(candidate.entry, ports))
+        proven = signers.proven(candidate.name, candidate.entry.original, ports.root_of(candidate.entry))
         ports.publishers.pin(proven, candidate.pem)
 
 
 def _unchanged_meanwhile(changes: Sequence[Change], before: State, now: State) -> None:
     for change in changes:
-        if now.lock.skills.get(change.name) not in (
-            before.lock.skills.get(change.name),
-            change.candidate.entry,
-        ):
-            raise StateError(
-                f"another process changed {change.name} in the lock meanwhile",
-                where=change.name,
-                hint="run the command again",
-            )
+        name, hint = change.name, "run the command again"
+        if now.lock.skills.get(name) not in (before.lock.skills.get(name), change.candidate.entry):
+            raise StateError(f"another process changed {name} in the lock meanwhile", where=name, hint=hint)
+        was, wanted = _decided(before.records.skills.get(name)), _decided(change.record)
+        if _decided(now.records.skills.get(name)) not in (was, wanted):
+            raise StateError(f"another process enabled or disabled {name} meanwhile", where=name, hint=hint)
+
+
+def _decided(record: Record | None) -> tuple[Digest, bool, str] | None:
+    """Return what a person has a say in; where its links are, ``sync`` may have changed."""
+    return (record.tree, record.enabled, record.held) if record else None
 
 
 def _lock(changes: Sequence[Change], options: Options, now: State, ports: Ports) -> Lock:

@@ -8,15 +8,16 @@ from typing import Any
 from skillhub.errors import Refused
 from skillhub.flows.commit import forget, write_records
 from skillhub.flows.dependencies import dependencies_of, orphans
+from skillhub.flows.hints import command
 from skillhub.flows.install import Aim, carry_out, plan, questions
 from skillhub.flows.linking import Linker, Linking, about_deleted
 from skillhub.flows.listing import refuse_unknown
-from skillhub.flows.locked import as_said, from_lock
 from skillhub.flows.needs import given
 from skillhub.flows.options import Options
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
+from skillhub.flows.resolve import resolve_locked
 from skillhub.flows.state import State, read_state, read_unchecked
 from skillhub.flows.view import view
 from skillhub.model.dataclass import replace
@@ -39,12 +40,12 @@ def enable(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     """
     state, names = read_state(ports), tuple(dict.fromkeys(names))
     refuse_unknown(names, state.lock.skills)
-    state = _willing(state, names)
+    willing = _willing(state, names)
     ports = under(state.intent, ports)
-    candidates = [as_said(from_lock(name, state.lock.skills[name], ports)) for name in names]
-    aim = Aim.of(options, state, ports)
+    candidates = [resolve_locked(name, state.lock.skills[name], willing, ports).way.go() for name in names]
+    aim = Aim.of(options, willing, ports)
     is_met = given(ports.environ, state.lock.skills)
-    plans = [plan(each, options, is_met, aim, state, ports) for each in candidates]
+    plans = [plan(each, options, is_met, aim, willing, ports) for each in candidates]
     asked = ask([question for each in plans for question in questions(each)], ports)
     return carry_out(plans, options, asked, state, ports)
 
@@ -91,7 +92,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outc
         StateError: the disk is in the way.
     """
     state = read_unchecked(ports)
-    _refuse_needed(names, state)
+    _refuse_needed(names, state, ports)
     names = tuple(dict.fromkeys((*names, *orphans(names, state))))
     # What `sync` found gone from the lock may have left MCP entries behind.
     refuse_unknown(names, {*state.lock.skills, *state.records.skills})
@@ -115,12 +116,12 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outc
     return Outcome(skills, True, tuple(asked))
 
 
-def _refuse_needed(names: Sequence[str], state: State) -> None:
+def _refuse_needed(names: Sequence[str], state: State, ports: Ports) -> None:
     """Refuse to remove what a skill that stays needs."""
     for other, entry in state.lock.skills.items():
         missed = sorted({*names} & {*dependencies_of(entry)})
         if missed and other not in names:
-            hint = f"remove both: skillhub remove {other} {' '.join(missed)}"
+            hint = f"remove both: {command(ports.project.scope, 'remove', other, *missed)}"
             raise Refused(f"{other} needs {', '.join(missed)}", where=other, hint=hint)
 
 

@@ -10,16 +10,17 @@ from skillhub.flows.ahead import turns
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.carried import carried
 from skillhub.flows.choose import fitting, words_for
-from skillhub.flows.locked import named, same_signer
+from skillhub.flows.hints import command
+from skillhub.flows.locked import named
 from skillhub.flows.options import Options
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
-from skillhub.flows.resolve import Resolved, elsewhere, resolve_locked, resolve_ref, resolve_wanted, satisfies
+from skillhub.flows.provenance import same_origin
+from skillhub.flows.resolve import Resolved, resolve_locked, resolve_ref, resolve_wanted, satisfies
 from skillhub.flows.state import State
 from skillhub.flows.unsafe import UnsafeSkills
 from skillhub.model.dataclass import dataclass, field, replace
-from skillhub.model.lock import Locked
-from skillhub.model.ref import Ref, canonical, parse_remote
+from skillhub.model.ref import Ref
 from skillhub.model.release import Release
 from skillhub.model.text import quote
 from skillhub.world.staged import Staged
@@ -128,7 +129,7 @@ def _whole(
             raise
         return _forbidden(pick.name, error)
     entry = state.lock.skills.get(candidate.name)
-    same_origin(candidate, entry)
+    same_origin(candidate, entry, ports.project.scope)
     return carried(candidate, entry, ports)
 
 
@@ -213,38 +214,5 @@ def _disagree(name: str, ports: Ports) -> FormatError:
     return FormatError(
         f"the lock does not have {name} as skillhub.toml wants it",
         where=ports.project.lock_path,
-        hint="run skillhub install without --frozen and commit the lock",
+        hint=f"run {command(ports.project.scope, 'install')} without --frozen and commit the lock",
     )
-
-
-def same_origin(candidate: Candidate, entry: Locked | None) -> None:
-    """Refuse a candidate that is not from where the lock has its name from, or not by the same publisher.
-
-    Raises:
-        SourceMismatch: it is from elsewhere.
-        SignerChanged: it is signed by another, or no longer.
-    """
-    if entry is None:
-        return
-    theirs = candidate.entry
-    if _whence(entry) != _whence(theirs):
-        there = (
-            theirs.origin if theirs.origin != entry.origin else f"{theirs.origin}, by way of {theirs.source}"
-        )
-        error = elsewhere(candidate.name, entry, there)
-        if _loosely(entry.git) == _loosely(theirs.git) is not None:
-            error.hint = f"if that is the same repository, name it as the lock does: {entry.source}"
-        raise error
-    same_signer(candidate.name, entry, candidate)
-
-
-def _whence(entry: Locked) -> tuple[str | None, ...]:
-    """Return what may not change under a name: the place, whatever its revision, repository, plugin and folder."""
-    place = entry.place if entry.local or entry.named else canonical(parse_remote(entry.place).place)
-    # Of something local the path says it all, and older locks do not name the plugin.
-    return place, canonical(entry.git or ""), None if entry.local else entry.plugin, entry.path
-
-
-def _loosely(url: str | None) -> str | None:
-    """Return what two spellings have in common that may be one repository's, and need not be."""
-    return canonical(url).removesuffix(".git").casefold() if url else None

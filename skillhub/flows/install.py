@@ -13,6 +13,7 @@ from skillhub.flows.commit import Change, commit
 from skillhub.flows.dependencies import dependencies_of, with_dependencies
 from skillhub.flows.gate import Gate, approach, passage, widen
 from skillhub.flows.gather import gather
+from skillhub.flows.hints import command
 from skillhub.flows.linking import Linker, Linking, left_alone
 from skillhub.flows.needs import Given, facts_of, given, needs_of, or_stored
 from skillhub.flows.options import Options, chosen_agents
@@ -86,7 +87,7 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
         StateError: the disk is in the way.
     """
     if not refs and not ports.project.has_lock_or_intent():
-        hint = "name a skill, for example: skillhub install github:gh-fix-ci"
+        hint = f"name a skill, for example: {command(ports.project.scope, 'install', 'github:gh-fix-ci')}"
         raise UsageError(
             "there is neither skillhub.toml nor skillhub.lock here", where=ports.project.root, hint=hint
         )

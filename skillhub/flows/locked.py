@@ -7,22 +7,23 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from skillhub.errors import NotFound, SecurityError, SignerChanged, SourceMismatch, WrongBytes
+from skillhub.errors import NotFound, SecurityError, SourceMismatch, WrongBytes
 from skillhub.flows import signers
 from skillhub.flows.candidate import Candidate, Content, candidate, read, spelled
+from skillhub.flows.hints import command
 from skillhub.flows.moved import is_at
 from skillhub.flows.obtain import Way, by_path, by_place, by_registry, nothing
 from skillhub.flows.patched import patched
 from skillhub.flows.ports import Ports
+from skillhub.flows.provenance import same_signer
 from skillhub.flows.recalled import last_seen, refuse_recalled
 from skillhub.model.capability import is_kept_for_documentation
 from skillhub.model.dataclass import replace
-from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.manifest import Manifest
 from skillhub.model.ref import Site, parse_remote, repository
 from skillhub.model.release import Release
-from skillhub.model.signer import known_by
+from skillhub.model.skill import Scope
 from skillhub.model.text import quote
 from skillhub.trust.judgement import judge
 from skillhub.world.sources import Source
@@ -49,7 +50,7 @@ def by_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> 
     else:
         way = _again(name, entry.original, ports, agreed=agreed)
         way = way.then(lambda found: _whole(found, entry, ports, agreed=agreed))
-    return way.then(lambda found: as_said(found, agreed=agreed))
+    return way.then(lambda found: as_said(found, ports.project.scope, agreed=agreed))
 
 
 def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> Candidate:
@@ -105,7 +106,7 @@ def unsaid(can: Iterable[str], entry: Locked) -> str | None:
     )
 
 
-def as_said(found: Candidate, *, agreed: bool = False) -> Candidate:
+def as_said(found: Candidate, scope: Scope, *, agreed: bool = False) -> Candidate:
     """Return what the lock names if it can and needs what the lock says; where that is silent, a warning.
 
     Older versions of skillhub looked for less, and which hosts and variables count has changed. Of what a person has
@@ -121,7 +122,7 @@ def as_said(found: Candidate, *, agreed: bool = False) -> Candidate:
         more += [f"can do {each}" for each in sure if each not in found.can]
     if more:
         message = f"the lock says of {found.name} what its files do not: {', '.join(more)}"
-        hint = f"put the lock back as it was, or skillhub remove {found.name} and install it anew"
+        hint = f"put the lock back as it was, or {command(scope, 'remove', found.name)} and install it anew"
         raise WrongBytes(message, where=found.name, hint=hint)
     if unsaid := sorted(needs - {*entry.requires}):
         return replace(
@@ -131,9 +132,9 @@ def as_said(found: Candidate, *, agreed: bool = False) -> Candidate:
 
 
 def _original(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Candidate:
-    root = root_of(entry, ports)
+    root = ports.root_of(entry)
     said = last_seen(name, entry, root, ports.sources)
-    seen = refuse_recalled(name, entry, said)
+    seen = refuse_recalled(name, entry, said, ports.project.scope)
     tree = ports.store.read(entry.tree)
     pinned = signers.pinned(name, entry, root, ports.publishers)
     is_proven = bool(pinned) or (root is None and not entry.signed_by)
@@ -150,14 +151,8 @@ def _original(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Candid
     return _yanked(replace(found, published=seen.published), seen) if seen else found
 
 
-def root_of(entry: Locked, ports: Ports) -> Digest | None:
-    """Return the root of the registry that the entry is from, as this user has it; None if it is from none."""
-    source = ports.sources.all().get(entry.source) if entry.named else None
-    return source.root if source else None
-
-
 def _again(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Way[Any]:
-    if root_of(entry, ports):
+    if ports.root_of(entry):
         way = _at_registry(name, entry, ports)
     else:
         way = _elsewhere(name, entry, ports, guarded=not agreed)
@@ -193,7 +188,7 @@ def _at_registry(name: str, entry: Locked, ports: Ports) -> Way[bytes]:
     source = ports.sources.get(entry.source)
     with _under_its_name(name, entry):
         index = ports.open(source).release_index([name])
-        release = refuse_recalled(name, entry, index)
+        release = refuse_recalled(name, entry, index, ports.project.scope)
         if release is None:
             raise _not_there(name, entry, index.releases(name), source)
     way = by_registry(source, release, index.admissions[release.publisher or ""], ports, (entry.tree,))
@@ -232,11 +227,12 @@ def _yanked(found: Candidate, release: Release) -> Candidate:
 
 def _as_locked(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candidate:
     """Return ``found``, which is what the lock names, with the entry word for word."""
+    scope = ports.project.scope
     if found.tree.digest != entry.tree:
         raise WrongBytes(
             f"expected {name} to be the tree {entry.tree}, found {found.tree.digest}",
             where=entry.origin,
-            hint=f"if it changed there: skillhub update {name} shows what is new and takes it",
+            hint=f"if it changed there: {command(scope, 'update', name)} shows what is new and takes it",
         )
     if found.entry.size != entry.size:
         message = f"expected {name} to be {entry.size} bytes, found {found.entry.size}"
@@ -248,35 +244,7 @@ def _as_locked(name: str, entry: Locked, found: Candidate, ports: Ports) -> Cand
             f"the lock has {name} {entry.version} from {entry.origin}, "
             f"found {found.entry.version} from {found.entry.origin}",
             where=name,
-            hint=f"skillhub remove {name}, then install it anew",
+            hint=f"{command(scope, 'remove', name)}, then install it anew",
         )
-    same_signer(name, entry, found)
+    same_signer(found, entry, ports.project.scope)
     return replace(found, entry=entry)
-
-
-def same_signer(name: str, before: Locked, after: Candidate) -> None:
-    """Refuse ``after`` if it is not signed by the publisher that signed ``before``.
-
-    Raises:
-        SignerChanged: another signer, or none where there was one; no flag lifts this.
-    """
-    locked = known_by(before.signed_by)
-    signer = after.signer
-    if signer and any(fingerprint in after.kin for _, fingerprint in locked):
-        return  # another key of the same publisher, says whoever vouches for both
-    if locked and (signer is None or (signer.kind, signer.fingerprint) not in locked):
-        raise _another_signer(name, before, after)
-
-
-def _another_signer(name: str, before: Locked, after: Candidate) -> SignerChanged:
-    expected = f"expected {name} to be signed by {', '.join(before.signed_by)}"
-    if after.signer is None and after.trust == "untrusted":
-        # It may well be theirs: nothing is proven without the key, which the lock does not hold.
-        option = "--certificate FILE" if before.signed_by[0].startswith("certificate:") else "--key FILE"
-        return SignerChanged(
-            f"{expected}, found a signature by a key that nobody here knows",
-            hint=f"with the publisher's public key at hand: skillhub publisher trust NAME {option}",
-        )
-    found = after.signer.spell() if after.signer else "no signature"
-    hint = f"if that is meant: skillhub remove {name}, then install it anew"
-    return SignerChanged(f"{expected}, found {found}", hint=hint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from skillhub.flows.hints import command
 from skillhub.model.record import Facts, Record
 from skillhub.model.skill import Need, SkillScope
 from skillhub.world.project import Project
@@ -79,14 +80,9 @@ def _need(row: Mapping[str, Any], is_met: Given, met: Collection[str], waived: C
     )
 
 
-def enabling(skill: str, scope: SkillScope) -> str:
-    """Return what to type to enable a skill."""
-    return f"skillhub enable {skill}{flag(scope)}"
-
-
 def how_to_meet(skill: str, need: Need, scope: SkillScope) -> str:
     """Return what to type or do about an open need, as one line."""
-    enable = enabling(skill, scope)
+    enable = command(scope, "enable", skill)
     if need.kind == "env":
         lasting = f"export {need.name}=…, or with a keyring skillhub env set {need.name}"
         return f"{lasting}; then {enable}  (or: --env {need.name}=…)"
@@ -94,9 +90,4 @@ def how_to_meet(skill: str, need: Need, scope: SkillScope) -> str:
         return f"install the program {need.name}, then {enable}"
     if need.kind == "mcp":
         return f"{enable} --mcp configure  ({SKIP})"
-    return f"skillhub install {need.name}{flag(scope)}"
-
-
-def flag(scope: SkillScope) -> str:
-    """Return what a command takes to be about this scope, behind a blank; nothing for a project's."""
-    return " --global" if scope == "user" else ""
+    return command(scope, "install", need.name)

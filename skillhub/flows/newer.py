@@ -11,10 +11,12 @@ from skillhub.flows.candidate import Candidate
 from skillhub.flows.carried import carried
 from skillhub.flows.choose import TakenBack, choose_release
 from skillhub.flows.dependencies import ranges_on
-from skillhub.flows.gather import Held, same_origin
-from skillhub.flows.locked import named, root_of
+from skillhub.flows.gather import Held
+from skillhub.flows.hints import command
+from skillhub.flows.locked import named
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
+from skillhub.flows.provenance import same_origin
 from skillhub.flows.recalled import locked_release
 from skillhub.flows.resolve import Resolved, resolve_wanted
 from skillhub.flows.signers import EXPIRED
@@ -79,7 +81,7 @@ def _compare(candidate: Candidate, entry: Locked, newer: Newer, ports: Ports, *,
     if (candidate.tree.digest, candidate.entry.version) == (entry.original.tree, entry.version):
         newer.warnings.extend(f"{candidate.name}: {each}" for each in candidate.warnings if each == EXPIRED)
         return
-    same_origin(candidate, entry)
+    same_origin(candidate, entry, ports.project.scope)
     if young := too_young(candidate, ports):
         newer.warnings.append(f"{young.message} ({young.where})")
         return
@@ -108,7 +110,7 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, warnings: list
     offered = pick.release
     if offered is None:
         return pick
-    if root_of(entry, ports) is None:
+    if ports.root_of(entry) is None:
         now, before = (offered.rev, entry.rev) if entry.git else (offered.digest, entry.digest)
         return None if now == before is not None else pick
     said = _said(name, entry, ports)
@@ -132,7 +134,7 @@ def _beyond(offered: Release, wanted: Wanted, releases: Sequence[Release], ports
         ref = f"{wanted.source}:{newest.name}" if wanted.source else newest.name
         yield (
             f"{offered.name} {newest.version} is there, and {wanted.version} is what is wanted; "
-            f"to take it: skillhub install {ref}@{newest.version}"
+            f"to take it: {command(ports.project.scope, 'install', f'{ref}@{newest.version}')}"
         )
 
 
@@ -147,7 +149,7 @@ def _is_wanted(entry: Locked, offered: Release, wanted: Wanted, locked: Release 
 
 def _said(name: str, entry: Locked, ports: Ports) -> Index:
     """Return what its registry says of a locked skill now; nothing of what is from no registry."""
-    if root_of(entry, ports) is None:
+    if ports.root_of(entry) is None:
         return Index({})
     return ports.open(ports.sources.get(entry.source)).release_index([name])
 

@@ -80,7 +80,7 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
     if record is None or not record.enabled or record.link == "symlink":
         hint = f"skillhub enable {name} --link copy, then edit the copy"
         raise UsageError(f"{name} has no copy here of what is locked", where=name, hint=hint)
-    places = [links.place(ports.project, link) for link in record.links]
+    places = links.places(ports.project, record.links)
     copies = {path: read_local(path)[0].tree for path in places if os.path.lexists(path)}
     trees = {path: tree for path, tree in copies.items() if tree.digest != record.tree}
     if not trees:

@@ -22,6 +22,8 @@ from skillhub.world.store import Store
 if TYPE_CHECKING:  # `sync` has no use for releases
     from skillhub.archive import Unpacked
     from skillhub.model.changes import Changes
+    from skillhub.model.digest import Digest
+    from skillhub.model.lock import Locked
     from skillhub.model.ref import Local, Remote
     from skillhub.model.release import Index, Release
 
@@ -129,3 +131,8 @@ class Ports:
     clock: Callable[[], datetime]
     report: Report
     plan: Callable[[Mapping[str, Changes]], None] = unplanned
+
+    def root_of(self, entry: Locked) -> Digest | None:
+        """Return the root of the registry that the entry is from, as this user has it; None if it is from none."""
+        source = self.sources.all().get(entry.source) if entry.named else None
+        return source.root if source else None

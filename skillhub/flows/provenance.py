@@ -1,15 +1,17 @@
-"""What a person agreed to before, held against what comes under the same name now, whatever a lock says of either."""
+"""Whether what comes under a name is from where, and by whom, it was before: as the lock has it, as a person agreed.
+
+``same_origin`` holds it against the lock, ``refuse_other`` against this machine's record, whatever the lock says.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
 
-from skillhub.errors import BadSignature, SignerChanged
+from skillhub.errors import BadSignature, SignerChanged, SourceMismatch
 from skillhub.flows import signers
 from skillhub.flows.candidate import Candidate
-from skillhub.flows.locked import root_of
-from skillhub.flows.needs import flag
+from skillhub.flows.hints import command, reinstall
 from skillhub.flows.ports import Ports
 from skillhub.flows.recalled import admission, locked_release
 from skillhub.flows.state import State
@@ -17,10 +19,82 @@ from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.record import Facts, Record
-from skillhub.model.text import as_command
+from skillhub.model.ref import canonical, parse_remote
+from skillhub.model.signer import known_by
+from skillhub.model.skill import Scope
 from skillhub.model.tree import SIGNATURE
 from skillhub.model.whence import Whence
 from skillhub.trust.registry import publisher_of
+
+
+def same_origin(candidate: Candidate, entry: Locked | None, scope: Scope) -> None:
+    """Refuse a candidate that is not from where the lock has its name from, or not by the same publisher.
+
+    Raises:
+        SourceMismatch: it is from elsewhere.
+        SignerChanged: it is signed by another, or no longer.
+    """
+    if entry is None:
+        return
+    theirs = candidate.entry
+    if _whence(entry) != _whence(theirs):
+        there = (
+            theirs.origin if theirs.origin != entry.origin else f"{theirs.origin}, by way of {theirs.source}"
+        )
+        error = elsewhere(candidate.name, entry, there, scope)
+        if _loosely(entry.git) == _loosely(theirs.git) is not None:
+            error.hint = f"if that is the same repository, name it as the lock does: {entry.source}"
+        raise error
+    same_signer(candidate, entry, scope)
+
+
+def elsewhere(name: str, entry: Locked, found: str, scope: Scope) -> SourceMismatch:
+    """Return the refusal of a skill whose name the lock has from somewhere else."""
+    return SourceMismatch(
+        f"{name} is locked from {entry.source} ({entry.origin}); found another skill of that name at {found}",
+        where=name,
+        hint=f"if that is meant: {command(scope, 'remove', name)}, then install the other one",
+    )
+
+
+def _whence(entry: Locked) -> tuple[str | None, ...]:
+    """Return what may not change under a name: the place, whatever its revision, repository, plugin and folder."""
+    place = entry.place if entry.local or entry.named else canonical(parse_remote(entry.place).place)
+    # Of something local the path says it all, and older locks do not name the plugin.
+    return place, canonical(entry.git or ""), None if entry.local else entry.plugin, entry.path
+
+
+def _loosely(url: str | None) -> str | None:
+    """Return what two spellings have in common that may be one repository's, and need not be."""
+    return canonical(url).removesuffix(".git").casefold() if url else None
+
+
+def same_signer(after: Candidate, before: Locked, scope: Scope) -> None:
+    """Refuse ``after`` if it is not signed by the publisher that signed ``before``.
+
+    Raises:
+        SignerChanged: another signer, or none where there was one; no flag lifts this.
+    """
+    locked = known_by(before.signed_by)
+    signer = after.signer
+    if signer and any(fingerprint in after.kin for _, fingerprint in locked):
+        return  # another key of the same publisher, says whoever vouches for both
+    if locked and (signer is None or (signer.kind, signer.fingerprint) not in locked):
+        raise _another_signer(after, before, scope)
+
+
+def _another_signer(after: Candidate, before: Locked, scope: Scope) -> SignerChanged:
+    expected = f"expected {after.name} to be signed by {', '.join(before.signed_by)}"
+    if after.signer is None and after.trust == "untrusted":
+        # It may well be theirs: nothing is proven without the key, which the lock does not hold.
+        option = "--certificate FILE" if before.signed_by[0].startswith("certificate:") else "--key FILE"
+        return SignerChanged(
+            f"{expected}, found a signature by a key that nobody here knows",
+            hint=f"with the publisher's public key at hand: skillhub publisher trust NAME {option}",
+        )
+    found = after.signer.spell() if after.signer else "no signature"
+    hint = f"if that is meant: {command(scope, 'remove', after.name)}, then install it anew"
+    return SignerChanged(f"{expected}, found {found}", hint=hint)
 
 
 def as_agreed(before: Locked, record: Record, after: Locked) -> Locked:
@@ -72,11 +146,12 @@ def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Port
         known, kin = _fingerprints(was), _kin(candidate, record.whence.source, ports)
         if known & kin and _fingerprints(now) <= known | kin:
             return  # another key of the same publisher, says whoever vouches for both
+    scope = ports.project.scope
     raise SignerChanged(
         f"expected {candidate.name} to be signed by {', '.join(sorted(was))}, as when it was agreed to here; "
         f"it is signed by {', '.join(entry.signed_by) or 'nobody'} now",
         where=entry.origin,
-        hint=f"if that is meant: {anew(candidate.name, asking(candidate.name, entry, ports), ports)}",
+        hint=f"if that is meant: {reinstall(scope, candidate.name, asking_for(candidate.name, entry, ports))}",
     )
 
 
@@ -141,7 +216,7 @@ def _kin(candidate: Candidate, source: str, ports: Ports) -> frozenset[Digest]:
     name, entry = candidate.name, candidate.entry
     if entry.source != source or ports.sources.had_another(source):
         return signers.kin(candidate.signer, signers.trusted(ports.publishers))
-    if root_of(entry, ports) is None:
+    if ports.root_of(entry) is None:
         return candidate.kin
     index = ports.open(ports.sources.get(entry.source)).release_index([name])
     release = locked_release(name, entry, index)
@@ -151,22 +226,12 @@ def _kin(candidate: Candidate, source: str, ports: Ports) -> frozenset[Digest]:
     return candidate.kin | signers.kin(candidate.signer, [publisher_of(admitted, release.published)])
 
 
-def asking(name: str, entry: Locked, ports: Ports) -> list[str]:
-    """Return the words that ask for what the lock names, once the lock no longer does."""
+def asking_for(name: str, entry: Locked, ports: Ports) -> list[str]:
+    """Return the words that ask ``install`` for what the lock names, once the lock no longer does."""
     if entry.named:
-        version = f"@{entry.version}" if root_of(entry, ports) else ""
+        version = f"@{entry.version}" if ports.root_of(entry) else ""
         return [f"{entry.source}:{name}{version}"]
     if entry.local:
         path = entry.path or ""
         return [path if os.path.isabs(path) else f"./{path}"]
     return [entry.place, "--skill", f"{entry.plugin}:{name}" if entry.plugin else name]
-
-
-def removing(name: str, ports: Ports) -> str:
-    """Return what to type to take a skill out."""
-    return f"skillhub remove {name}{flag(ports.project.scope)}"
-
-
-def anew(name: str, words: Iterable[str], ports: Ports) -> str:
-    """Return what to type to have the skill that these words ask for in place of the one that is installed."""
-    return f"{removing(name, ports)}, then skillhub install {as_command(*words)}{flag(ports.project.scope)}"

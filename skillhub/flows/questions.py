@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -13,6 +12,7 @@ from skillhub.model.finding import Finding, at_least
 from skillhub.model.lock import Locked, LockedSource
 from skillhub.model.question import Question
 from skillhub.model.record import Record
+from skillhub.model.text import as_command
 from skillhub.model.whence import Whence
 
 _LINE_MAX = 160  # characters of a line that is shown
@@ -185,7 +185,7 @@ def propose_source(alias: str, source: LockedSource) -> Question:
         alias,
         f"This project uses the source {alias}, which you do not have; trust it?",
         (f"url {source.url}", vouching),
-        f"{shlex.join(['skillhub', 'source', 'add', alias, source.url])} {flag}",
+        f"{as_command('skillhub', 'source', 'add', alias, source.url)} {flag}",
     )
 
 

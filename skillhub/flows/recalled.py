@@ -6,10 +6,12 @@ No signature is looked at here, so that whoever only compares hashes need not lo
 from __future__ import annotations
 
 from skillhub.errors import BadSignature, NameNotOwned, SecurityError, Withdrawn
+from skillhub.flows.hints import command
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.release import Admission, Index, Release
 from skillhub.model.signer import Signer
+from skillhub.model.skill import Scope
 from skillhub.world.sources import Sources
 
 
@@ -34,17 +36,15 @@ def objection(name: str, entry: Locked, said: Index) -> SecurityError | None:
     if release is None:
         return None
     found = f"{name} {release.version}"
-    hint = _way_out(name, entry, said)
     if release.withdrawn is not None:
         reason = release.withdrawn or "no reason given"
-        return Withdrawn(f"{found} was withdrawn by its registry: {reason}", where=entry.url, hint=hint)
+        return Withdrawn(f"{found} was withdrawn by its registry: {reason}", where=entry.url)
     admitted = admission(release, said)
     if admitted is None:
         return None
     if name not in admitted.names:
         message = f"the registry has taken the name {name} from {admitted.publisher}, who published {found}"
-        hint = f"skillhub remove {name} takes it out; whoever has the name now may be installed in its place then"
-        return NameNotOwned(message, where=entry.url, hint=hint)
+        return NameNotOwned(message, where=entry.url)
     published = release.published or ""
     void = {each.fingerprint for each in admitted.revoked if not published or published >= each.since}
     for signer in map(Signer.parse, entry.signed_by):
@@ -52,18 +52,21 @@ def objection(name: str, entry: Locked, said: Index) -> SecurityError | None:
             message = (
                 f"{found} is signed by the key {signer.fingerprint}, which {admitted.publisher} has revoked"
             )
-            return BadSignature("revoked", message, where=entry.url, hint=hint)
+            return BadSignature("revoked", message, where=entry.url)
     return None
 
 
-def _way_out(name: str, entry: Locked, said: Index) -> str:
+def _way_out(error: SecurityError, name: str, entry: Locked, said: Index, scope: Scope) -> str:
+    remove = f"{command(scope, 'remove', name)} takes it out"
+    if isinstance(error, NameNotOwned):
+        return f"{remove}; whoever has the name now may be installed in its place then"
     others = (each for each in said.skills.get(name, ()) if each.digest != entry.digest)
     if any((each.withdrawn, each.yanked) == (None, None) for each in others):
-        return f"skillhub update {name} takes another version, skillhub remove {name} takes it out"
-    return f"skillhub remove {name} takes it out; its registry has no other version of it so far"
+        return f"{command(scope, 'update', name)} takes another version, {remove}"
+    return f"{remove}; its registry has no other version of it so far"
 
 
-def refuse_recalled(name: str, entry: Locked, said: Index) -> Release | None:
+def refuse_recalled(name: str, entry: Locked, said: Index, scope: Scope) -> Release | None:
     """Return the release that a lock names, if its registry is known to have it.
 
     Raises:
@@ -72,6 +75,7 @@ def refuse_recalled(name: str, entry: Locked, said: Index) -> Release | None:
         NameNotOwned: the registry has taken the name from its publisher.
     """
     if error := objection(name, entry, said):
+        error.hint = _way_out(error, name, entry, said, scope)
         raise error
     return locked_release(name, entry, said)
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection
 from typing import Any
 
-from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, SourceMismatch, UsageError
+from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, UsageError
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.choose import choose_release, choose_skills, choose_source
 from skillhub.flows.locked import by_lock
@@ -14,6 +14,7 @@ from skillhub.flows.obtain import Way, by_path, by_place, portable
 from skillhub.flows.offered import by_source, releases_of
 from skillhub.flows.options import Options
 from skillhub.flows.ports import Place, Ports
+from skillhub.flows.provenance import elsewhere
 from skillhub.flows.state import State
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
@@ -215,7 +216,7 @@ def _of_name(ref: Named, state: State, ports: Ports) -> Resolved:
         return _asked(resolve_locked(ref.name, entry, state, ports), wanted)
     if entry is not None and ref.source not in (None, entry.source):
         ports.sources.get(ref.source)  # one that is not there is a slip, and no sign of tampering
-        raise elsewhere(ref.name, entry, f"{ref.source}:{ref.name}")
+        raise elsewhere(ref.name, entry, f"{ref.source}:{ref.name}", ports.project.scope)
     return resolve_named(ref, ports)
 
 
@@ -280,12 +281,3 @@ def look_up(ref: Named, ports: Ports) -> tuple[str, Index]:
         raise refusal
     alias = choose_source(ref, tuple(found), tuple(ports.sources.all()))
     return alias, found[alias]
-
-
-def elsewhere(name: str, entry: Locked, found: str) -> SourceMismatch:
-    """Return the refusal of a skill whose name the lock has from somewhere else."""
-    return SourceMismatch(
-        f"{name} is locked from {entry.source} ({entry.origin}); found another skill of that name at {found}",
-        where=name,
-        hint=f"if that is meant: skillhub remove {name}, then install the other one",
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from skillhub.errors import SourceMismatch
+from skillhub.flows.hints import command
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import NO_FILES, Digest
@@ -100,8 +101,9 @@ def _records(lock: Lock, ports: Ports) -> Records:
 
 def _other_locked(mine: Source, theirs: str, lock: Lock, ports: Ports) -> SourceMismatch:
     names = [name for name, entry in lock.skills.items() if entry.named and entry.source == mine.alias]
-    anew = " ".join(f"{mine.alias}:{name}" for name in names)
-    hint = f"if yours is meant: skillhub remove {' '.join(names)}, then skillhub install {anew}"
+    remove = command(ports.project.scope, "remove", *names)
+    install = command(ports.project.scope, "install", *(f"{mine.alias}:{name}" for name in names))
+    hint = f"if yours is meant: {remove}, then {install}"
     if not names:
         hint = f"if yours is meant, take {mine.alias} out of the lock: nothing there is from it"
     return _redefined(mine, theirs, ports.project.lock_path, hint)

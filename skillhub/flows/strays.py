@@ -18,7 +18,6 @@ from skillhub.model.lock import Lock
 from skillhub.model.record import Record, Records
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.discover import found_name
-from skillhub.world import links
 from skillhub.world.folders import is_link, list_folder
 from skillhub.world.links import SHARED
 from skillhub.world.project import Project
@@ -26,27 +25,24 @@ from skillhub.world.store import Store
 
 
 def strays(lock: Lock, records: Records, ports: Ports) -> Mapping[str, Sequence[str]]:
-    """Return by name the folders that agents take for a locked skill, and that skillhub does not keep there.
-
-    Raises:
-        LinkLeavesProject: a folder of the project is a link to somewhere outside of it.
-    """
+    """Return by name the folders that agents take for a locked skill, and that skillhub does not keep there."""
     project = ports.project
-    kept = by_folder(project, (link for record in records.skills.values() for link in record.links))
+    kept: defaultdict[str, set[str]] = defaultdict(set)
+    links = (link for record in records.skills.values() for link in record.links)
+    for folder, names in by_folder(project, links).items():
+        kept[os.path.realpath(folder)] |= names  # two agents' folders may be one place
     found: defaultdict[str, list[str]] = defaultdict(list)
     for folder in agent_folders(project, ports.user_home, ports.environ):
         real = os.path.realpath(folder)
-        if not (kept[folder] or kept[real] or _is_an_agents(real, project)):
+        if not (kept[real] or _is_an_agents(real, project)):
             continue
         try:
-            names = lock.skills.keys() & {*os.listdir(real)}
+            there = lock.skills.keys() & {*os.listdir(real)}
         except OSError:
             continue
-        for name in sorted(names - kept[folder] - kept[real]):
+        for name in sorted(there - kept[real]):
             path = os.path.join(real, name)
-            if os.path.isfile(os.path.join(path, SKILL_MD)) and not (
-                path in _places(records.skills.get(name), project) or _holds_source(path, lock, project)
-            ):
+            if os.path.isfile(os.path.join(path, SKILL_MD)) and not _holds_source(path, lock, project):
                 found[name].append(path)
     return found
 
@@ -75,11 +71,6 @@ def _is_an_agents(real: str, project: Project) -> bool:
     """
     is_hidden = os.path.relpath(real, os.path.realpath(project.base)).startswith(".")
     return is_hidden or project.scope == "user"
-
-
-def _places(record: Record | None, project: Project) -> list[str]:
-    """Return where the links of a record really are: two agents' folders may be one place."""
-    return [links.place(project, link) for link in record.links] if record else []
 
 
 def _holds_source(path: str, lock: Lock, project: Project) -> bool:

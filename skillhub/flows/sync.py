@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from skillhub.flows.copies import tree_at_hand
+from skillhub.flows.hints import command
 from skillhub.flows.linking import Linker, Linking, about_deleted, left_alone
 from skillhub.flows.needs import given
 from skillhub.flows.outcome import Left, Outcome, ask
@@ -78,7 +79,7 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
     touched = {*trees, *(each.name for each in planned if not _is_whole(each, state))}
     as_before = state.lock.skills.keys() - touched
     left = (*map(left_alone, sorted(kept)), *foreign)
-    told = (*gone, *_unlocked(state))
+    told = (*gone, *_unlocked(state, ports))
     return Outcome(skills, changed, tuple(asked), told, left=left, as_before=frozenset(as_before))
 
 
@@ -95,17 +96,17 @@ def _gone(plans: Iterable[Linking], state: State) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _unlocked(state: State) -> tuple[str, ...]:
+def _unlocked(state: State, ports: Ports) -> tuple[str, ...]:
     """Return what is told of skills that the intent names and nobody has locked yet, which sync does not do."""
+    install = command(ports.project.scope, "install")
     names = ", ".join(name for name in state.intent.skills if name not in state.lock.skills)
-    return (f"skillhub.toml names {names}, and the lock does not: skillhub install",) if names else ()
+    return (f"skillhub.toml names {names}, and the lock does not: {install}",) if names else ()
 
 
 def _refuse_recalled(state: State, ports: Ports) -> None:
     for name, entry in state.lock.skills.items():
-        source = state.lock.sources.get(entry.source)
-        said = last_seen(name, entry, source.root if source else None, ports.sources)
-        refuse_recalled(name, entry, said)
+        said = last_seen(name, entry, state.lock.root_of(entry), ports.sources)
+        refuse_recalled(name, entry, said, ports.project.scope)
 
 
 def _permitted(obtain: Obtain, state: State, ports: Ports) -> Obtain:
@@ -116,10 +117,10 @@ def _permitted(obtain: Obtain, state: State, ports: Ports) -> Obtain:
 
     def only(name: str, entry: Locked) -> Tree:
         _refuse_forbidden([name], state, ports)
-        agreed, source = state.agreed(name), state.lock.sources.get(entry.source)
-        if agreed is None or (entry.named and source is not None and source.root is not None):
+        agreed = state.agreed(name)
+        if agreed is None or state.lock.root_of(entry) is not None:
             return obtain(name, entry)
-        places = [links.place(ports.project, link) for link in agreed.links]
+        places = links.places(ports.project, agreed.links)
         return tree_at_hand(places, entry.tree) or obtain(name, entry)
 
     return only

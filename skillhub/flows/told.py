@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.gate import Gate, Survey
-from skillhub.flows.needs import SKIP, enabling
+from skillhub.flows.hints import command
+from skillhub.flows.needs import SKIP
 from skillhub.model.dataclass import replace
 from skillhub.model.question import UNANSWERED, Asked
 from skillhub.model.skill import Scope, Skill
@@ -50,7 +51,7 @@ def ways(gates: Iterable[Gate], scope: Scope) -> Mapping[tuple[str, str], str]:
 
 
 def _way(skill: str, survey: Survey, scope: Scope) -> str:
-    need, server, enable = survey.need, survey.need.server, enabling(skill, scope)
+    need, server, enable = survey.need, survey.need.server, command(scope, "enable", skill)
     theirs = ", ".join(survey.files[agent].path for agent in survey.where("different"))
     if not survey.states and survey.by_hand:
         return f"{'; '.join(survey.to_do)}; then {enable}  ({SKIP})"

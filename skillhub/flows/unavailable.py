@@ -6,10 +6,10 @@ from contextlib import suppress
 
 from skillhub.errors import FormatError, NotFound, SkillhubError
 from skillhub.flows.choose import offered_by
+from skillhub.flows.hints import command, reinstall
 from skillhub.flows.newer import wanted_under
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
-from skillhub.flows.provenance import anew, removing
 from skillhub.flows.state import State
 from skillhub.model.dataclass import replace
 from skillhub.model.intent import Wanted
@@ -31,7 +31,8 @@ def lost(name: str, error: SkillhubError, state: State, ports: Ports) -> Skillhu
         now_at = _asked(name, entry, wanted, state, ports)
     except SkillhubError:
         raise error from None
-    remove = removing(name, ports)
+    scope = ports.project.scope
+    remove = command(scope, "remove", name)
     if isinstance(error, FormatError):
         message = f"{name} cannot be updated: {error.message}"
         hint = f"what is installed stays until that is mended; {remove} takes it out"
@@ -39,7 +40,7 @@ def lost(name: str, error: SkillhubError, state: State, ports: Ports) -> Skillhu
     message = f"nothing newer of {name} can be had: {error.message}"
     hint = f"{remove} takes it out; what is installed stays until then"
     if now_at is not None:
-        hint = f"it is elsewhere now: {anew(name, now_at, ports)}"
+        hint = f"it is elsewhere now: {reinstall(scope, name, now_at)}"
     elif error.hint and not wanted.remote():
         hint = f"{hint}; {error.hint}"
     return NotFound(message, where=error.where, hint=hint)

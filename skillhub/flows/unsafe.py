@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 from skillhub.errors import SecurityError
+from skillhub.model.text import as_word
 
 
 class UnsafeSkills(SecurityError):
@@ -31,7 +31,7 @@ class UnsafeSkills(SecurityError):
             for word, each in failing
         )
         words = dict.fromkeys([*excepted, *(word for word, _ in failing)])
-        without = f"--all {' '.join(f'--except {shlex.quote(word)}' for word in words)}"
+        without = f"--all {' '.join(f'--except {as_word(word)}' for word in words)}"
         (word, first), *others = failing
         named = ", ".join(f"{each['name']} ({each['reason'] or each['code']})" for each in self.skills)
         super().__init__(

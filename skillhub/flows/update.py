@@ -8,6 +8,7 @@ from skillhub.errors import FormatError, SkillhubError
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.dependencies import with_dependencies
 from skillhub.flows.gather import Held, of_all
+from skillhub.flows.hints import command
 from skillhub.flows.install import changes_of, take
 from skillhub.flows.linking import Linker
 from skillhub.flows.listing import refuse_unknown
@@ -93,7 +94,7 @@ def _refuse_changes(found: Mapping[str, Candidate], state: State, ports: Ports) 
         raise FormatError(
             f"the lock is behind, and --frozen leaves it as it stands: {', '.join(behind)} would come",
             where=ports.project.lock_path,
-            hint="run skillhub update without --frozen and commit the lock",
+            hint=f"run {command(ports.project.scope, 'update')} without --frozen and commit the lock",
         )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 
 from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SourceMismatch
 from skillhub.flows import recalled, signers
 from skillhub.flows.copies import listing_at_hand
 from skillhub.flows.edits import read_patch
+from skillhub.flows.hints import command
 from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.ports import Ports
 from skillhub.flows.strays import imitations, strays
@@ -26,7 +26,6 @@ from skillhub.trust.publishers import Publisher
 from skillhub.world import links
 from skillhub.world.folders import Problem, compare
 from skillhub.world.project import Project
-from skillhub.world.store import Store
 
 # What no copying mends.
 BEYOND_SYNC = frozenset(
@@ -70,23 +69,21 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
     left = _left(lock, records, project)
     refuse_unknown(names, {*lock.skills, *left})
     astray, imitating = strays(lock, records, ports), imitations(lock, ports)
-    now = ports.clock()
     found = []
     for name in dict.fromkeys(names or (*lock.skills, *left)):
         if name in left:
             found.append(Verified(name, left[name]))
             continue
         entry, record = lock.skills[name], records.skills.get(name)
-        source = lock.sources.get(entry.source)
         tree = store.read(entry.original.tree)
-        problems, notes = _vouched(name, entry.original, tree, source.root if source else None, ports, now)
+        problems, notes = _vouched(name, entry.original, tree, lock.root_of(entry), ports)
         if record is None or record.tree != entry.tree:  # what was agreed to under this name has it
             problems += _named(name, entry, store.read(entry.tree) if entry.patch else tree, ports)
         problems += _patched(entry, ports)
-        places = [links.place(project, link) for link in record.links] if record else []
+        places = links.places(project, record.links) if record else []
         listing = store.listing(entry.tree) or listing_at_hand(places, entry.tree)
-        problems += _linked(entry, record, places, listing, store)
-        problems += _elsewhere(name, entry, record, project.lock_path)
+        problems += _linked(entry, record, places, listing, ports)
+        problems += _elsewhere(name, entry, record, project)
         is_enabled = record is not None and record.enabled and record.is_of(entry)
         problems += _namesakes(astray.get(name, ()), listing, is_enabled)
         copies = imitating.get(name, ())
@@ -100,7 +97,7 @@ def _left(lock: Lock, records: Records, project: Project) -> dict[str, tuple[Pro
     found = {}
     for name, record in records.skills.items() if os.path.lexists(project.lock_path) else ():
         if name not in lock.skills:
-            there = _still([links.place(project, link) for link in record.links], "left the lock")
+            there = _still(links.places(project, record.links), "left the lock")
             if there:
                 found[name] = there
     return found
@@ -112,7 +109,7 @@ def _still(places: Sequence[str], what: str) -> tuple[Problem, ...]:
 
 
 def _vouched(
-    name: str, entry: Locked, tree: Tree | None, root: Digest | None, ports: Ports, now: datetime
+    name: str, entry: Locked, tree: Tree | None, root: Digest | None, ports: Ports
 ) -> tuple[list[Problem], list[Problem]]:
     """Return what is wrong with the stored tree, its signature and its release, and what is merely odd."""
     problems, notes = [], []
@@ -128,7 +125,7 @@ def _vouched(
         signature = f"{ports.store.path(entry.tree)}/{SIGNATURE}"
         try:
             known = signers.pinned(name, entry, root, ports.publishers)
-            if _is_expired(entry, tree, known, signers.revoking(release, said), now):
+            if _is_expired(entry, tree, known, signers.revoking(release, said), ports):
                 notes.append(Problem("certificate-expired", signature, signers.EXPIRED))
         except (SecurityError, FormatError) as broken:
             found = _problem(broken, signature, "signature")
@@ -162,7 +159,7 @@ def _patched(entry: Locked, ports: Ports) -> Iterator[Problem]:
 
 
 def _is_expired(
-    entry: Locked, tree: Tree, known: Sequence[Publisher], revoking: Sequence[Publisher], now: datetime
+    entry: Locked, tree: Tree, known: Sequence[Publisher], revoking: Sequence[Publisher], ports: Ports
 ) -> bool:
     """Prove that a whole tree is signed as the lock says; return whether its certificate is past its time.
 
@@ -171,8 +168,10 @@ def _is_expired(
         FormatError: a key, root or identity that is to vouch for it is none.
     """
     if not known:
-        raise SecurityError("its signer's key is not known on this machine; skillhub install gets it")
-    verdict = judge(tree, [*known, *revoking], None, now, locked=(entry.tree,))
+        raise SecurityError(
+            f"its signer's key is not known on this machine; {_install(ports.project)} gets it"
+        )
+    verdict = judge(tree, [*known, *revoking], None, ports.clock(), locked=(entry.tree,))
     locked = {signer.fingerprint for signer in map(Signer.parse, entry.signed_by)}
     if verdict.signer is None or verdict.signer.fingerprint not in locked:
         raise SecurityError(f"expected it to be signed by {', '.join(entry.signed_by)}")
@@ -204,21 +203,23 @@ def _other(path: str) -> Problem:
     return Problem("other-skill", path, message)
 
 
-def _elsewhere(name: str, entry: Locked, record: Record | None, lock: str) -> Iterator[Problem]:
+def _elsewhere(name: str, entry: Locked, record: Record | None, project: Project) -> Iterator[Problem]:
     """Yield that the lock has what was agreed to from somewhere else, or by somebody else, whatever the tree."""
     if record is not None and record.whence and record.whence != Whence.of(entry):
         was, now = record.whence.against(Whence.of(entry))
-        message = f"{name} was agreed to {was}; the lock has it {now} now; skillhub install asks about it"
-        yield Problem("origin-changed", lock, message)
+        message = f"{name} was agreed to {was}; the lock has it {now} now; {_install(project)} asks about it"
+        yield Problem("origin-changed", project.lock_path, message)
 
 
 def _linked(
-    entry: Locked, record: Record | None, places: Sequence[str], listing: Listing | None, store: Store
+    entry: Locked, record: Record | None, places: Sequence[str], listing: Listing | None, ports: Ports
 ) -> Iterator[Problem]:
     if record is None:
         return
     if record.tree != entry.tree:
-        message = "the lock has another version than the one enabled here; skillhub install asks about it"
+        message = (
+            f"the lock has another version than the one enabled here; {_install(ports.project)} asks about it"
+        )
         yield from (Problem("other-tree", path, message) for path in places)
         return
     if not record.enabled:
@@ -228,4 +229,8 @@ def _linked(
         if listing is None:
             yield Problem("unknown", path, "is not what is locked, and the store no longer lists its files")
             continue
-        yield from links.inspect(path, listing, store.path(entry.tree), record.link)[1]
+        yield from links.inspect(path, listing, ports.store.path(entry.tree), record.link)[1]
+
+
+def _install(project: Project) -> str:
+    return command(project.scope, "install")

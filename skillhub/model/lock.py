@@ -14,6 +14,7 @@ from operator import attrgetter, is_
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import asdict, dataclass, field, fields
 from skillhub.model.decode import located
+from skillhub.model.digest import Digest
 from skillhub.model.json import strict_json
 from skillhub.model.lock_entry import (
     LOCAL,
@@ -44,6 +45,11 @@ class Lock:
 
     skills: Mapping[str, Locked] = field(default_factory=dict)
     sources: Mapping[str, LockedSource] = field(default_factory=dict)
+
+    def root_of(self, entry: Locked) -> Digest | None:
+        """Return the root of the registry that the entry is from, as it was when it was locked; None if from none."""
+        source = self.sources.get(entry.source) if entry.named else None
+        return source.root if source else None
 
     def dump(self) -> bytes:
         """Return the file's bytes; the same lock gives the same bytes.

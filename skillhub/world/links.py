@@ -92,6 +92,15 @@ def place(project: Project, link: str) -> str:
     return os.path.join(_resolved(project, parent), name)
 
 
+def places(project: Project, links: Iterable[str]) -> list[str]:
+    """Return the ``place`` of each.
+
+    Raises:
+        LinkLeavesProject: as for ``place``.
+    """
+    return [place(project, link) for link in links]
+
+
 def absolute(base: str, link: str) -> str:
     """Return the absolute path that a link as ``Record.links`` spells it names, whatever is there."""
     folder, _, name = link.rpartition("/")

@@ -72,6 +72,19 @@ def test_two_versions_at_once_leave_one_of_them_whole(world):
     assert world.problems() == []
 
 
+@pytest.mark.parametrize(("before", "verb"), [("enabled", "disable"), ("disabled", "enable")])
+def test_what_another_process_enables_or_disables_while_a_person_thinks_is_not_undone(world, before, verb):
+    path = skill(world.base / "src")
+    world.install(str(path), enable=before == "enabled")
+    (path / "notes.md").write_text("A newer version.\n")
+    answers = Answers("yes")
+    answers.meanwhile = lambda: getattr(World(world.folder), verb)("plain")
+    with pytest.raises(StateError, match="enabled or disabled plain meanwhile"):
+        world.update(answers=answers, enable=before == "enabled")
+    assert world.copy("plain").exists() is (verb == "enable")
+    assert world.record("plain").held == {"disable": "user", "enable": ""}[verb]
+
+
 def test_projects_that_share_a_store_do_not_disturb_each_other(world, tmp_path):
     path = str(skill(tmp_path / "src"))
     worlds = []

@@ -113,10 +113,11 @@ def test_what_skillhub_never_put_there_stays_and_is_told_of(waiting, how):
         assert world.problems() == ["other-skill"]
 
 
-def test_two_agents_folders_that_are_one_place(world):
-    (world.base / ".agents/skills").mkdir(parents=True)
-    (world.base / ".claude").mkdir()
-    (world.base / ".claude/skills").symlink_to("../.agents/skills")
+@pytest.mark.parametrize(("real", "link"), [PLACES, PLACES[::-1]])
+def test_two_agents_folders_that_are_one_place(world, real, link):
+    (world.base / real).mkdir(parents=True)
+    (world.base / link).parent.mkdir()
+    (world.base / link).symlink_to(f"../{real}")
     world.install(plain(world))
     (world.copy("plain") / "SKILL.md").write_text("by hand\n")
     assert world.problems() == ["changed-file"]
@@ -221,13 +222,14 @@ def test_what_is_edited_while_the_question_stands_is_not_lost(world, verb):
     assert "+precious" in (world.base / "skillhub-edits/plain-1.patch").read_text()
 
 
-def test_what_is_edited_while_a_version_is_asked_about_that_stays_disabled_is_not_lost(world):
+@pytest.mark.parametrize(("enable", "newer"), [(False, {}), (True, {"agents__openai_yaml": needs(TOKEN)})])
+def test_what_is_edited_while_a_version_is_asked_about_that_stays_disabled_is_not_lost(world, enable, newer):
     world.install(plain(world))
-    plain(world, notes_md="A newer version.\n")
-    answers = Answers("yes")
+    plain(world, notes_md="A newer version.\n", **newer)
+    answers = Answers("yes", env="unanswered")
     answers.meanwhile = lambda: (world.copy("plain") / "mine.md").write_text("precious\n")
     with pytest.raises(StateError, match="edited once more meanwhile"):
-        world.update(answers=answers, enable=False)
+        world.update(answers=answers, enable=enable)
     assert (world.copy("plain") / "mine.md").exists()
     world.sync(Answers("yes"))
     assert "+precious" in (world.base / "skillhub-edits/plain-1.patch").read_text()

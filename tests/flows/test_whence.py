@@ -19,7 +19,7 @@ from tests.support.gitrepos import SKILL, Repo
 from tests.support.reaching import Reaching
 from tests.support.registry import Simulator
 from tests.support.web import Web
-from tests.support.world import Answers, World, refused, skill
+from tests.support.world import Answers, OfUser, World, refused, skill
 
 EVIL = f"key:{Digest.of(b'evil')}:evil"
 
@@ -31,14 +31,6 @@ def edit_lock(world, name="deploy", sources=(), **changes):
     document["skills"][name] = {key: value for key, value in block.items() if value is not None}
     document["sources"] |= dict(sources)
     path.write_text(json.dumps(document))
-
-
-class OfUser(World):
-    """The skills of the user's own, in whatever project."""
-
-    @property
-    def project(self):
-        return super().project.users(str(self.user_home))
 
 
 @pytest.fixture

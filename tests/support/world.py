@@ -191,6 +191,14 @@ class World:
         return {**snapshot(self.base), **snapshot(self.top)}
 
 
+class OfUser(World):
+    """The skills of the user's own, in whatever project."""
+
+    @property
+    def project(self) -> Project:
+        return super().project.users(str(self.user_home))
+
+
 def snapshot(folder: Path) -> dict[str, object]:
     """Return everything below ``folder`` by path: what kind, its mode, its bytes, and when it was changed."""
     found: dict[str, object] = {}

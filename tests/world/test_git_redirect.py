@@ -74,7 +74,7 @@ def test_what_is_not_moved_is_asked_by_git_alone(server, commit, opened):
     [
         ("https://10.0.0.7/x", "private network, to 10.0.0.7", "skillhub install git+https://10.0.0.7/x"),
         ("https://169.254.169.254/x", "private network", "skillhub install git+https://169.254.169.254/x"),
-        ("https://[::1]/x", "private network", "skillhub install git+https://[::1]/x"),
+        ("https://[::1]/x", "private network", "skillhub install 'git+https://[::1]/x'"),
         ("https://10.0.0.7/x;id", "private network", "skillhub install 'git+https://10.0.0.7/x;id'"),
         ("http://93.184.216.34/x", "redirect to https, found 'http://93.184.216.34/x", None),
         ("file:///etc", "expected an http or https URL, found 'file:", None),
