@@ -26,8 +26,7 @@ from skillhub.flows.state import State, read_state
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Wanted
 from skillhub.model.question import UNANSWERED
-from skillhub.model.ref import is_inner_path
-from skillhub.model.text import as_word, quote
+from skillhub.model.text import as_word, is_inner_path, quote
 from skillhub.world import files, links
 from skillhub.world.folders import compare
 

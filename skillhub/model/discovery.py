@@ -14,12 +14,12 @@ from urllib.parse import urljoin, urlsplit
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass
-from skillhub.model.decode import Read, array, record, text, text_that, wrong
+from skillhub.model.decode import Read, array, located, record, text, text_that, wrong
 from skillhub.model.digest import Digest
 from skillhub.model.index import FACTS, LISTING_CAP, SCHEMA, TYPES, refuse_twice
 from skillhub.model.json import strict_json
 from skillhub.model.release import Index, Release
-from skillhub.model.text import clean, is_name, quote
+from skillhub.model.text import clean, is_inner_path, is_name, quote
 from skillhub.model.tree import SKILL_MD
 
 CURRENT: Final = "0.2.0"
@@ -57,15 +57,10 @@ def parse_discovery(data: bytes, url: str) -> Discovered:
             where=url,
             hint="a newer skillhub may know it",
         )
-    try:
+    with located(url):
         if schema is None:
             return Discovered(LEGACY, _legacy(_LEGACY(document)["skills"], url))
         return Discovered(CURRENT, _current(_CURRENT(document)["skills"], url))
-    except FormatError as error:
-        error.where = (
-            error.where if (error.where or "").startswith(url) else f"{url} {error.where or ''}".strip()
-        )
-        raise
 
 
 def _current(entries: tuple[dict[str, Any], ...], url: str) -> Index:
@@ -104,9 +99,7 @@ def url_of(release: Release, path: str) -> str:
 
 def _is_file(path: str) -> bool:
     """Say whether it is a relative path that names one file; what else it may not be is for the archive's gate."""
-    return clean(path) == path and all(
-        part not in ("", ".", "..") and "\\" not in part for part in path.split("/")
-    )
+    return clean(path) == path and is_inner_path(path)
 
 
 def _described(value: object) -> str:

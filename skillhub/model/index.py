@@ -13,7 +13,7 @@ from typing import Any
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass
-from skillhub.model.decode import Read, array, integer, mapping, nullable, record, text, text_that
+from skillhub.model.decode import Read, array, integer, located, mapping, nullable, record, text, text_that
 from skillhub.model.digest import Digest, is_hex
 from skillhub.model.json import strict_json
 from skillhub.model.release import Admission, Index, Release, Revocation, newest_first
@@ -203,11 +203,8 @@ def parse_publisher(data: bytes, where: str) -> Admission:
 
 def _parse(read: Callable[[object], dict[str, Any]], data: bytes, where: str, cap: int) -> dict[str, Any]:
     document = strict_json(data, where, cap)
-    try:
+    with located(where):
         return read(document)
-    except FormatError as error:
-        error.where = f"{where} {error.where}" if error.where else where
-        raise
 
 
 def refuse_twice(values: Iterable[str], where: str) -> None:

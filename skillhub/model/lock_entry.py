@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from skillhub.errors import FormatError, UsageError
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
-from skillhub.model.text import is_alias, quote
+from skillhub.model.text import is_alias, is_inner_path, quote
 
 LOCAL = "local"  # the `source` of what has a `path` on this machine
 _PLUGIN = "?plugin="  # what follows it in a `source` is the plugin of a marketplace that the skill is part of
@@ -158,7 +158,7 @@ def check_version(version: str, where: str) -> None:
 
 
 def _check_place(entry: Locked, where: str) -> None:
-    from skillhub.model.ref import Git, GitHub, is_inner_path, parse_remote  # noqa: PLC0415 - 4 ms, and seldom needed
+    from skillhub.model.ref import Git, GitHub, parse_remote  # noqa: PLC0415 - 4 ms, and seldom needed
 
     try:
         ref = parse_remote(entry.place)

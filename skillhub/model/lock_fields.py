@@ -10,7 +10,7 @@ from skillhub.model.decode import Read, array, integer, mapping, one_of, record,
 from skillhub.model.digest import NO_FILES, Digest
 from skillhub.model.lock_entry import Locked, LockedSource, Patch
 from skillhub.model.signer import Signer
-from skillhub.model.text import clean, is_alias, is_name, is_object_id, quote
+from skillhub.model.text import clean, is_alias, is_inner_path, is_name, is_object_id, quote
 
 VERSION = 1
 _AUTHORITY_WITH_USER = re.compile(r"[^/?#]*://[^/?#]*@")
@@ -76,8 +76,7 @@ def _path(value: object) -> str:
 
 def _inner(value: object) -> str:
     text = _text(value)
-    is_inner = all(part not in ("", ".", "..") and not set(part) & {"\\", ":"} for part in text.split("/"))
-    return text if is_inner else wrong("a path below the project", value)
+    return text if is_inner_path(text) and ":" not in text else wrong("a path below the project", value)
 
 
 def _tree(value: object) -> Digest:

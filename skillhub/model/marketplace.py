@@ -14,8 +14,8 @@ from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass
 from skillhub.model.decode import array, located, record, text, text_that, wrong
 from skillhub.model.json import strict_json
-from skillhub.model.ref import is_inner_path, is_rev
-from skillhub.model.text import clean, is_object_id, quote
+from skillhub.model.ref import is_rev
+from skillhub.model.text import clean, is_inner_path, is_object_id, quote
 
 MARKETPLACES = (".claude-plugin/marketplace.json", ".agents/plugins/marketplace.json")
 MANIFESTS = (".claude-plugin/plugin.json", ".codex-plugin/plugin.json")

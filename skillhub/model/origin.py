@@ -9,8 +9,8 @@ from typing import Any
 
 from skillhub.errors import UsageError
 from skillhub.model.dataclass import dataclass
-from skillhub.model.ref import is_inner_path, parse_remote
-from skillhub.model.text import clean, is_object_id, quote
+from skillhub.model.ref import parse_remote
+from skillhub.model.text import clean, is_inner_path, is_object_id, quote
 
 _SCP = re.compile(r"([\w.-]+@[\w.-]+):/?([^/:\s][^:\s]*)", re.ASCII)
 _ON_GITHUB = re.compile(r"https://(?:www\.)?github\.com/([^/]+/[^/]+?)(?:\.git)?/?", re.ASCII)

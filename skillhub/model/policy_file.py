@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillhub.errors import FormatError, UsageError
-from skillhub.model.decode import Read, array, integer, one_of, record, text_that, wrong
+from skillhub.model.decode import Read, array, integer, located, one_of, record, text_that, wrong
 from skillhub.model.digest import Digest
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.hosts import host
@@ -63,11 +63,8 @@ def _policy(table: object, level: Level, path: str, lines: Mapping[str, int]) ->
             raise FormatError(
                 f"only the machine's and the user's policy may have {key}", where=where, hint=hint
             )
-    try:
-        values = _READ(table)
-    except FormatError as error:
-        error.where = f"{where}{error.where or ''}"
-        raise
+    with located(path):
+        values = _READ({SECTION: table})[SECTION]
     fields = {key.replace("-", "_"): value for key, value in values.items()}
     return Policy(level=level, path=path, lines=lines, **fields)
 
@@ -123,4 +120,4 @@ _READERS: dict[str, Read] = {
     "allow-findings": array(text_that(_RULE.fullmatch, "the id of a rule, such as SH001")),
     "agree": array(one_of(*AGREEABLE)),
 }
-_READ: Any = record({}, _READERS)
+_READ: Any = record({SECTION: record({}, _READERS)})

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from skillhub.errors import UsageError
 from skillhub.model.dataclass import dataclass
-from skillhub.model.text import RESERVED_ALIASES, clean, is_alias, is_name, quote
+from skillhub.model.text import RESERVED_ALIASES, clean, is_alias, is_inner_path, is_name, quote
 
 # Patterns are compiled when they are first matched, for `list` has no use for most of them.
 _LOCAL = r"(?a)(?:\.{1,2}(?:[/\\]|$)|[/\\~]|[A-Za-z]:[/\\])"
@@ -167,11 +167,6 @@ def is_range(text: str) -> bool:
 def is_rev(text: str) -> bool:
     """Say whether ``text`` may be a branch, a tag or a commit: it is no option and no expression of git's."""
     return re.fullmatch(_REV, text) is not None
-
-
-def is_inner_path(text: str) -> bool:
-    """Say whether ``text`` is a path inside a repository: relative, no dot segments, ``/`` between segments."""
-    return all(part not in ("", ".", "..") and "\\" not in part for part in text.split("/"))
 
 
 def parse_ref(text: str) -> Ref:

@@ -43,6 +43,11 @@ def is_segment(segment: str) -> bool:
     return segment not in ("", ".", "..") and "\0" not in segment and os.path.basename(segment) == segment
 
 
+def is_inner_path(text: str) -> bool:
+    """Say whether ``text`` is a path inside a folder: relative, no dot segments, ``/`` between segments."""
+    return "\\" not in text and {"", ".", ".."}.isdisjoint(text.split("/"))
+
+
 def is_hidden(char: str) -> bool:
     """Say whether ``char`` draws nothing or steers a terminal (control, bidirectional, invisible)."""
     return unicodedata.category(char) in _HIDDEN or char in _BLANK or 0xE0100 <= ord(char) <= 0xE01EF

@@ -12,7 +12,7 @@ from hashlib import sha256
 from skillhub.errors import BadSignature
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import is_hex
-from skillhub.model.text import quote
+from skillhub.model.text import is_inner_path, quote
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.trust.oms_bundle import document, expect, fields, items, shown
 
@@ -167,9 +167,7 @@ def _check_subject(value: object, expected: str) -> None:
 
 def _path(value: object, reason: str) -> str:
     """Return ``value`` if it is the one spelling of a path inside the folder; ``.`` would be all of it."""
-    if not isinstance(value, str) or "\\" in value or "\0" in value:
-        raise BadSignature(reason, f"expected a relative path, found {shown(value)}", where=SIGNATURE)
-    if not {"", ".", ".."}.isdisjoint(value.split("/")):
+    if not isinstance(value, str) or "\0" in value or not is_inner_path(value):
         raise BadSignature(reason, f"expected a path inside the skill, found {shown(value)}", where=SIGNATURE)
     return value
 
