@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SourceError, UsageError
 from skillhub.flows.admission import admit
-from skillhub.flows.adopt_origin import Origins, compared
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.install import Aim, Plan, carry_out, plan, questions
 from skillhub.flows.linking import Step
@@ -19,6 +18,7 @@ from skillhub.flows.listing import unmanaged
 from skillhub.flows.needs import given
 from skillhub.flows.obtain import from_path, portable
 from skillhub.flows.options import Options
+from skillhub.flows.origins import Origins, compared
 from skillhub.flows.outcome import Left, Outcome, ask
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports

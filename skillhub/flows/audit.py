@@ -10,7 +10,7 @@ from skillhub.flows import listing
 from skillhub.flows.audit_loose import at_path, unmanaged
 from skillhub.flows.audit_places import Places
 from skillhub.flows.audit_rules import note
-from skillhub.flows.audit_skill import CHECKS, TRUST, Case, Content, closed_folders
+from skillhub.flows.audit_skill import CHECKS, TRUST, Case, Stored, closed_folders
 from skillhub.flows.audit_sources import Inquiry
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
@@ -135,7 +135,7 @@ def _cases(names: Sequence[str], request: Request, sources: Inquiry) -> Iterator
             entry=entry,
             record=state.records.skills.get(name),
             before=before.get(name),
-            content=Content.of(tree) if tree is not None else None,
+            stored=Stored.of(tree) if tree is not None else None,
             said=sources.said.get(name, Index({})),
             closed=closed,
             places=sources.places,

@@ -39,7 +39,7 @@ from skillhub.world.links import link_folders, place
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class Stored:
     """What was read off a stored skill.
 
     Attributes:
@@ -52,7 +52,7 @@ class Content:
     fault: str = ""
 
     @classmethod
-    def of(cls, tree: Tree) -> Content:
+    def of(cls, tree: Tree) -> Stored:
         """Scan it, and read its manifest."""
         findings = tuple(scan(tree))
         try:
@@ -68,7 +68,7 @@ class Case:
     Attributes:
         record: What this machine knows of it.
         before: What an earlier lock had of it.
-        content: What the store holds of it, if that is whole and to be looked at.
+        stored: What the store holds of it, if that is whole and to be looked at.
         said: What its registry says of it, or last said.
         closed: The agents' folders where a policy permits no skill.
     """
@@ -77,7 +77,7 @@ class Case:
     entry: Locked
     record: Record | None
     before: Locked | None
-    content: Content | None
+    stored: Stored | None
     said: Index
     closed: Mapping[str, Objection]
     places: Places
@@ -243,13 +243,13 @@ def closed_folders(ports: Ports) -> Mapping[str, Objection]:
 
 def content(case: Case) -> Iterator[Noted]:
     """Tell what the scan saw in what is stored, and hold what it can do against the lock."""
-    if case.content is None:
+    if case.stored is None:
         return
-    for found in case.content.findings:
+    for found in case.stored.findings:
         yield seen(found, case.name, case.folder)
-    if case.content.can is None:
-        yield case.note("malformed", case.content.fault, (f"{case.folder}/SKILL.md", 0))
-    elif message := unsaid(case.content.can, case.entry):
+    if case.stored.can is None:
+        yield case.note("malformed", case.stored.fault, (f"{case.folder}/SKILL.md", 0))
+    elif message := unsaid(case.stored.can, case.entry):
         noted = case.note("capability-unsaid", message)
         words = asking_for(case.name, case.entry, case.ports)
         again = reinstall(case.ports.project.scope, case.name, words)
@@ -259,7 +259,7 @@ def content(case: Case) -> Iterator[Noted]:
 
 def policy(case: Case) -> Iterator[Noted]:
     """Hold it against the policies of machine, user and project, as if it were installed today."""
-    policies, stored, entry = case.ports.policies, case.content, case.entry
+    policies, stored, entry = case.ports.policies, case.stored, case.entry
     if not policies:
         return
     can = stored.can if stored is not None and stored.can is not None else entry.capabilities

@@ -7,7 +7,7 @@ from typing import Literal
 
 from skillhub.flows import signers
 from skillhub.model.capability import capabilities
-from skillhub.model.dataclass import dataclass
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.finding import Finding
 from skillhub.model.intent import Wanted
@@ -57,6 +57,10 @@ class Candidate:
     patch: bytes | None = None
     own: signers.OwnKey | None = None
     claim: Digest | None = None
+
+    def noted(self, *notes: str) -> Candidate:
+        """Return the same with more warnings."""
+        return replace(self, warnings=(*self.warnings, *notes))
 
 
 @dataclass(frozen=True, slots=True)

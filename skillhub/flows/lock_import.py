@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from skillhub.errors import Forbidden, FormatError, SkillhubError, SourceError, UnsafeTransfer, UsageError
+from skillhub.errors import SkillhubError
 from skillhub.flows.candidate import Candidate
-from skillhub.flows.gather import gather
 from skillhub.flows.install import take
 from skillhub.flows.options import Options
+from skillhub.flows.origins import OF_ONE, obtained
 from skillhub.flows.outcome import Left, Outcome
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State, read_state
 from skillhub.model.dataclass import replace
 from skillhub.model.origin import Origin, OtherLock
-from skillhub.model.ref import parse_ref
-
-# What concerns one skill alone; any other SecurityError or a full disk stops all of it.
-_OF_ONE = (FormatError, SourceError, UsageError, Forbidden, UnsafeTransfer)
 
 
 def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:
@@ -52,15 +48,13 @@ def _had(other: OtherLock, options: Options, state: State, ports: Ports) -> Iter
     for done, origin in enumerate(other.origins):
         ports.report("resolving", done, len(other.origins))
         # One by one, so that one that is gone does not take its neighbours with it; a place is opened once.
-        for name in origin.skills or ("",):
+        for each in origin.each():
             try:
-                refs = [parse_ref(origin.ref)]
-                chosen = replace(options, skills=(name,) if name else (), every=False)
-                found = gather(refs, chosen, state, ports, guarded=True).found
-            except _OF_ONE as error:
-                yield Left(name or origin.name, error.code, _told(error))
+                found = obtained(each, options, state, ports)
+            except OF_ONE as error:
+                yield Left(each.name, error.code, _told(error))
                 continue
-            yield from (_noted(candidate, origin) for candidate in found.values())
+            yield from (_noted(candidate, each) for candidate in found.values())
 
 
 def _told(error: SkillhubError) -> str:
@@ -72,4 +66,4 @@ def _noted(candidate: Candidate, origin: Origin) -> Candidate:
     notes = [origin.note] if origin.note else []
     if not origin.skills and candidate.name != origin.name:
         notes.append(f"the other lock calls it {origin.name}")
-    return replace(candidate, warnings=(*candidate.warnings, *notes))
+    return candidate.noted(*notes)

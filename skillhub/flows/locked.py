@@ -85,7 +85,7 @@ def _whole(found: Candidate, entry: Locked, ports: Ports, *, agreed: bool) -> Ca
     if entry.patch is not None:
         found = patched(found, entry, ports, agreed=agreed)
     note = unsaid(found.can, entry)
-    return replace(found, warnings=(*found.warnings, note)) if note else found
+    return found.noted(note) if note else found
 
 
 def unsaid(can: Iterable[str], entry: Locked) -> str | None:
@@ -125,9 +125,7 @@ def as_said(found: Candidate, scope: Scope, *, agreed: bool = False) -> Candidat
         hint = f"put the lock back as it was, or {command(scope, 'remove', found.name)} and install it anew"
         raise WrongBytes(message, where=found.name, hint=hint)
     if unsaid := sorted(needs - {*entry.requires}):
-        return replace(
-            found, warnings=(*found.warnings, f"the lock does not say that it needs: {', '.join(unsaid)}")
-        )
+        return found.noted(f"the lock does not say that it needs: {', '.join(unsaid)}")
     return found
 
 
@@ -221,8 +219,7 @@ def _under_its_name(name: str, entry: Locked) -> Iterator[None]:
 def _yanked(found: Candidate, release: Release) -> Candidate:
     if release.yanked is None:
         return found
-    note = f"version {release.version} was yanked: {release.yanked or 'no reason given'}"
-    return replace(found, warnings=(*found.warnings, note))
+    return found.noted(f"version {release.version} was yanked: {release.yanked or 'no reason given'}")
 
 
 def _as_locked(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candidate:

@@ -201,7 +201,7 @@ def from_path(path: str, ports: Ports, base: str = "", locked: Collection[Digest
         found = _from_outside(unpacked, LOCAL, {"path": place, "digest": digest}, ports, locked)
     if os.path.isabs(place):
         note = f"{place} lies outside of the project: others who share the lock do not have it"
-        return replace(found, warnings=(*found.warnings, note))
+        return found.noted(note)
     return found
 
 

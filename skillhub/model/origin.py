@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from skillhub.errors import UsageError
-from skillhub.model.dataclass import dataclass
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.ref import parse_remote
 from skillhub.model.text import clean, is_inner_path, is_object_id, quote
 
@@ -33,6 +33,11 @@ class Origin:
     ref: str
     skills: tuple[str, ...] = ()
     note: str = ""
+
+    def each(self) -> Iterator[Origin]:
+        """Yield the origin of each skill alone; of a package that names none, the package's."""
+        for name in self.skills or (self.name,):
+            yield replace(self, name=name, skills=(name,) if self.skills else ())
 
 
 @dataclass(frozen=True, slots=True)

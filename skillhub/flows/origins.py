@@ -1,9 +1,9 @@
-"""Where unmanaged skills came from, as far as other installers wrote it down."""
+"""Where skills of other installers came from, as far as those wrote it down, and what is there now."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from skillhub.errors import Forbidden, FormatError, SourceError, UnsafeTransfer, UsageError
 from skillhub.flows.candidate import Candidate
@@ -17,6 +17,8 @@ from skillhub.model.other_locks import parse_other_lock
 from skillhub.model.ref import parse_ref
 from skillhub.world import files
 
+# What concerns one skill alone; any other SecurityError or a full disk stops all of it.
+OF_ONE = (FormatError, SourceError, UsageError, Forbidden, UnsafeTransfer)
 _CAP = 64 * 1024 * 1024
 # Below the project, and below the user's home.
 _LOCKS = {
@@ -35,7 +37,7 @@ class Origins:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self.warnings: list[str] = []
-        self._named = {name: each for origin in self._read() for name, each in _by_skill(origin)}
+        self._named = {each.name: each for origin in self._read() for each in origin.each()}
 
     def of(self, mine: Candidate) -> Origin | None:
         """Return where a skill came from: as a lock says, else as its own frontmatter says."""
@@ -54,9 +56,16 @@ class Origins:
                 self.warnings.append(f"{error.where or path}: {error.message}")
 
 
-def _by_skill(origin: Origin) -> Iterator[tuple[str, Origin]]:
-    for name in origin.skills or (origin.name,):
-        yield name, replace(origin, name=name, skills=(name,) if origin.skills else ())
+def obtained(origin: Origin, options: Options, state: State, ports: Ports) -> Mapping[str, Candidate]:
+    """Return the skills of an origin as they are there now, by name; a file names the place, and no person.
+
+    Raises:
+        FormatError, SourceError, UsageError, Forbidden, UnsafeTransfer: ``OF_ONE``, it cannot be had.
+        SecurityError: it was tampered with.
+        StateError: the disk is in the way.
+    """
+    options = replace(options, skills=origin.skills, every=False)
+    return gather([parse_ref(origin.ref)], options, state, ports, guarded=True).found
 
 
 def compared(mine: Candidate, origin: Origin | None, state: State, ports: Ports) -> Candidate:
@@ -67,24 +76,19 @@ def compared(mine: Candidate, origin: Origin | None, state: State, ports: Ports)
         StateError: the disk is in the way.
     """
     if origin is None:
-        return _noted(mine, "nothing here says where it came from")
+        return mine.noted("nothing here says where it came from")
     try:
-        options = Options(skills=origin.skills)
-        found = gather([parse_ref(origin.ref)], options, state, ports, guarded=True).found
-    except (FormatError, SourceError, UsageError, Forbidden, UnsafeTransfer) as error:
-        return _noted(
-            mine, f"it is said to come from {origin.ref}, which could not be compared: {error.message}"
+        found = obtained(origin, Options(), state, ports)
+    except OF_ONE as error:
+        return mine.noted(
+            f"it is said to come from {origin.ref}, which could not be compared: {error.message}"
         )
     theirs = found.get(mine.name)
     if theirs is None:
-        return _noted(mine, f"it is said to come from {origin.ref}, where no skill is named so")
+        return mine.noted(f"it is said to come from {origin.ref}, where no skill is named so")
     if theirs.tree.digest == mine.tree.digest:
-        return _noted(theirs, f"it is what {origin.ref} has, to the last byte")
+        return theirs.noted(f"it is what {origin.ref} has, to the last byte")
     changed = sorted(
         path for path in {*mine.tree, *theirs.tree} if mine.tree.get(path) != theirs.tree.get(path)
     )
-    return _noted(mine, f"it differs from {origin.ref} in {', '.join(changed[:8])}; taken as it is here")
-
-
-def _noted(candidate: Candidate, note: str) -> Candidate:
-    return replace(candidate, warnings=(*candidate.warnings, note))
+    return mine.noted(f"it differs from {origin.ref} in {', '.join(changed[:8])}; taken as it is here")
