@@ -151,10 +151,8 @@ def seen_by(common: Common, host: str) -> tuple[Profile, Catalog]:
         UsageError: there is no such agent.
     """
     from skillhub.flows.listing import managed
-    from skillhub.model.dataclass import replace
     from skillhub.model.profile import profile
     from skillhub.runtime.agent import catalog_of
-    from skillhub.runtime.catalog import Catalog
     from skillhub.runtime.roots import Surroundings
     from skillhub.world.project import Project
 
@@ -171,11 +169,7 @@ def seen_by(common: Common, host: str) -> tuple[Profile, Catalog]:
         state=common.home.state,
         markers=("skillhub.toml", "skillhub.lock"),
     )
-    found = catalog_of(row, around, known)
-    # What is disabled is in no agent's folder; that has to be said of it, unless another locked one has its name.
-    waiting = [skill for skill in known if skill.state == "disabled"]
-    whole = Catalog.of((*found.skills, *waiting), hides=row.hides)
-    return row, replace(found, skills=whole.skills, shadowed=(*found.shadowed, *whole.shadowed))
+    return row, catalog_of(row, around, known)
 
 
 def _folder(common: Common) -> str:

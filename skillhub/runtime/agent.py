@@ -26,7 +26,8 @@ def catalog_of(
     Args:
         profile: The agent.
         around: Where it runs.
-        known: The locked skills; what is linked for one of them is that skill, and nothing else has its name.
+        known: The locked skills; what is linked for one of them is that skill, and nothing else has its name. Those
+            that are disabled are in the catalogue, for they are in no folder.
         cache: Where looks into folders are kept.
         reload: Read everything, whatever the cache has.
     """
@@ -39,7 +40,8 @@ def catalog_of(
     skills = _recognized(found.skills, known)
     if said:
         skills = settled(skills, said)
-    catalog = Catalog.of(skills, (*problems, *found.problems), profile.hides, known)
+    waiting = (skill for skill in known if skill.state == "disabled")
+    catalog = Catalog.of((*skills, *waiting), (*problems, *found.problems), profile.hides, known)
     rank = {scope: number for number, scope in enumerate(profile.listing)}
     ordered = sorted(
         catalog.skills,

@@ -80,8 +80,7 @@ class Catalog:
             skills: The skills, those that come first before those that they may hide; they stay in this order.
             problems: What is known to be wrong already.
             hides: Whether the first of a name hides the others, as opposed to all being ambiguous.
-            locked: What else is locked. It is not in the catalogue, for it lies elsewhere or waits, and nobody
-                else may have its name.
+            locked: What is locked, whether it is among ``skills`` or lies elsewhere; nobody else may have its name.
         """
         given = list(skills)
         first: dict[str, Skill] = {}

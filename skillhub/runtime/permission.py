@@ -5,9 +5,8 @@ Of all rules that match, a deny counts more than an allow, and an allow more tha
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from fnmatch import fnmatchcase
 from typing import Final, Literal
 
 from skillhub.model.dataclass import dataclass
@@ -48,16 +47,7 @@ def permitted(
 
 
 def _matches(pattern: str, *names: str) -> bool:
-    return any(_compiled(pattern).fullmatch(name) for name in names)
-
-
-@lru_cache(256)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    # Each star takes as little as it can and gives nothing back: linear time for any pattern.
-    first, *rest = (
-        "".join("." if char == "?" else re.escape(char) for char in part) for part in pattern.split("*")
-    )
-    if not rest:
-        return re.compile(first, re.DOTALL)
-    *middle, last = rest
-    return re.compile(first + "".join(f"(?>.*?{part})" for part in middle) + f".*{last}", re.DOTALL)
+    plain = pattern.replace(
+        "[", "[[]"
+    )  # which begins a set of characters in a shell's patterns, and not in these
+    return any(fnmatchcase(name, plain) for name in names)

@@ -25,11 +25,12 @@ from skillhub.runtime.state_forms import CAP, FORMS, Layer, gen_answers, gen_rem
 
 @dataclass(frozen=True, slots=True)
 class ReachFile:
-    """A file that says how far skills reach."""
+    """A file that says how far skills reach; ``ours`` is skillhub's own."""
 
     path: str
     form: Literal["gen", "codex", "opencode"]
     scope: Scope
+    ours: bool = False
 
 
 def reach_files(profile: Profile, around: Surroundings) -> tuple[ReachFile, ...]:
@@ -48,8 +49,8 @@ def reach_files(profile: Profile, around: Surroundings) -> tuple[ReachFile, ...]
         ours = os.path.join(around.state, "skills")
         # A repository can never bring its own: what is kept for a project lies with the user.
         key = sha256(root.encode("utf-8", "surrogateescape")).hexdigest()
-        found["project"].append(ReachFile(os.path.join(ours, f"{key}.json"), "gen", "project"))
-        found["user"].append(ReachFile(os.path.join(ours, "user.json"), "gen", "user"))
+        found["project"].append(ReachFile(os.path.join(ours, f"{key}.json"), "gen", "project", ours=True))
+        found["user"].append(ReachFile(os.path.join(ours, "user.json"), "gen", "user", ours=True))
     return (*found["project"], *found["user"])
 
 
@@ -119,7 +120,7 @@ def answers(profile: Profile, around: Surroundings) -> dict[str, bool]:
     """
     found: dict[str, bool] = {}
     for file in reversed(reach_files(profile, around)):
-        if _is_ours(file, around):
+        if file.ours:
             found |= gen_answers(_text(file) or "", file.path)
     return found
 
@@ -132,19 +133,15 @@ def remember(skill: Skill, allowed: bool, scope: Scope, profile: Profile, around
         StateError: it cannot be read or written.
     """
     for file in reach_files(profile, around):
-        if file.scope == scope and _is_ours(file, around):
+        if file.scope == scope and file.ours:
             text = gen_remember(_text(file) or "", skill.full_name, allowed, file.path)
             write_atomic(file.path, text.encode("utf-8"))
-
-
-def _is_ours(file: ReachFile, around: Surroundings) -> bool:
-    return around.state is not None and file.path.startswith(os.path.join(around.state, "skills", ""))
 
 
 def _written(profile: Profile, around: Surroundings, scope: Scope) -> Iterator[ReachFile]:
     """Yield one file of each form: of an agent's several the first that is there, else the first."""
     mine = [file for file in reach_files(profile, around) if file.scope == scope]
-    own = [file for file in mine if not _is_ours(file, around)]
+    own = [file for file in mine if not file.ours]
     if own:
         yield next((file for file in own if os.path.lexists(file.path)), own[0])
     yield from (file for file in mine if file not in own)
