@@ -17,13 +17,14 @@ from typing import Any
 import typer
 
 import skillhub
+from skillhub.cli.common import FLAGS
 from skillhub.cli.main import build
 from skillhub.cli.table import COMMANDS
 from skillhub.errors import SkillhubError
 
 HERE = Path(__file__).resolve().parent
 BEGIN, END = "<!-- errors: begin (written by docs/build.py) -->\n", "<!-- errors: end -->"
-COMMON = ("json", "user_scope", "project", "yes", "dry_run", "offline", "quiet", "verbose", "help")
+COMMON = (*FLAGS, "help")
 HEAD = """\
 # Commands
 

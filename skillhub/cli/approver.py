@@ -64,7 +64,7 @@ class Person:
                 continue
             self._show(question)
             if question.kind in to_all:
-                self.terminal.prose("yes, as said before", sys.stderr, 2, "dim")
+                self.terminal.prose("yes, as said before", 2, "dim")
                 answers.append(YES)
                 continue
             answers.append(self._ask(question, to_all))
@@ -74,15 +74,15 @@ class Person:
 
     def _summarize(self, rows: Sequence[tuple[str, ...]]) -> None:
         if len(rows) > 1:
-            self.terminal.prose("", sys.stderr)
-            self.terminal.prose(f"{len(rows)} skills ask to be let in:", sys.stderr, tone="bold")
+            self.terminal.prose("")
+            self.terminal.prose(f"{len(rows)} skills ask to be let in:", tone="bold")
             self.terminal.table(_HEAD, rows, sys.stderr)
 
     def _show(self, question: Question) -> None:
-        self.terminal.prose("", sys.stderr)
-        self.terminal.prose(question.message, sys.stderr, tone="bold")
+        self.terminal.prose("")
+        self.terminal.prose(question.message, tone="bold")
         for line in question.details:
-            self.terminal.prose(line, sys.stderr, 2)
+            self.terminal.prose(line, 2)
 
     def _ask(self, question: Question, to_all: set[str]) -> Answer:
         if question.kind == "env":
@@ -112,7 +112,5 @@ class Person:
                 return words[said]
             if not line:
                 break
-            self.terminal.prose(
-                f"expected one of the letters in brackets, found {quote(said)}", sys.stderr, 2
-            )
+            self.terminal.prose(f"expected one of the letters in brackets, found {quote(said)}", 2)
         return default

@@ -24,6 +24,10 @@ What = Annotated[
         metavar="[NAME|PATH]...", help="Skills, or folders and archives that need not be installed."
     ),
 ]
+Sources = Annotated[bool, typer.Option("--sources", help="Only where skills come from and who signed them.")]
+Ci = Annotated[
+    bool, typer.Option("--ci", help="For GitHub: annotations, and markdown to GITHUB_STEP_SUMMARY.")
+]
 FailOn = Annotated[
     Literal["low", "medium", "high", "critical"],
     typer.Option("--fail-on", help="Exit 1 at a finding as bad as that, or worse."),
@@ -41,14 +45,10 @@ _SUMMARY, _WORKSPACE = "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"
 def audit(
     common: Common,
     what: What = None,
-    sources: Annotated[
-        bool, typer.Option("--sources", help="Only where skills come from and who signed them.")
-    ] = False,
+    sources: Sources = False,
     form: Annotated[Format | None, typer.Option("--format", help="How the report is printed.")] = None,
     fail_on: FailOn = "high",
-    ci: Annotated[
-        bool, typer.Option("--ci", help="For GitHub: annotations, and markdown to GITHUB_STEP_SUMMARY.")
-    ] = False,
+    ci: Ci = False,
     from_lock: FromLock = None,
     sarif: Sarif = None,
 ) -> int:
@@ -67,7 +67,7 @@ def audit(
     names, paths = names_and_paths(what or [])
     before = read_lock(from_lock) if from_lock is not None else None
     request = Request(names, paths, sources, not common.offline, fail_on, before)
-    ports = common.ports(scratch=common.dry_run)
+    ports = common.ports()
     report = flow(request, ports)
     in_repository = report.below(_below(ports.project.base, os.environ.get(_WORKSPACE)))
     if ci:

@@ -9,10 +9,10 @@ import typer
 from skillhub.cli.common import Common, Run, now, working_folder
 from skillhub.cli.passphrase import with_passphrase
 from skillhub.cli.terminal import Terminal
+from skillhub.model.dataclass import asdict
 
 if TYPE_CHECKING:
     from skillhub.flows.author import Validated
-    from skillhub.model.finding import Issue
 
 Format = Annotated[Literal["zip", "tar.gz"], typer.Option("--format", help="The form of the archive.")]
 
@@ -29,7 +29,7 @@ def new(
 
     begun = begin(name, working_folder(), dry_run=common.dry_run)
     if common.json:
-        common.terminal.json({"name": begun.name, "path": begun.path, "files": list(begun.files)})
+        common.terminal.json(asdict(begun))
         return 0
     common.terminal.did(f"{'would make' if common.dry_run else 'made'} {begun.path}", "green")
     for file in begun.files:
@@ -70,8 +70,8 @@ def _json(found: Validated) -> dict[str, Any]:
         "ok": found.ok,
         "name": found.name,
         "tree": found.tree,
-        "errors": [_issue(issue) for issue in found.errors],
-        "warnings": [_issue(issue) for issue in found.warnings],
+        "errors": [asdict(issue) for issue in found.errors],
+        "warnings": [asdict(issue) for issue in found.warnings],
         "signature": {
             "status": signature.status if signature else None,
             "identity": signature.identity if signature else None,
@@ -79,10 +79,6 @@ def _json(found: Validated) -> dict[str, Any]:
             "code": signature.code if signature else None,
         },
     }
-
-
-def _issue(issue: Issue) -> dict[str, str]:
-    return {"code": issue.code, "message": issue.message, "where": issue.where}
 
 
 def _draw(found: Validated, terminal: Terminal) -> None:
@@ -116,8 +112,7 @@ def pack(
 
     packed = pack_skill(path, output, form, now(), dry_run=common.dry_run)
     if common.json:
-        record = {"path": packed.path, "digest": packed.digest, "tree": packed.tree, "size": packed.size}
-        common.terminal.json(record)
+        common.terminal.json(asdict(packed))
     else:
         done = "would write " if common.dry_run else ""
         common.terminal.did(f"{done}{packed.path}: {packed.size} bytes, {packed.digest}", "green")
@@ -148,8 +143,7 @@ def sign(
     private = with_passphrase(f"passphrase of {key}", common, lambda given: keys.load(key, given))
     signed = sign_skill(path, private, certificates, now(), dry_run=common.dry_run)
     if common.json:
-        record = {"path": signed.path, "tree": signed.tree, "fingerprint": signed.fingerprint}
-        common.terminal.json({**record, "identity": signed.identity})
+        common.terminal.json(asdict(signed))
     else:
         done = "would be" if common.dry_run else "is"
         who = f" of {signed.identity}" if signed.identity else ""

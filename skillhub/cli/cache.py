@@ -8,6 +8,7 @@ import typer
 
 from skillhub.cli.common import Common, Run
 from skillhub.cli.failure import question_json
+from skillhub.model.dataclass import asdict
 
 if TYPE_CHECKING:
     from skillhub.flows.cache import Collected
@@ -24,7 +25,7 @@ def info(common: Common) -> int:
 
     found = places(common.home, common.store)
     if common.json:
-        rows = [{"name": p.name, "path": p.path, "files": p.files, "size": p.size} for p in found]
+        rows = [asdict(place) for place in found]
         common.terminal.json({"places": rows, "size": sum(place.size for place in found)})
         return 0
     cells = [(place.name, _spelled(place.size), str(place.files), place.path) for place in found]

@@ -62,6 +62,11 @@ class Common:
         """The user's home folder."""
         return os.path.expanduser("~")
 
+    @property
+    def asks(self) -> bool:
+        """Whether a person is there to be asked, and wants more than one JSON value."""
+        return not self.json and is_interactive()
+
     def open_project(self) -> Project:
         """Return the project, or the user's scope, that the flags name.
 
@@ -103,20 +108,20 @@ class Common:
         from skillhub.cli.approver import Flags, Person
 
         flags = Flags(self.yes, allow_unsigned)
-        if self.json or self.yes or not is_interactive():
-            return flags
-        return Person(self.terminal, flags)
+        return Person(self.terminal, flags) if self.asks and not self.yes else flags
 
     def ports(self, *, allow_unsigned: bool = False, scratch: bool = False) -> Ports:
         """Return the world for a flow; nothing of the network is loaded before a registry is opened.
 
-        With ``scratch`` what sources say is learned for this command alone: nothing is written to remember it.
+        With ``scratch``, and for a dry run, what sources say is learned for this command alone: nothing is written to
+        remember it.
         """
         from skillhub.cli.network import Network
         from skillhub.flows.ports import Ports
         from skillhub.world.first_seen import FirstSeen
         from skillhub.world.policies import read_policies
 
+        scratch = scratch or self.dry_run
         project = self.open_project()
         project.waiting = lambda: self.terminal.say("another skillhub is at work here; waiting for it to end")
         network = Network(self.home, self.sources, self.user_home, offline=self.offline, scratch=scratch)
@@ -134,14 +139,14 @@ class Common:
             environ=os.environ,
             user_home=self.user_home,
             policies=read_policies(self.home),
-            first_seen=FirstSeen(self.home, remember=not (scratch or self.dry_run)),
+            first_seen=FirstSeen(self.home, remember=not scratch),
             clock=now,
             report=self.terminal.progress,
         )
 
     def _pick(self, offered: Sequence[Release]) -> Sequence[Release]:
         """Let a person pick; with nobody there nothing is picked."""
-        if self.json or self.yes or not is_interactive():
+        if self.yes or not self.asks:
             return ()
         from skillhub.cli.picker import pick
 
@@ -225,8 +230,10 @@ def command(run: Run) -> Run:
     return wrapped
 
 
-def add_group(app: typer.Typer, name: str, commands: Mapping[str, Run]) -> None:
-    """Add a command that has commands of its own, each by its verb."""
+def add_group(
+    app: typer.Typer, name: str, commands: Mapping[str, Run], settings: Mapping[str, dict[str, Any]]
+) -> None:
+    """Add a command that has commands of its own, each by its verb, some with settings for their parser."""
     import inspect
 
     import typer
@@ -238,7 +245,5 @@ def add_group(app: typer.Typer, name: str, commands: Mapping[str, Run]) -> None:
     about = f"{COMMANDS[name].help}\n\nExample: {example}"
     group = typer.Typer(help=about, no_args_is_help=True, rich_markup_mode=None)
     for verb, run in commands.items():
-        # What follows a program is the program's, whatever it looks like.
-        settings = {"allow_interspersed_args": False} if verb == "exec" else None
-        group.command(verb, context_settings=settings)(command(run))
+        group.command(verb, context_settings=settings.get(verb))(command(run))
     app.add_typer(group, name=name)

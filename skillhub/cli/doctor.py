@@ -8,6 +8,7 @@ import typer
 
 from skillhub.cli.common import Common
 from skillhub.errors import UsageError
+from skillhub.model.dataclass import asdict
 from skillhub.model.text import quote
 
 
@@ -37,10 +38,7 @@ def doctor(
         common.terminal.json(
             {
                 "ok": found.ok,
-                "checks": [
-                    {"name": each.name, "ok": each.ok, "message": each.message, "hint": each.hint}
-                    for each in found.checks
-                ],
+                "checks": [asdict(each) for each in found.checks],
                 "roots": [{"path": root.path, "scope": root.scope} for root in found.roots],
                 "agents": [{"id": host.id, "name": host.name} for host in found.agents],
                 "sources": [{"name": s.alias, "url": s.url, "root": s.root} for s in found.sources],
@@ -71,10 +69,7 @@ def _policy(common: Common) -> int:
     every = list(rows(policies))
     where = {**places(common.home), "project": ports.project.intent_path}
     if common.json:
-        lines = [
-            {"level": r.level, "key": r.key, "value": r.value, "where": r.where, "in_force": r.in_force}
-            for r in every
-        ]
+        lines = [row._asdict() for row in every]
         common.terminal.json({"effective": effective(policies), "lines": lines, "places": where})
         return 0
     for row in every:

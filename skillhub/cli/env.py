@@ -6,14 +6,13 @@ import getpass
 import os
 import sys
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from skillhub.cli.common import Common, Run
-from skillhub.cli.streams import is_interactive
-from skillhub.errors import UsageError, extra
+from skillhub.cli.extras import optional
+from skillhub.errors import UsageError
 
 if TYPE_CHECKING:
     from skillhub.flows.env import Vault
@@ -136,17 +135,9 @@ def exec_(
 
 
 def _vault() -> Vault:
-    """Return the keyring.
-
-    Raises:
-        UsageError: the extra is not installed.
-    """
-    try:
-        module = import_module("skillhub.world.secrets")
-    except ModuleNotFoundError as error:
-        message = "values are kept in the system's keyring, by a part of skillhub that is not installed"
-        raise UsageError(message, hint=extra("keyring")) from error
-    vault: Vault = module.Keyring()
+    """Return the keyring."""
+    what = "values are kept in the system's keyring, by"
+    vault: Vault = optional("skillhub.world.secrets", "keyring", what).Keyring()
     return vault
 
 
@@ -156,7 +147,7 @@ def _value(name: str, common: Common) -> str:
     Raises:
         UsageError: there is none, or it is no text.
     """
-    if not common.json and is_interactive():
+    if common.asks:
         return getpass.getpass(f"value of {name} (not shown): ", sys.stderr)
     if sys.stdin.isatty():
         raise UsageError(f"nobody is there to type the value of {name}", hint="write it to stdin")
@@ -184,4 +175,6 @@ def _json(secret: Secret) -> Mapping[str, Any]:
     }
 
 
+# What follows a program is the program's, whatever it looks like.
+SETTINGS = {"exec": {"allow_interspersed_args": False}}
 VERBS: dict[str, Run] = {"list": list_, "set": set_, "unset": unset, "exec": exec_}

@@ -26,12 +26,12 @@ def fail(error: Exception, args: list[str]) -> int:
     terminal.error(error)
     skills = getattr(error, "skills", ())
     for each in skills if len(skills) > 1 else ():  # of a single one the error tells
-        terminal.prose(f"{each['name']}: {each['message']}", sys.stderr, indent=2)
+        terminal.prose(f"{each['name']}: {each['message']}", 2)
     for question, answer in getattr(error, "asked", ()):
         # Who was asked has seen it; who was not is to read it before they agree by a flag.
         if answer.said == "unanswered" and question.kind in ("finding", "critical-finding"):
             for line in question.details:
-                terminal.prose(line, sys.stderr, 2)
+                terminal.prose(line, 2)
     return error.exit_code
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from skillhub.cli.common import Common, Run
 from skillhub.cli.given import options_of
 from skillhub.cli.render import finish
-from skillhub.cli.streams import is_interactive
 from skillhub.errors import UsageError
 from skillhub.flows.install import install as flow
 from skillhub.model.dataclass import replace
@@ -65,7 +64,7 @@ def install(
         every=every,
         excepted=tuple(excepted or ()),
     )
-    ports = common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run)
+    ports = common.ports(allow_unsigned=allow_unsigned)
     outcome = flow([parse_ref(ref) for ref in refs or []], options, ports)
     return finish(common, outcome, options, "install", "installed")
 
@@ -87,11 +86,11 @@ def pick(
     from skillhub.cli.picker import pick as choose
     from skillhub.flows.pick import offers, reference
 
-    if common.json or not is_interactive():
+    if not common.asks:
         hint = "skillhub search WORDS finds skills, skillhub install NAME installs them"
         raise UsageError("there is nobody at a terminal to pick", hint=hint)
     options = options_of(common, agent, env, env_file, mcp, link, no_enable)
-    ports = common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run)
+    ports = common.ports(allow_unsigned=allow_unsigned)
     offer = offers(ports)
     for warning in offer.warnings:
         common.terminal.warn(f"warning: {warning}")

@@ -8,6 +8,7 @@ import typer
 
 from skillhub.cli.common import Common, Run
 from skillhub.cli.passphrase import new_passphrase, with_passphrase
+from skillhub.model.dataclass import asdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +55,7 @@ def list_(common: Common) -> int:
 
     keys = Keys(common.home).all()
     if common.json:
-        common.terminal.json({"keys": [_json(key) for key in keys]})
+        common.terminal.json({"keys": [asdict(key) for key in keys]})
     else:
         for key in keys:
             common.terminal.out(f"{key.name}: {key.kind}", "bold")
@@ -79,7 +80,7 @@ def show(
     key = Keys(common.home).get(name)
     pem = read_file(key.public_path).decode("ascii", "replace")
     if common.json:
-        common.terminal.json({**_json(key), "public_key": pem})
+        common.terminal.json({**asdict(key), "public_key": pem})
     else:
         _draw(key, common.terminal.out)
         for line in pem.splitlines():
@@ -112,7 +113,7 @@ def import_(
 
 def _made(key: Key, common: Common) -> None:
     if common.json:
-        common.terminal.json(_json(key))
+        common.terminal.json(asdict(key))
     else:
         _draw(key, common.terminal.did)
 
@@ -121,16 +122,6 @@ def _draw(key: Key, write: Callable[..., None]) -> None:
     write(f"{key.name}: {key.kind} {key.fingerprint}", "green")
     write(f"  private, for you alone: {key.path}")
     write(f"  public, to give away:   {key.public_path}")
-
-
-def _json(key: Key) -> dict[str, str]:
-    return {
-        "name": key.name,
-        "kind": key.kind,
-        "fingerprint": key.fingerprint,
-        "path": key.path,
-        "public_path": key.public_path,
-    }
 
 
 VERBS: dict[str, Run] = {"new": new, "list": list_, "show": show, "import": import_}

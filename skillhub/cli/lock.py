@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from skillhub.cli.common import Common, Run
 from skillhub.cli.epoch import epoch
+from skillhub.cli.extras import optional
 from skillhub.cli.given import options_of, read_file
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable
 from skillhub.cli.render import finish
-from skillhub.errors import Refused, UsageError, extra
+from skillhub.errors import Refused, UsageError
+from skillhub.model.dataclass import asdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from skillhub.model.merge import Choice, Side
 
 
@@ -49,7 +48,7 @@ def import_(
         folder = os.path.dirname(folder)
     other = parse_other_lock(data, folder.replace(os.sep, "/"), file)
     options = options_of(common, agent, env, env_file, mcp, link, no_enable)
-    ports = common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run)
+    ports = common.ports(allow_unsigned=allow_unsigned)
     outcome = import_lock(other, options, ports)
     common.terminal.say(f"{file}: {other.format}")
     status = finish(common, outcome, options, "import", "imported")
@@ -75,12 +74,8 @@ def export(
     """
     from skillhub.world import files
 
-    try:
-        write = getattr(importlib.import_module(f"skillhub.flows.lock_{form}"), form)
-    except ModuleNotFoundError as error:
-        message = "bills of materials take a part of skillhub that is not installed"
-        raise UsageError(message, hint=extra("sbom")) from error
-    data: bytes = write(common.open_project().lock(), epoch())
+    module = optional(f"skillhub.flows.lock_{form}", "sbom", "bills of materials take")
+    data: bytes = getattr(module, form)(common.open_project().lock(), epoch())
     if output is None:
         sys.stdout.write(data.decode("ascii"))
     elif not common.dry_run:
@@ -114,7 +109,10 @@ def fix(
     done = flow(common.open_project(), take, dry_run=common.dry_run)
     if common.json:
         common.terminal.json(
-            {"skills": _choices(done.choices), "changed": done.changed and not common.dry_run}
+            {
+                "skills": [asdict(each) for each in done.choices],
+                "changed": done.changed and not common.dry_run,
+            }
         )
         return 0
     for choice in done.choices:
@@ -152,17 +150,13 @@ def merge(
     if not common.dry_run:
         files.write_atomic(os.path.realpath(ours), done.data)
     if common.json:
-        common.terminal.json({"skills": _choices(done.choices), "clean": done.error is None})
+        common.terminal.json({"skills": [asdict(each) for each in done.choices], "clean": done.error is None})
     else:
         for choice in done.choices:
             common.terminal.say(_line(choice))
     if done.error is not None:
         common.terminal.error(done.error)
     return 0 if done.error is None else 1
-
-
-def _choices(choices: Sequence[Choice]) -> list[dict[str, Any]]:
-    return [{"name": each.name, "took": each.took, "why": each.why} for each in choices]
 
 
 def _line(choice: Choice) -> str:

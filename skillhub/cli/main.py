@@ -148,7 +148,7 @@ def build(args: list[str]) -> typer.Typer:
     for name in one or COMMANDS:
         module = import_module(f"skillhub.cli.{COMMANDS[name].module}")
         if hasattr(module, "VERBS"):
-            add_group(app, name, module.VERBS)
+            add_group(app, name, module.VERBS, getattr(module, "SETTINGS", {}))
         else:
             app.command(name)(command(module.COMMANDS[name]))
     return app

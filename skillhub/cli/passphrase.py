@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from skillhub.cli.common import Common
-from skillhub.cli.streams import is_interactive
 from skillhub.errors import PassphraseNeeded, UsageError
 
 VARIABLE = "SKILLHUB_PASSPHRASE"
@@ -22,7 +21,7 @@ def new_passphrase(what: str, common: Common) -> bytes | None:
     Raises:
         UsageError: the two differ.
     """
-    if (found := _given()) is not None or common.json or not is_interactive():
+    if (found := _given()) is not None or not common.asks:
         return found
     first = getpass.getpass(f"{what}: a passphrase (empty for none): ", sys.stderr)
     if first and getpass.getpass("the same again: ", sys.stderr) != first:
@@ -38,7 +37,7 @@ def with_passphrase(what: str, common: Common, use: Callable[[bytes | None], _T]
         FormatError: what was given or typed is not the passphrase.
     """
     found = _given()
-    if found is not None or common.json or not is_interactive():
+    if found is not None or not common.asks:
         return use(found)
     try:
         return use(None)

@@ -37,9 +37,7 @@ def pick(terminal: Terminal, releases: Sequence[Release]) -> tuple[Release, ...]
         if found:
             listed = found
         else:
-            terminal.prose(
-                f"nothing here is called or about {' '.join(words)[:200]}", sys.stderr, 2, "yellow"
-            )
+            terminal.prose(f"nothing here is called or about {' '.join(words)[:200]}", 2, "yellow")
 
 
 class _Offered:
@@ -100,4 +98,4 @@ def _show(terminal: Terminal, offered: _Offered, listed: Sequence[int]) -> None:
     rows = [(str(number + 1), offered.labels[number], offered.descriptions[number]) for number in shown]
     terminal.table(("#", "skill", "what it does"), rows, sys.stderr)
     if len(shown) < len(listed):
-        terminal.prose(f"and {len(listed) - len(shown)} more", sys.stderr, 2, "dim")
+        terminal.prose(f"and {len(listed) - len(shown)} more", 2, "dim")

@@ -75,9 +75,8 @@ def trust(
     from skillhub.world.publishers import Trusted
 
     if [key, certificate, identity].count(None) != 2 or (identity is None) != (issuer is None):
-        raise UsageError(
-            "expected one of --key FILE, --certificate FILE, and --identity NAME with --issuer URL"
-        )
+        expected = "one of --key FILE, --certificate FILE, and --identity NAME with --issuer URL"
+        raise UsageError(f"expected {expected}")
     if trusted_root is not None and identity is None:
         raise UsageError("--trusted-root FILE goes with --identity")
     keys = (read_as(key, PublicKey.load).pem.decode(),) if key else ()
@@ -87,13 +86,19 @@ def trust(
         common.sources.get(alias)
     added = Trusted(name, keys, roots, tuple(source or ()), identities)
     trusted = added if common.dry_run else common.publishers.trust(added)
-    if common.json:
-        common.terminal.json(_json(trusted))
-        return 0
-    may = "might" if common.dry_run else "may"
-    for each in _json(trusted)["signers"]:
-        common.terminal.did(f"{name} {may} sign with the {each['kind']} {each['fingerprint']}", "green")
+    _show_trusted(_json(trusted), common)
     return 0
+
+
+def _show_trusted(trusted: dict[str, Any], common: Common) -> None:
+    if common.json:
+        common.terminal.json(trusted)
+        return
+    may = "might" if common.dry_run else "may"
+    for each in trusted["signers"]:
+        common.terminal.did(
+            f"{trusted['name']} {may} sign with the {each['kind']} {each['fingerprint']}", "green"
+        )
 
 
 def remove(common: Common, name: Name) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,27 +41,23 @@ def init(
     from skillhub.flows.registry import init as flow
     from skillhub.world.registry_dir import RegistryDir, RegistrySettings
 
-    if common.dry_run:
-        if RegistryDir(folder).exists:
-            raise UsageError("there is a registry already", where=folder)
-        planned = {"path": os.path.abspath(folder), "site": _site(folder), "fingerprint": None}
-        if common.json:
-            common.terminal.json(planned)
-        else:
-            common.terminal.did(f"{planned['path']}: would be a registry")
-        return 0
-    passphrase = new_passphrase("the registry's keys", common)
-    setup = Setup(settings=RegistrySettings(publisher), passphrase=passphrase, keys=keys)
-    created = flow(folder, setup, signing_time())
+    path, fingerprint = os.path.abspath(folder), None
+    if not common.dry_run:
+        passphrase = new_passphrase("the registry's keys", common)
+        setup = Setup(settings=RegistrySettings(publisher), passphrase=passphrase, keys=keys)
+        fingerprint = flow(folder, setup, signing_time()).fingerprint
+    elif RegistryDir(folder).exists:
+        raise UsageError("there is a registry already", where=folder)
     if common.json:
-        common.terminal.json(
-            {"path": created.path, "site": _site(folder), "fingerprint": created.fingerprint}
-        )
+        common.terminal.json({"path": path, "site": _site(folder), "fingerprint": fingerprint})
         return 0
-    common.terminal.did(f"{created.path}: a registry, root {created.fingerprint}", "green")
+    if common.dry_run:
+        common.terminal.did(f"{path}: would be a registry")
+        return 0
+    common.terminal.did(f"{path}: a registry, root {fingerprint}", "green")
     common.terminal.did(f"  serve {_site(folder)} with any web server; it holds nothing secret")
-    offline = keys or os.path.join(created.path, "keys", "offline")
-    common.terminal.did(f"  guard {os.path.join(created.path, 'keys')}")
+    offline = keys or os.path.join(path, "keys", "offline")
+    common.terminal.did(f"  guard {os.path.join(path, 'keys')}")
     common.terminal.did(f"  keep {offline} where no network reaches; --keys DIR brings it back")
     return 0
 
@@ -137,7 +134,7 @@ def serve(
         common.terminal.json({"url": url})
     else:
         common.terminal.out(f"serving {_site(folder)} at {url} (stop with Ctrl-C)")
-    common.terminal.flush()
+    sys.stdout.flush()  # whoever reads a pipe waits for the address
     try:
         server.serve_forever()
     except KeyboardInterrupt:

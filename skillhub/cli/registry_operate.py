@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,6 +38,22 @@ KeysDir = Annotated[
     ),
 ]
 Wanted = Annotated[str, typer.Argument(metavar="NAME@VERSION", help="The release.")]
+PublicKeys = Annotated[
+    list[str] | None,
+    typer.Option("--key", metavar="FILE", help="A public key that it signs with (PEM; repeatable)."),
+]
+Roots = Annotated[
+    list[str] | None,
+    typer.Option("--certificate", metavar="FILE", help="A root of its signers (PEM; repeatable)."),
+]
+Names = Annotated[
+    list[str] | None,
+    typer.Option("--name", metavar="SKILL", help="A skill that it may publish (repeatable)."),
+]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help="What it signed before stays good; else nothing does."),
+]
 Revoked = Annotated[
     list[str] | None,
     typer.Option(
@@ -116,24 +131,12 @@ def delegate(
     common: Common,
     folder: Dir,
     publisher: Annotated[str, typer.Argument(metavar="PUBLISHER", help="Whom; admitted if it is new.")],
-    key: Annotated[
-        list[str] | None,
-        typer.Option("--key", metavar="FILE", help="A public key that it signs with (PEM; repeatable)."),
-    ] = None,
-    certificate: Annotated[
-        list[str] | None,
-        typer.Option("--certificate", metavar="FILE", help="A root of its signers (PEM; repeatable)."),
-    ] = None,
-    name: Annotated[
-        list[str] | None,
-        typer.Option("--name", metavar="SKILL", help="A skill that it may publish (repeatable)."),
-    ] = None,
+    key: PublicKeys = None,
+    certificate: Roots = None,
+    name: Names = None,
     move: Annotated[bool, typer.Option("--move", help="Take the names from whoever has them.")] = False,
     revoke: Revoked = None,
-    since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="TIME", help="What it signed before stays good; else nothing does."),
-    ] = None,
+    since: Since = None,
     keys: KeysDir = None,
 ) -> int:
     """Say who may publish what. Admit a publisher, give it keys and names, revoke keys. Takes the offline keys.
@@ -246,7 +249,7 @@ def refresh(
         text = (
             f"what {each.role} has signed expires {_shown(each)}; with the offline keys: --role {each.role}"
         )
-        common.terminal.prose(f"warning: {text}", sys.stderr, tone="yellow")
+        common.terminal.warn(f"warning: {text}")
     if common.json:
         rows = {"renewed": done.renewed, "waiting": done.waiting}
         common.terminal.json(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skillhub.cli.common import Common, now
-from skillhub.errors import SourceError, UsageError, extra
+from skillhub.cli.extras import optional
+from skillhub.errors import SourceError, UsageError
 from skillhub.model.text import quote
 
 if TYPE_CHECKING:
     from skillhub.world.push_target import Target
 
-# What may be absent is imported only where it is asked for.
 _MODULES = {"": "push_folder", "s3": "push_s3", "oci": "push_oci"}
 
 
@@ -69,10 +68,5 @@ def _open(address: str) -> Target:
     name = _MODULES.get(scheme if separator else "")
     if name is None:
         raise UsageError(f"expected a folder, s3://… or oci://…, found {quote(address)}")
-    try:
-        module = importlib.import_module(f"skillhub.world.{name}")
-    except ModuleNotFoundError as error:
-        message = f"{scheme}:// takes a part of skillhub that is not installed"
-        raise UsageError(message, hint=extra(scheme)) from error
-    target: Target = module.open_target(address)
+    target: Target = optional(f"skillhub.world.{name}", scheme, f"{scheme}:// takes").open_target(address)
     return target

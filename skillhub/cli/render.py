@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skillhub.cli.failure import question_json
 from skillhub.cli.terminal import Terminal, Tone
 from skillhub.errors import Refused
+from skillhub.model.dataclass import asdict
 from skillhub.model.question import way_of
 from skillhub.model.signer import Signer
 from skillhub.model.skill import Skill
@@ -35,7 +36,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         ],
         "changed": outcome.changed,
         "questions": [question_json(question, answer) for question, answer in outcome.asked],
-        "refused": [{"name": e.name, "code": e.code, "message": e.message} for e in outcome.left],
+        "refused": [asdict(left) for left in outcome.left],
         "warnings": list(outcome.warnings),
     }
 

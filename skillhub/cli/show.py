@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -63,7 +62,7 @@ def _release(release: Release) -> dict[str, object]:
 def _draw(shown: Shown, terminal: Terminal) -> None:
     skill = shown.skill
     terminal.out(f"{skill.name} {skill.version or ''}", "bold")
-    terminal.prose(skill.description, sys.stdout)
+    terminal.out(skill.description, hang=0)
     signed = ", ".join(f"{one.identity} ({one.kind} {one.fingerprint})" for one in skill.signed_by)
     is_found = not skill.managed and skill.state == "enabled"
     state = skill.state if skill.managed or is_found else "not installed"

@@ -9,6 +9,7 @@ import typer
 from skillhub.cli.common import Common, Run, now
 from skillhub.cli.given import read_file
 from skillhub.errors import FormatError, UsageError
+from skillhub.model.dataclass import asdict
 
 if TYPE_CHECKING:
     from skillhub.flows.source_view import SourceView
@@ -178,13 +179,12 @@ def _facts(source: Source, common: Common) -> dict[str, Any]:
 
 def _view_json(view: SourceView) -> dict[str, Any]:
     roles = [{"role": r.name, "threshold": r.threshold, "keys": list(r.key_ids)} for r in view.root.roles]
-    dated = [{"role": each.role, "version": each.version, "expires": each.expires} for each in view.metadata]
     return {
         **_json(view.source),
         "root_version": view.root.version,
         "expires": view.root.expires,
         "roles": roles,
-        "metadata": dated,
+        "metadata": [asdict(each) for each in view.metadata],
         "refreshed": view.refreshed,
         "changes": list(view.changes),
         "warnings": list(view.warnings),

@@ -100,13 +100,9 @@ class Terminal:
             sys.stdout.write(_obeyed_by_nobody(piece))
         sys.stdout.write("\n")
 
-    def prose(self, text: str, stream: TextIO, indent: int = 0, tone: Tone = "plain") -> None:
-        """Write sentences as a paragraph."""
-        self._write(stream, " " * indent + text, tone, indent)
-
-    def flush(self) -> None:
-        """Let whoever reads a pipe see now what was written."""
-        sys.stdout.flush()
+    def prose(self, text: str, indent: int = 0, tone: Tone = "plain") -> None:
+        """Write a paragraph to whoever is asked something, or told more of what went wrong; nothing silences it."""
+        self._write(sys.stderr, " " * indent + text, tone, indent)
 
     def error(self, error: SkillhubError) -> None:
         """Tell of an error: what, where, and what to do."""

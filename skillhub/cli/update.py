@@ -11,7 +11,6 @@ from skillhub.cli.common import Common
 from skillhub.cli.given import options_of
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable
 from skillhub.cli.render import finish, show_changes, show_plan
-from skillhub.cli.streams import is_interactive
 from skillhub.errors import UsageError
 from skillhub.flows.ports import unplanned
 from skillhub.model.dataclass import replace
@@ -70,14 +69,14 @@ def update(
         show_changes(common, outcome)
         return BEHIND if outcome.skills or outcome.left else 0
     options = replace(options_of(common, agent, env, env_file, mcp, link, no_enable), frozen=frozen)
-    ports = common.ports(allow_unsigned=allow_unsigned, scratch=common.dry_run)
+    ports = common.ports(allow_unsigned=allow_unsigned)
     outcome = flow(chosen, options, replace(ports, plan=_planning(common)))
     return finish(common, outcome, options, "update", "updated")
 
 
 def _planning(common: Common) -> Callable[[Mapping[str, Changes]], None]:
     """Return what shows the plan to who is not asked; in the questions it stands anyway."""
-    if common.json or (is_interactive() and not (common.yes or common.dry_run)):
+    if common.json or (common.asks and not (common.yes or common.dry_run)):
         return unplanned
     terminal = common.terminal
     write = terminal.out if common.dry_run else terminal.say

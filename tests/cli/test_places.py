@@ -91,6 +91,20 @@ def test_its_skills_are_installed_found_and_audited(added):
     assert added.run("update", "--check").status == 0
 
 
+def test_a_dry_run_remembers_nothing_that_a_source_says(shell, offered, served):
+    pin = ("--root", offered.folder / "registry/site/metadata/1.root.json")
+    assert shell.run("source", "add", "acme", served, *pin).status == 0
+
+    def state():
+        return {path for path in shell.files() if "/hub/state/" in path}
+
+    before = state()
+    assert shell.run("source", "show", "acme", "--dry-run").status == 0
+    assert state() == before
+    assert shell.run("source", "show", "acme").status == 0
+    assert state() > before
+
+
 def test_attack_a_registry_loses_its_root(shell, offered, served):
     pin = ("--root", offered.folder / "registry/site/metadata/1.root.json")
     assert shell.run("source", "add", "acme", served, *pin).status == 0
