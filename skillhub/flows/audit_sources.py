@@ -145,7 +145,7 @@ class Inquiry:
                 raise error  # a place that cannot be asked about one cannot be asked about the next
 
         newer = newest_of(names, self.state, ports, keep=True, excuse=excuse)
-        for each in newer.candidates:
+        for each in newer.found.values():
             before = locked[each.name]
             old, new = _spelled(before, each.entry), _spelled(each.entry, before)
             message = f"{each.name} is locked at {old}, {before.place} has {new}"

@@ -160,17 +160,17 @@ def _obtained(demands: Sequence[_Demand], parent: Candidate, state: State, ports
     if entry is not None and need.name in state.intent.skills:
         raise _conflict(need.name, demands, entry.version)
     try:
-        found = _pick(both, parent, ports, guarded=state.agreed(parent.name) is None).way.go()
+        found = _resolved(both, parent, ports, guarded=state.agreed(parent.name) is None).way.go()
     except NotFound as error:
         if len(ranges) > 1:
             raise _conflict(need.name, demands, None) from error
         raise
     if not _allows(both.range, found.entry):
         raise _conflict(need.name, demands, found.entry.version)
-    return replace(found, wanted=None)
+    return found
 
 
-def _pick(need: Requirement, parent: Candidate, ports: Ports, *, guarded: bool) -> Resolved:
+def _resolved(need: Requirement, parent: Candidate, ports: Ports, *, guarded: bool) -> Resolved:
     if need.source is not None or parent.entry.named or parent.entry.local:
         alias = need.source or (parent.entry.source if parent.entry.named else None)
         return resolve_named(Named(need.name, alias, need.range), ports)

@@ -64,52 +64,52 @@ def gather(
     if options.excepted and (options.skills or not (options.every and refs)):
         raise UsageError("--except leaves skills out of what REF --all means, and goes with nothing else")
     gathered, held = Gathered(), Held(ports.store)
-    picks = [] if refs else _of_project(options, state, ports)
+    resolved = [] if refs else _of_project(options, state, ports)
     for ref in refs:
         meant, warnings = resolve_ref(ref, options, state, ports, guarded=guarded)
-        picks += meant
+        resolved += meant
         gathered.warnings.extend(warnings)
-    every, picks = picks, _less(picks, options)
-    gathered.excepted.update({pick.name for pick in every} - {pick.name for pick in picks})
+    every, resolved = resolved, _less(resolved, options)
+    gathered.excepted.update({each.name for each in every} - {each.name for each in resolved})
     failing: list[tuple[Release, SecurityError]] = []
-    for pick, turn in zip(picks, turns([pick.way for pick in picks], ports.report), strict=True):
+    for each, turn in zip(resolved, turns([each.way for each in resolved], ports.report), strict=True):
         try:
-            whole = _whole(pick, turn, held, state, ports)
+            whole = _whole(each, turn, held, state, ports)
         except SecurityError as error:
-            if pick.release is None or not options.every:
-                with named(pick.name):
+            if each.release is None or not options.every:
+                with named(each.name):
                     raise
-            failing.append((pick.release, error))
+            failing.append((each.release, error))
             continue
         if isinstance(whole, Left):
             gathered.left.append(whole)
         elif not failing:
-            _add(whole, pick, gathered, state, ports)
+            _add(whole, each, gathered, state, ports)
     if failing:
-        words = words_for([pick.release for pick in picks if pick.release])
+        words = words_for([each.release for each in resolved if each.release])
         unsafe = [(words[release], error) for release, error in failing]
         raise UnsafeSkills(unsafe, where=", ".join(map(str, refs)), excepted=options.excepted)
     return gathered
 
 
-def _less(picks: Sequence[Resolved], options: Options) -> list[Resolved]:
-    """Return the picks without those that ``--except`` names.
+def _less(resolved: Sequence[Resolved], options: Options) -> list[Resolved]:
+    """Return what is resolved without those that ``--except`` names.
 
     Raises:
         UsageError: it names what is not there.
     """
-    offered = [pick.release for pick in picks if pick.release]
+    offered = [each.release for each in resolved if each.release]
     fits = {word: fitting(word, offered) for word in options.excepted}
     if unknown := [quote(word) for word, found in fits.items() if not found]:
         names = ", ".join(list(words_for(offered).values())[:40]) or "none to choose from"
         message = f"--except names what is not there: {', '.join(unknown)}"
         raise UsageError(message, hint=f"there are: {names}")
     gone = {each for found in fits.values() for each in found}
-    return [pick for pick in picks if pick.release not in gone]
+    return [each for each in resolved if each.release not in gone]
 
 
 def _whole(
-    pick: Resolved, turn: Callable[[], Candidate], held: Held, state: State, ports: Ports
+    resolved: Resolved, turn: Callable[[], Candidate], held: Held, state: State, ports: Ports
 ) -> Candidate | Left:
     """Return the skill with the project's patch of it, or why ``--all`` leaves it out.
 
@@ -119,15 +119,15 @@ def _whole(
         SecurityError: it is not what it should be.
     """
     try:
-        candidate = held.keep(turn())
+        candidate = replace(held.keep(turn()), wanted=resolved.wanted)
     except FormatError as error:
-        if not pick.optional:
+        if not resolved.optional:
             raise
-        return Left(pick.name, error.code, error.message)
+        return Left(resolved.name, error.code, error.message)
     except Forbidden as error:
-        if not pick.optional:
+        if not resolved.optional:
             raise
-        return _forbidden(pick.name, error)
+        return _forbidden(resolved.name, error)
     entry = state.lock.skills.get(candidate.name)
     same_origin(candidate, entry, ports.project.scope)
     return carried(candidate, entry, ports)
@@ -137,10 +137,10 @@ def _forbidden(name: str, error: Forbidden) -> Left:
     return Left(name, error.code, f"{error.message} ({error.where})")
 
 
-def _add(candidate: Candidate, pick: Resolved, gathered: Gathered, state: State, ports: Ports) -> None:
+def _add(candidate: Candidate, resolved: Resolved, gathered: Gathered, state: State, ports: Ports) -> None:
     if any((each.name, each.code) == (candidate.name, _AMBIGUOUS) for each in gathered.left):
         return
-    admitted = of_all(candidate, state, ports) if pick.optional else admit(candidate, state, ports)
+    admitted = of_all(candidate, state, ports) if resolved.optional else admit(candidate, state, ports)
     if isinstance(admitted, Left):
         gathered.left.append(admitted)
         return
@@ -150,7 +150,7 @@ def _add(candidate: Candidate, pick: Resolved, gathered: Gathered, state: State,
         return  # the same bytes twice are one skill
     message = f"{candidate.name} is two different skills: {twin.entry.origin} and {candidate.entry.origin}"
     hint = "name one of them: --skill PLUGIN:NAME, or the folder in the reference"
-    if not pick.optional:
+    if not resolved.optional:
         raise UsageError(message, hint=hint)
     del gathered.found[candidate.name]
     gathered.left.append(Left(candidate.name, _AMBIGUOUS, f"{message}; {hint}"))
@@ -193,21 +193,16 @@ class Held:
 
 
 def _of_project(options: Options, state: State, ports: Ports) -> list[Resolved]:
-    picks = []
-    for name, entry in state.lock.skills.items():
-        wanted = state.intent.skills.get(name)
-        if wanted is not None and not satisfies(entry, wanted, ports.project.base):
+    resolved = []
+    for name in dict.fromkeys((*state.lock.skills, *state.intent.skills)):
+        entry, wanted = state.lock.skills.get(name), state.intent.skills.get(name)
+        if entry is not None and (wanted is None or satisfies(entry, wanted, ports.project.base)):
+            resolved.append(resolve_locked(name, entry, state, ports))
+        elif wanted is not None:
             if options.frozen:
                 raise _disagree(name, ports)
-            picks.append(resolve_wanted(name, wanted, state, ports))
-        else:
-            picks.append(resolve_locked(name, entry, state, ports))
-    for name, wanted in state.intent.skills.items():
-        if name not in state.lock.skills:
-            if options.frozen:
-                raise _disagree(name, ports)
-            picks.append(resolve_wanted(name, wanted, state, ports))
-    return picks
+            resolved.append(resolve_wanted(name, wanted, state, ports))
+    return resolved
 
 
 def _disagree(name: str, ports: Ports) -> FormatError:

@@ -11,7 +11,7 @@ from skillhub.flows.candidate import Candidate
 from skillhub.flows.carried import carried
 from skillhub.flows.choose import TakenBack, choose_release
 from skillhub.flows.dependencies import ranges_on
-from skillhub.flows.gather import Held
+from skillhub.flows.gather import Gathered, Held
 from skillhub.flows.hints import command
 from skillhub.flows.locked import named
 from skillhub.flows.outcome import Left
@@ -21,7 +21,7 @@ from skillhub.flows.recalled import locked_release
 from skillhub.flows.resolve import Resolved, resolve_wanted
 from skillhub.flows.signers import EXPIRED
 from skillhub.flows.state import State
-from skillhub.model.dataclass import dataclass, replace
+from skillhub.model.dataclass import replace
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked
 from skillhub.model.ref import Git, GitHub, Named, Oci, parse_remote
@@ -32,19 +32,10 @@ from skillhub.model.version import Range, is_version, precedence
 Excuse = Callable[[str, SkillhubError], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Newer:
-    """What is newer than the lock, what is and cannot be had, and what a person should know of the rest."""
-
-    candidates: list[Candidate]
-    left: list[Left]
-    warnings: list[str]
-
-
 def newest_of(
     names: Iterable[str], state: State, ports: Ports, *, excuse: Excuse, keep: bool = False
-) -> Newer:
-    """Obtain what is newer than the lock of these locked skills.
+) -> Gathered:
+    """Return what is newer than the lock, of these locked skills; left out is what is, and cannot be had.
 
     Args:
         names: The skills.
@@ -57,26 +48,26 @@ def newest_of(
         SourceError, SecurityError, FormatError, Refused, UsageError: as ``excuse`` raises them.
         StateError: the disk is in the way.
     """
-    newer, picks = Newer([], [], []), []
+    newer, resolved = Gathered(), []
     for name in names:
         try:
-            pick = _latest(name, state.lock.skills[name], state, ports, newer.warnings)
+            found = _latest(name, state.lock.skills[name], state, ports, newer.warnings)
         except SkillhubError as error:
             excuse(name, error)
         else:
-            picks += [] if pick is None else [pick]
+            resolved += [] if found is None else [found]
     held = None if keep else Held(ports.store)
-    for pick, turn in zip(picks, turns([pick.way for pick in picks], ports.report), strict=True):
+    for each, turn in zip(resolved, turns([each.way for each in resolved], ports.report), strict=True):
         try:
-            with named(pick.name):
+            with named(each.name):
                 candidate = turn() if held is None else held.keep(turn())
-                _compare(candidate, state.lock.skills[pick.name], newer, ports, keep=keep)
+                _compare(candidate, state.lock.skills[each.name], newer, ports, keep=keep)
         except SkillhubError as error:
-            excuse(pick.name, error)
+            excuse(each.name, error)
     return newer
 
 
-def _compare(candidate: Candidate, entry: Locked, newer: Newer, ports: Ports, *, keep: bool) -> None:
+def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports, *, keep: bool) -> None:
     """Add a candidate to what is newer, if it is."""
     if (candidate.tree.digest, candidate.entry.version) == (entry.original.tree, entry.version):
         newer.warnings.extend(f"{candidate.name}: {each}" for each in candidate.warnings if each == EXPIRED)
@@ -89,7 +80,7 @@ def _compare(candidate: Candidate, entry: Locked, newer: Newer, ports: Ports, *,
     if isinstance(whole, Left):
         newer.left.append(whole)
     if keep or not isinstance(whole, Left):
-        newer.candidates.append(candidate if isinstance(whole, Left) else whole)
+        newer.found[candidate.name] = candidate if isinstance(whole, Left) else whole
 
 
 def _latest(name: str, entry: Locked, state: State, ports: Ports, warnings: list[str]) -> Resolved | None:
@@ -102,17 +93,17 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, warnings: list
         ranges = dict.fromkeys(wanted for _, wanted in ranges_on(name, state.lock, ports))
         wanted = replace(wanted, version=",".join(ranges) or None)
     try:
-        pick = resolve_wanted(name, wanted, state, ports)
+        found = resolve_wanted(name, wanted, state, ports)
     except TakenBack as error:
         told = _taken_back(locked_release(name, entry, _said(name, entry, ports))) or error.message
         warnings.append(f"{told}; there is no other that the intent allows")
         return None
-    offered = pick.release
+    offered = found.release
     if offered is None:
-        return pick
+        return found
     if ports.root_of(entry) is None:
         now, before = (offered.rev, entry.rev) if entry.git else (offered.digest, entry.digest)
-        return None if now == before is not None else pick
+        return None if now == before is not None else found
     said = _said(name, entry, ports)
     warnings.extend(_beyond(offered, wanted, said.skills.get(name, ()), ports))
     if offered.digest == entry.digest:
@@ -120,7 +111,7 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, warnings: list
     locked = locked_release(name, entry, said)
     if note := _taken_back(locked):
         warnings.append(note)
-    return pick if _is_wanted(entry, offered, wanted, locked) else None
+    return found if _is_wanted(entry, offered, wanted, locked) else None
 
 
 def _beyond(offered: Release, wanted: Wanted, releases: Sequence[Release], ports: Ports) -> Iterator[str]:

@@ -31,12 +31,14 @@ class Resolved:
     """One skill that is meant, and how it is had.
 
     Attributes:
+        wanted: The line to write into the intent; None leaves what is there.
         optional: Whether it came with ``--all``, and may be left out.
         release: What the source offers, where one does.
     """
 
     name: str
     way: Way[Any]
+    wanted: Wanted | None = None
     optional: bool = False
     release: Release | None = None
 
@@ -58,8 +60,8 @@ def resolve_ref(
     place = _opened(ref, ports, guarded=guarded)
     index = place.index(options.skills or None)
     chosen = choose_skills(str(ref), index, options.skills, every=options.every, pick=ports.pick)
-    picks = [_of_remote(ref, place, each, options, state, ports) for each in chosen]
-    return picks, index.warnings
+    resolved = [_of_remote(ref, place, each, options, state, ports) for each in chosen]
+    return resolved, index.warnings
 
 
 def _opened(ref: Remote, ports: Ports, *, guarded: bool = False) -> Place:
@@ -85,10 +87,9 @@ def _of_remote(
         # What a place holds now never changes a locked entry; only `update` does.
         line = state.intent.skills.get(release.name)
         said = line is not None and satisfies(entry, line, ports.project.base)
-        pick = _asked(resolve_locked(release.name, entry, state, ports), None if said else wanted)
-        return replace(pick, release=release)
-    way = by_place(place, ref.source, release, ports).then(lambda found: replace(found, wanted=wanted))
-    return Resolved(release.name, way, options.every, release)
+        found = resolve_locked(release.name, entry, state, ports)
+        return replace(found, wanted=None if said else wanted, release=release)
+    return Resolved(release.name, by_place(place, ref.source, release, ports), wanted, options.every, release)
 
 
 def _of_folder(
@@ -99,7 +100,7 @@ def _of_folder(
         return [_of_path(ref.path, state, ports)], ()
     index = ports.reach(ref).index()
     chosen = choose_skills(ref.path, index, options.skills, every=options.every, pick=ports.pick)
-    picks = [
+    resolved = [
         replace(
             _of_path(os.path.join(ref.path, each.path) if each.path else ref.path, state, ports, each.plugin),
             optional=options.every,
@@ -107,15 +108,12 @@ def _of_folder(
         )
         for each in chosen
     ]
-    return picks, index.warnings
+    return resolved, index.warnings
 
 
 def _of_path(path: str, state: State, ports: Ports, plugin: str | None = None) -> Resolved:
-    def asked(found: Candidate) -> Candidate:
-        return replace(found, wanted=Wanted(path=found.entry.path, plugin=plugin))
-
-    way = by_path(path, ports, locked=state.trees).then(_part_of(plugin))
-    return Resolved(path, way.then(asked))
+    wanted = Wanted(path=portable(os.path.expanduser(path), ports.project.base), plugin=plugin)
+    return Resolved(path, by_path(path, ports, locked=state.trees).then(_part_of(plugin)), wanted)
 
 
 def _part_of(plugin: str | None) -> Callable[[Candidate], Candidate]:
@@ -139,16 +137,15 @@ def resolve_wanted(name: str, wanted: Wanted, state: State, ports: Ports) -> Res
     if ref is not None:
         guarded = not state.is_known(name, ref.source)
         try:
-            pick = resolve_at(name, ref, wanted.plugin, ports, guarded=guarded, locked=state.trees)
+            found = resolve_at(name, ref, wanted.plugin, ports, guarded=guarded, locked=state.trees)
         except UsageError as error:  # a line of a file, not what somebody typed
             where = f"{ports.project.intent_path}: skills.{name}"
             raise FormatError(error.message, where=where, hint=error.hint) from error
-        return replace(pick, way=pick.way.then(_called(name, ports)))
+        return replace(found, way=found.way.then(_called(name, ports)))
     if wanted.path is not None:
         way = by_path(wanted.path, ports, ports.project.base, state.trees).then(_part_of(wanted.plugin))
         return Resolved(name, way.then(_called(name, ports)))
-    pick = resolve_named(Named(name, wanted.source, wanted.version), ports, state.trees)
-    return replace(pick, way=pick.way.then(lambda found: replace(found, wanted=None)))
+    return replace(resolve_named(Named(name, wanted.source, wanted.version), ports, state.trees), wanted=None)
 
 
 def resolve_at(
@@ -213,16 +210,11 @@ def _of_name(ref: Named, state: State, ports: Ports) -> Resolved:
         # Who names no range agrees to the one that stands there; the line may be a person's own.
         said = ref.range is None and ref.name in state.intent.skills
         wanted = None if said else Wanted(source=entry.source, version=range_)
-        return _asked(resolve_locked(ref.name, entry, state, ports), wanted)
+        return replace(resolve_locked(ref.name, entry, state, ports), wanted=wanted)
     if entry is not None and ref.source not in (None, entry.source):
         ports.sources.get(ref.source)  # one that is not there is a slip, and no sign of tampering
         raise elsewhere(ref.name, entry, f"{ref.source}:{ref.name}", ports.project.scope)
     return resolve_named(ref, ports)
-
-
-def _asked(pick: Resolved, wanted: Wanted | None) -> Resolved:
-    """Return the pick of what is locked, which is asked for so from now on; with None, as it was before."""
-    return replace(pick, way=pick.way.then(lambda found: replace(found, wanted=wanted)))
 
 
 def _within(entry: Locked, ref: Named) -> bool:
@@ -245,7 +237,7 @@ def resolve_named(ref: Named, ports: Ports, locked: Collection[Digest] = ()) -> 
     release = choose_release(ref, index.releases(ref.name), ports.policies.settled(ports.clock()))
     wanted = Wanted(source=alias, version=ref.range or _onward(alias, release.version, ports))
     way = by_source(ports.sources.get(alias), release, index, ports, locked)
-    return Resolved(ref.name, way.then(lambda found: replace(found, wanted=wanted)), release=release)
+    return Resolved(ref.name, way, wanted, release=release)
 
 
 def look_up(ref: Named, ports: Ports) -> tuple[str, Index]:

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.dependencies import with_dependencies
-from skillhub.flows.gather import Held, of_all
+from skillhub.flows.gather import Gathered, Held, of_all
 from skillhub.flows.hints import command
 from skillhub.flows.install import changes_of, take
 from skillhub.flows.linking import Linker
 from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.locked import named
 from skillhub.flows.needs import given
-from skillhub.flows.newer import Newer, newest_of
+from skillhub.flows.newer import newest_of
 from skillhub.flows.options import Options
 from skillhub.flows.outcome import Left, Outcome
 from skillhub.flows.policy import under
@@ -45,9 +45,9 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     state, names = read_state(ports), tuple(dict.fromkeys(names))
     ports = under(state.intent, ports)
     newer, gone = _newest(names, state, ports)
-    candidates = {each.name: each for each in newer.candidates}
+    candidates = newer.found
     if not names:
-        admitted = [of_all(each, state, ports) for each in newer.candidates]
+        admitted = [of_all(each, state, ports) for each in newer.found.values()]
         gone |= {each.name: each for each in admitted if isinstance(each, Left)}
         candidates = {name: each for name, each in candidates.items() if name not in gone}
     left = {each.name for each in newer.left}
@@ -121,9 +121,9 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
             description=each.manifest.description,
             state="enabled" if each.name in records and records[each.name].enabled else "disabled",
         )
-        for each in newer.candidates
+        for each in newer.found.values()
     )
-    changes = {each.name: _changes(each, state, ports) for each in newer.candidates}
+    changes = {each.name: _changes(each, state, ports) for each in newer.found.values()}
     edited = [
         f"{name} was edited by hand: {place}"
         for name in names or state.lock.skills
@@ -135,7 +135,7 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
 
 def _newest(
     names: Sequence[str], state: State, ports: Ports, *, keep: bool = False
-) -> tuple[Newer, dict[str, Left]]:
+) -> tuple[Gathered, dict[str, Left]]:
     """Return what is newer, and those of all skills of which nothing can be had, so that they hold up no other.
 
     Raises:
