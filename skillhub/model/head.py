@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Final, Literal
 from unicodedata import normalize
 
@@ -16,16 +15,13 @@ from skillhub.errors import FormatError
 from skillhub.model import yaml
 from skillhub.model.dataclass import dataclass
 from skillhub.model.finding import Issue
-from skillhub.model.frontmatter import Parts, split
+from skillhub.model.frontmatter import Front, Parts, split
 from skillhub.model.text import NAME_MAX, clean, is_name, quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.model.yaml import Node
 
 DESCRIPTION_MAX: Final = 1024
 COMPATIBILITY_MAX: Final = 500
-_FORK: Final = ("context", "agent", "model")
-# A tool and what it is narrowed to: `Bash(git add:*)`; between tools stand blanks or commas.
-_TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
 # A value that YAML would take for a mapping, and that no sign of YAML begins: `description: Use when: asked`.
 _UNQUOTED = re.compile(r"^([A-Za-z_][\w-]*):[ \t]+([^\s\"'|>\[{&*!%@`#][^\n]*)$", re.MULTILINE | re.ASCII)
 _ODD = re.compile(r"[^ -~]+")
@@ -49,13 +45,12 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class Head(Front):
     """What a ``SKILL.md`` says of its skill.
 
     Attributes:
         name: One line without hidden characters; of strict reading, a name of the specification.
         description: One line without hidden characters.
-        front: The frontmatter as it was parsed; empty where there is none.
         body: The instructions, below the frontmatter.
         body_line: The line at which ``body`` begins.
         warnings: What is not as it should be and was read all the same.
@@ -75,11 +70,6 @@ class Head:
         return given if isinstance(given, str) and is_name(given) else None
 
     @property
-    def version(self) -> str | None:
-        """``metadata.version``, if it can be shown."""
-        return version_of(self.front.get("metadata", ""))
-
-    @property
     def argument_hint(self) -> str:
         """What to type behind the name; a list of words is one in brackets, as YAML reads ``[word]``."""
         given = self.front.get("argument-hint")
@@ -88,32 +78,6 @@ class Head:
         if isinstance(given, list) and all(isinstance(word, str) for word in given):
             given = f"[{', '.join(map(str, given))}]"
         return one_line(given) if isinstance(given, str) else ""
-
-    @property
-    def user_invocable(self) -> bool:
-        """Whether a user may ask for it by name; what is no truth value says nothing."""
-        return self._truth("user-invocable", default=True)
-
-    @property
-    def model_invocable(self) -> bool:
-        """Whether the model may call it by itself."""
-        return not self._truth("disable-model-invocation", default=False)
-
-    @property
-    def hooks(self) -> Node:
-        """As written, not interpreted; empty if there are none."""
-        return self.front.get("hooks", "")
-
-    @property
-    def fork(self) -> Mapping[str, str] | None:
-        """``context``, ``agent`` and ``model`` where the skill wants a context of its own, else None."""
-        return fork_of(self.front)
-
-    def _truth(self, key: str, default: bool) -> bool:
-        try:
-            return yaml.truth(self.front[key], default) if key in self.front else default
-        except FormatError:
-            return default
 
 
 def read(data: bytes, folder: str, rules: Rules) -> Head:
@@ -131,36 +95,20 @@ def read(data: bytes, folder: str, rules: Rules) -> Head:
     front, warnings = _front(parts.yaml, rules)
     name = _text(front, "name") or _stand_in(rules.nameless, folder, parts.body)
     if not name:
-        raise FormatError("expected a name, found none", where=_place(parts, "name"))
+        raise FormatError("expected a name, found none", where=parts.places().get("name", SKILL_MD))
     description = _text(front, "description") or _paragraph(rules, parts.body)
     if not description and rules.undescribed == "refused":
-        raise FormatError("expected a description, found none", where=_place(parts, "description"))
+        raise FormatError(
+            "expected a description, found none", where=parts.places().get("description", SKILL_MD)
+        )
     breaches = tuple(_breaches(name, description, front, folder))
     if rules.strict and breaches:
         key, message = breaches[0]
-        raise FormatError(message, where=_place(parts, key))
-    issues = (*warnings, *(Issue(key, message, _place(parts, key)) for key, message in breaches))
+        raise FormatError(message, where=parts.places().get(key, SKILL_MD))
+    places = parts.places() if breaches else {}
+    issues = (*warnings, *(Issue(key, message, places.get(key, SKILL_MD)) for key, message in breaches))
     shown = normalize("NFKC", name) if rules.strict else name
     return Head(shown, description, front, parts.body, parts.body_line, issues)
-
-
-def version_of(metadata: Node) -> str | None:
-    """Return ``version`` if it can be shown: it goes into locks and file names."""
-    given = metadata.get("version") if isinstance(metadata, dict) else None
-    is_shown = isinstance(given, str) and 0 < len(given) <= NAME_MAX and clean(given) == given
-    return given if is_shown and isinstance(given, str) else None
-
-
-def tools_of(value: Node) -> tuple[str, ...]:
-    """Return the tools that ``allowed-tools`` names, as text or as a list, each once."""
-    texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
-    return tuple(dict.fromkeys(tool for text in texts for tool in _TOOL.findall(text)))
-
-
-def fork_of(front: Mapping[str, Node]) -> Mapping[str, str] | None:
-    """Return ``context``, ``agent`` and ``model`` where a skill wants a context of its own, else None."""
-    found = {key: value for key in _FORK if isinstance(value := front.get(key), str) and value}
-    return MappingProxyType(found) if found.get("context") == "fork" else None
 
 
 def one_line(text: str) -> str:
@@ -250,6 +198,11 @@ def _breaches(
         yield "name", f"expected a name of {expected}, found {quote(name)}"
     if name != folder and normalize("NFKC", name) != normalize("NFKC", folder):
         yield "name", f"expected the folder to be named {quote(name)} as the skill is, found {quote(folder)}"
+    yield from limits(description, front)
+
+
+def limits(description: str, front: Mapping[str, Node]) -> Iterator[tuple[str, str]]:
+    """Yield key and message of each text that is longer than the specification allows, or is no text."""
     if len(description) > DESCRIPTION_MAX:
         yield (
             "description",
@@ -264,11 +217,3 @@ def _breaches(
             "compatibility",
             f"expected at most {COMPATIBILITY_MAX} characters of compatibility, found {found}",
         )
-
-
-def _place(parts: Parts, key: str) -> str:
-    """Return ``SKILL.md:LINE`` of a key of the frontmatter, without the line if it has none."""
-    for number, line in enumerate(parts.yaml.split("\n"), 2):
-        if line.startswith(f"{key}:"):
-            return f"{SKILL_MD}:{number}"
-    return SKILL_MD

@@ -15,8 +15,8 @@ from skillhub.errors import FormatError, SkillhubError
 from skillhub.model import declared, yaml
 from skillhub.model.dataclass import dataclass
 from skillhub.model.finding import Issue
-from skillhub.model.frontmatter import split
-from skillhub.model.head import COMPATIBILITY_MAX, DESCRIPTION_MAX, fork_of, tools_of, version_of
+from skillhub.model.frontmatter import Front, Parts, split
+from skillhub.model.head import limits
 from skillhub.model.requirement import Requirement
 from skillhub.model.text import NAME_MAX, is_name, quote
 from skillhub.model.tree import SKILL_MD, Tree
@@ -35,38 +35,47 @@ _KNOWN = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class Manifest(Front):
     """A skill's own account of itself, checked as far as can be without believing it.
 
     Attributes:
-        version: ``metadata.version``, the one that registries compare.
-        hooks: As written, not interpreted; empty if there are none.
-        fork: ``context``, ``agent`` and ``model`` where the skill wants a context of its own, else None.
-        extra: Frontmatter beyond the specification, kept as it was.
-        requires: Needs from all places that declare them, sorted by kind and name.
         body: The instructions, below the frontmatter.
         body_line: The line of ``SKILL.md`` at which ``body`` begins.
+        requires: Needs from all places that declare them, sorted by kind and name.
+        implicit: Whether ``agents/*.yaml`` let a model invoke it without being told to.
         warnings: What was wrong and left out, one sentence each.
     """
 
     name: str
     description: str
-    version: str | None
-    license: str | None
-    compatibility: str | None
-    allowed_tools: tuple[str, ...]
-    user_invocable: bool
-    model_invocable: bool
-    hooks: Node
-    fork: Mapping[str, str] | None
-    metadata: Mapping[str, Node]
-    interface: Mapping[str, str]
-    extra: Mapping[str, Node]
-    requires: tuple[Requirement, ...]
-    permissions: tuple[str, ...]
+    front: Mapping[str, Node]
     body: str
     body_line: int
+    requires: tuple[Requirement, ...]
+    interface: Mapping[str, str]
+    permissions: tuple[str, ...]
+    implicit: bool
     warnings: tuple[str, ...]
+
+    @property
+    def license(self) -> str | None:
+        """As its author puts it."""
+        return _text_or_none(self.front.get("license"))
+
+    @property
+    def compatibility(self) -> str | None:
+        """What it needs around it, in words."""
+        return _text_or_none(self.front.get("compatibility"))
+
+    @property
+    def model_invocable(self) -> bool:
+        """Whether the model may call it by itself; neither the frontmatter nor a file beside it says no."""
+        return self.implicit and not self._truth("disable-model-invocation", default=False)
+
+    @property
+    def extra(self) -> Mapping[str, Node]:
+        """Frontmatter beyond the specification, kept as it was."""
+        return MappingProxyType({key: self.front[key] for key in self.front if key not in _SPECIFIED})
 
     @classmethod
     def read(cls, tree: Tree, strict: bool = False) -> Manifest:
@@ -89,21 +98,13 @@ class Manifest:
         return cls(
             name=reading.name,
             description=reading.description,
-            version=reading.version,
-            license=reading.license,
-            compatibility=reading.compatibility,
-            allowed_tools=reading.tools,
-            user_invocable=reading.user_invocable,
-            model_invocable=reading.model_invocable and said.implicit,
-            hooks=reading.top.get("hooks", ""),
-            fork=reading.fork,
-            metadata=MappingProxyType(reading.metadata),
-            interface=said.interface,
-            extra=MappingProxyType({k: v for k, v in reading.top.items() if k not in _SPECIFIED}),
+            front=MappingProxyType(reading.front),
+            body=reading.parts.body,
+            body_line=reading.parts.body_line,
             requires=said.requires,
+            interface=said.interface,
             permissions=said.permissions,
-            body=reading.body,
-            body_line=reading.body_line,
+            implicit=said.implicit,
             warnings=tuple(map(str, warnings)),
         )
 
@@ -132,7 +133,7 @@ def problems(tree: Tree, folder: str | None = None) -> tuple[tuple[Issue, ...], 
 
 
 def _advice(reading: _Reading) -> Iterator[Issue]:
-    for key in reading.top:
+    for key in reading.front:
         if key not in _SPECIFIED and key not in _KNOWN:
             message = f"the key {quote(key)} is not of the specification, nor of a client known here"
             yield Issue("unknown-key", message, reading.place(key))
@@ -140,21 +141,20 @@ def _advice(reading: _Reading) -> Iterator[Issue]:
         if not isinstance(value, str) and key not in declared.OPENCLAW:
             message = f"expected metadata to map text to text, found more under {quote(key)}"
             yield Issue("metadata-value", message, reading.place("metadata"))
-    if reading.top and reading.version is None:
+    if reading.front and reading.version is None:
         yield Issue("no-version", "expected metadata.version, found none", reading.place("metadata"))
 
 
-class _Reading:
+class _Reading(Front):
     """One pass over ``SKILL.md``; what is wrong is sorted by how bad it is."""
 
     def __init__(self, tree: Tree) -> None:
         self.errors: list[Issue] = []  # the skill cannot be used
         self.breaches: list[Issue] = []  # the specification forbids it, a reader can do without
         self.warnings: list[Issue] = []
-        self.yaml = self.body = self.name = self.description = ""
-        self.body_line = 1
-        self.top: dict[str, Node] = {}
-        self.metadata: dict[str, Node] = {}
+        self.name = self.description = ""
+        self.parts = Parts("", "", 1)
+        self.front: dict[str, Node] = {}
         with self._noting(self.errors, "frontmatter"):
             self._open(tree)
             self._specified()
@@ -163,11 +163,11 @@ class _Reading:
     def _open(self, tree: Tree) -> None:
         if SKILL_MD not in tree:
             raise FormatError(f"expected a file {SKILL_MD}, found none")
-        self.yaml, self.body, self.body_line = split(tree[SKILL_MD].data, SKILL_MD)
-        top = yaml.parse(self.yaml, SKILL_MD, line_offset=1)
-        if not isinstance(top, dict):
+        self.parts = split(tree[SKILL_MD].data, SKILL_MD)
+        front = yaml.parse(self.parts.yaml, SKILL_MD, line_offset=1)
+        if not isinstance(front, dict):
             raise FormatError("expected frontmatter of keys and values, found none")
-        self.top = top
+        self.front = front
 
     def _specified(self) -> None:
         with self._noting(self.errors, "name"):
@@ -180,58 +180,40 @@ class _Reading:
             self.description = self._text("description")
             if not self.description:
                 raise FormatError("expected a description, found none")
-        with self._noting(self.breaches, "description"):
-            _limit("description", self.description, DESCRIPTION_MAX)
-        self.license = self._optional("license")
-        self.compatibility = self._optional("compatibility")
-        with self._noting(self.breaches, "compatibility"):
-            _limit("compatibility", self.compatibility or "", COMPATIBILITY_MAX)
+        for key, message in limits(self.description, self.front):
+            self.breaches.append(Issue(key, message, self.place(key)))
+        with self._noting(self.breaches, "license"):
+            self._text("license")
         with self._noting(self.breaches, "metadata"):
-            metadata = self.top.get("metadata", {})
-            if not isinstance(metadata, dict):
+            if not isinstance(metadata := self.front.get("metadata", {}), dict):
                 raise FormatError(f"expected metadata to map text to text, found {quote(metadata)}")
-            self.metadata = metadata
 
     def _clients(self) -> None:
         version = self.metadata.get("version")
-        self.version = version_of(self.metadata)
         if version and self.version is None:
             message = f"expected a version of at most {NAME_MAX} visible characters, found {quote(version)}"
             self.warnings.append(Issue("version", message, self.place("metadata")))
-        self.tools: tuple[str, ...] = ()
         with self._noting(self.breaches, "allowed-tools"):
-            tools = self.top.get("allowed-tools", "")
-            listed = tools if isinstance(tools, list) else [tools]
-            if not all(isinstance(each, str) for each in listed):
+            tools = self.front.get("allowed-tools", "")
+            if not all(isinstance(each, str) for each in (tools if isinstance(tools, list) else [tools])):
                 raise FormatError(f"expected names of tools with blanks between, found {quote(tools)}")
-            self.tools = tools_of(tools)
-        self.user_invocable = self._truth("user-invocable", default=True)
-        self.model_invocable = not self._truth("disable-model-invocation", default=False)
-        self.fork = fork_of(self.top)
+        for key in ("user-invocable", "disable-model-invocation"):
+            with self._noting(self.warnings, key):
+                yaml.truth(self.front.get(key, ""), default=True)
 
     def place(self, key: str) -> str:
         """Return ``SKILL.md:LINE`` of a key of the frontmatter, without the line if it has none."""
-        return f"{SKILL_MD}:{self._lines[key]}" if key in self._lines else SKILL_MD
+        return self._places.get(key, SKILL_MD)
 
     @cached_property
-    def _lines(self) -> dict[str, int]:
-        return {line.partition(":")[0]: number for number, line in enumerate(self.yaml.split("\n"), 2)}
+    def _places(self) -> dict[str, str]:
+        return self.parts.places()
 
     def _text(self, key: str) -> str:
-        value = self.top.get(key, "")
+        value = self.front.get(key, "")
         if not isinstance(value, str):
             raise FormatError(f"expected text as {key}, found {quote(value)}")
         return value.strip()
-
-    def _optional(self, key: str) -> str | None:
-        with self._noting(self.breaches, key):
-            return self._text(key) or None
-        return None
-
-    def _truth(self, key: str, default: bool) -> bool:
-        with self._noting(self.warnings, key):
-            return yaml.truth(self.top.get(key, ""), default)
-        return default
 
     @contextmanager
     def _noting(self, issues: list[Issue], key: str) -> Iterator[None]:
@@ -242,6 +224,5 @@ class _Reading:
             issues.append(Issue(key, message, error.where or self.place(key)))
 
 
-def _limit(key: str, text: str, limit: int) -> None:
-    if len(text) > limit:
-        raise FormatError(f"expected at most {limit} characters of {key}, found {len(text)}")
+def _text_or_none(value: Node | None) -> str | None:
+    return (value.strip() or None) if isinstance(value, str) else None

@@ -174,8 +174,7 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
     read = head.read(data, os.path.basename(skill.path or ""), asked.rules)
     version = agreed.tree if agreed else f"sha256:{sha256(data).hexdigest()}"
     body = put_in(read.body, _given(folder, version, asked))
-    allowed = read.front.get("allowed-tools")
-    tools = None if allowed is None else head.tools_of(allowed)
+    tools = read.allowed_tools if "allowed-tools" in read.front else None
     return Loaded(
         skill=skill,
         folder=folder,

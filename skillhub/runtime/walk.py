@@ -220,8 +220,7 @@ def _facts(head: Head, find: Find, has_folders: bool) -> dict[str, Any]:
         find.problems.append(_issue(find.found, issue.where, issue.message))
     is_implicit = head.model_invocable
     if has_folders and (tree := _declarations(find)):
-        metadata = head.front.get("metadata")
-        declaration = declared.read(tree, metadata if isinstance(metadata, dict) else {})
+        declaration = declared.read(tree, head.metadata)
         is_implicit = is_implicit and declaration.implicit
         for issue in declaration.warnings:
             find.problems.append(_issue(find.found, issue.where, issue.message))
