@@ -88,8 +88,8 @@ def read_image(data: bytes, where: str) -> Image | Blob:
     Raises:
         FormatError: it is no manifest.
     """
+    document = strict_json(data, where, MANIFEST_CAP)
     with located(where):
-        document = strict_json(data, where, MANIFEST_CAP)
         if isinstance(document, dict) and "manifests" in document:
             several: tuple[Blob, ...] = _several(document)["manifests"]
             return several[0] if several else wrong("a manifest for some platform", [])

@@ -20,11 +20,10 @@ from requests import RequestException, Timeout
 
 from skillhub.errors import FormatError, SourceError, StateError, UsageError
 from skillhub.model.digest import Digest
-from skillhub.model.json import strict_json
 from skillhub.model.text import quote
 from skillhub.world.hop import Hop
 from skillhub.world.oci_login import kept_login
-from skillhub.world.oci_manifest import MANIFEST, MANIFEST_CAP, REGISTRY_SITE, TITLE
+from skillhub.world.oci_manifest import MANIFEST, MANIFEST_CAP, REGISTRY_SITE, TITLE, Blob, Image, read_image
 from skillhub.world.push_target import FILE_CAP, File, Target, other_content, overtaken
 
 _EMPTY = b"{}"
@@ -36,7 +35,7 @@ _ADDRESS = re.compile(
     re.ASCII,
 )
 
-Layers = Mapping[str, Mapping[str, Any]]
+Layers = Mapping[str, Blob]
 
 
 class OciTarget:
@@ -71,7 +70,7 @@ class OciTarget:
             return None
         with self._reaching():
             data = bytearray()
-            for chunk in self._client.pull_blob(layer["digest"]):
+            for chunk in self._client.pull_blob(layer.digest):
                 data += chunk
                 if len(data) > FILE_CAP:
                     raise FormatError(f"{quote(path)} is larger than any file of a site", where=self._where)
@@ -84,7 +83,7 @@ class OciTarget:
             StateError: it never changes, and is there with other content.
         """
         layer = self._layers.get(file.path)
-        same = layer is not None and layer["digest"] == Digest.of(file.read())
+        same = layer is not None and layer.digest == Digest.of(file.read())
         if layer is not None and not same and file.fixed:
             raise other_content(file.path, self._where)
         return same
@@ -185,16 +184,11 @@ def _credentials(host: str) -> tuple[str, str] | None:
     return kept_login(host, os.environ)
 
 
-def _layer(file: File, data: bytes) -> dict[str, Any]:
-    return {
-        "annotations": {TITLE: file.path},
-        "digest": Digest.of(data),
-        "mediaType": file.type,
-        "size": len(data),
-    }
+def _layer(file: File, data: bytes) -> Blob:
+    return Blob(Digest.of(data), len(data), file.type, {TITLE: file.path})
 
 
-def _dump(layers: Sequence[Mapping[str, Any]]) -> str:
+def _dump(layers: Sequence[Blob]) -> str:
     """Return the manifest of these layers, the same for the same ones."""
     document = {
         "artifactType": REGISTRY_SITE,
@@ -203,7 +197,15 @@ def _dump(layers: Sequence[Mapping[str, Any]]) -> str:
             "mediaType": "application/vnd.oci.empty.v1+json",
             "size": len(_EMPTY),
         },
-        "layers": layers,
+        "layers": [
+            {
+                "annotations": each.annotations,
+                "digest": each.digest,
+                "mediaType": each.media_type,
+                "size": each.size,
+            }
+            for each in layers
+        ],
         "mediaType": MANIFEST,
         "schemaVersion": 2,
     }
@@ -212,15 +214,10 @@ def _dump(layers: Sequence[Mapping[str, Any]]) -> str:
 
 def _layers(manifest: str, where: str) -> Layers:
     """Return the layers of a manifest by the paths of their files."""
-    found: dict[str, Mapping[str, Any]] = {}
-    match strict_json(manifest.encode(), where, MANIFEST_CAP):
-        case {"artifactType": str(kind), "layers": list(layers)} if kind == REGISTRY_SITE:
-            for layer in layers:
-                match layer:
-                    case {"annotations": {"org.opencontainers.image.title": str(path)}, "digest": digest}:
-                        found[path] = {**layer, "digest": Digest.parse(digest, where)}
-                    case _:
-                        raise FormatError("expected a layer with a title", where=where)
-            return found
-    hint = "publish under another tag"
-    raise StateError("something else than a registry's site is under this tag", where=where, hint=hint)
+    image = read_image(manifest.encode(), where)
+    if not isinstance(image, Image) or not image.is_site:
+        hint = "publish under another tag"
+        raise StateError("something else than a registry's site is under this tag", where=where, hint=hint)
+    if not all(each.title for each in image.layers):
+        raise FormatError("expected a layer with a title", where=where)
+    return {each.title: each for each in image.layers}

@@ -176,7 +176,10 @@ def test_image_under_the_tag_is_not_overwritten(hub, address):
 @pytest.mark.parametrize("layer", [{"annotations": {}}, {"digest": "sha256:no"}, {"annotations": None}])
 def test_layer_at_the_target_that_is_none(hub, layer):
     where = "oci://example/x:v1"
-    text = json.dumps({"artifactType": push_oci.REGISTRY_SITE, "layers": [{"digest": 1, **layer}]})
+    blob = {"digest": Digest.of(b""), "size": 0, "annotations": {"org.opencontainers.image.title": "a"}}
+    site = {"artifactType": push_oci.REGISTRY_SITE, "config": {"digest": Digest.of(b""), "size": 0}}
+    assert set(push_oci._layers(json.dumps({**site, "layers": [blob]}), where)) == {"a"}
+    text = json.dumps({**site, "layers": [{**blob, **layer}]})
     with pytest.raises(FormatError):
         push_oci._layers(text, where)
 
