@@ -11,6 +11,7 @@ from skillhub.model.text import is_name, quote
 from skillhub.trust.keys import Kind, PrivateKey, PublicKey
 from skillhub.world import files
 from skillhub.world.home import Home
+from skillhub.world.publishers import OWN_SUFFIX
 
 _CAP = 1 << 16
 _HINT = "skillhub key list shows yours; key new makes one"
@@ -73,9 +74,8 @@ class Keys:
         """Return every key by name; nothing private is read."""
         if not os.path.isdir(self._folder):
             return []
-        ends = ".pub.pem"
-        names = sorted(file[: -len(ends)] for file in os.listdir(self._folder) if file.endswith(ends))
-        return [self.get(name) for name in names]
+        found = [each for each in os.listdir(self._folder) if each.endswith(OWN_SUFFIX)]
+        return [self.get(name) for name in sorted(each.removesuffix(OWN_SUFFIX) for each in found)]
 
     def get(self, name: str) -> Key:
         """Return the key of that name; nothing private is read.
@@ -106,7 +106,7 @@ class Keys:
         return os.path.join(self._folder, f"{name}.pem")
 
     def _public(self, name: str) -> str:
-        return os.path.join(self._folder, f"{name}.pub.pem")
+        return os.path.join(self._folder, f"{name}{OWN_SUFFIX}")
 
 
 def read_key(path: str, passphrase: bytes | None) -> PrivateKey:
@@ -119,7 +119,16 @@ def read_key(path: str, passphrase: bytes | None) -> PrivateKey:
     """
     # A person names it, so a link to it will do, as where secrets are mounted.
     path = os.path.realpath(os.path.expanduser(path))
-    data = _read(path)
+    return decrypted(_read(path), path, passphrase)
+
+
+def decrypted(data: bytes, path: str, passphrase: bytes | None) -> PrivateKey:
+    """Return the private key that a PEM file holds, encrypted or not.
+
+    Raises:
+        FormatError: it is no key that may sign, or has another passphrase.
+        PassphraseNeeded: it is encrypted and there is none.
+    """
     is_encrypted = b"ENCRYPTED" in data
     if is_encrypted and passphrase is None:
         raise PassphraseNeeded("the key has a passphrase, and none was given", where=path)

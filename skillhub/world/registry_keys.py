@@ -6,12 +6,13 @@ import json
 import os
 from collections.abc import Collection, Mapping, Sequence
 
-from skillhub.errors import FormatError, PassphraseNeeded, StateError
+from skillhub.errors import FormatError, StateError
 from skillhub.model.json import strict_json
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.roles import ROLES
 from skillhub.trust.signing import keyid
 from skillhub.world import files
+from skillhub.world.keys import decrypted
 
 _CAP = 1 << 20
 _ROOT, _SEEN = "1.root.json", "seen.json"
@@ -137,10 +138,7 @@ class RegistryKeys:
         data = files.read(path, _CAP)
         if data is None:
             return None
-        encrypted = b"ENCRYPTED" in data.partition(b"\n")[0]
-        if encrypted and self._passphrase is None:
-            raise PassphraseNeeded("the key has a passphrase, and none was given", where=path)
-        key = self._known[path] = PrivateKey.load(data, self._passphrase if encrypted else None)
+        key = self._known[path] = decrypted(data, path, self._passphrase)
         return key
 
     def _write(self, path: str, key: PrivateKey) -> None:
