@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from skillhub.world.git_program import NamedBy
     from skillhub.world.home import Home
     from skillhub.world.http import Http
-    from skillhub.world.repository import Commit
     from skillhub.world.settings import Settings
+    from skillhub.world.snapshot import Snapshot
     from skillhub.world.sources import Source, Sources
 
 _OFFLINE = "--offline keeps this command from the network"
@@ -47,7 +47,7 @@ class Network:
         self._thrown_away: list[TemporaryDirectory[str]] = []
         self._registries: dict[str, Registry] = {}
         self._places: dict[tuple[str, str | None, NamedBy, bool], Place] = {}
-        self._commits: dict[tuple[str, str | None, NamedBy], Commit] = {}
+        self._commits: dict[tuple[str, str | None, NamedBy], Snapshot] = {}
         self._named: dict[str, NamedBy] = {}
         self._http: Http | None = None
         self._kept_web: Web | None = None
@@ -177,7 +177,7 @@ class Network:
 
         url = _url_of(ref)
 
-        def elsewhere(other: str, rev: str | None) -> Commit:
+        def elsewhere(other: str, rev: str | None) -> Snapshot:
             if may is not None:
                 may(other)
             by = "marketplace" if named_by == "person" and not is_beside(other, url) else named_by
@@ -200,14 +200,14 @@ class Network:
             raise
         return Repository(commit, url=url, path=ref.path, elsewhere=elsewhere, leads=leads)
 
-    def _commit(self, url: str, rev: str | None, named_by: NamedBy) -> Commit:
+    def _commit(self, url: str, rev: str | None, named_by: NamedBy) -> Snapshot:
         """Return the repository at ``url``, opened once however many folders of it are asked for."""
         key = url, rev, named_by
         if key not in self._commits:
             self._commits[key] = self._opened(url, rev, named_by)
         return self._commits[key]
 
-    def _opened(self, url: str, rev: str | None, named_by: NamedBy) -> Commit:
+    def _opened(self, url: str, rev: str | None, named_by: NamedBy) -> Snapshot:
         """Open the repository at ``url``, from its mirror if it has one."""
         from skillhub.world.git_program import Bounds
         from skillhub.world.github import open_repository
@@ -215,9 +215,9 @@ class Network:
         kept = self._home.cache
         cache, beneath = (self._scratch_cache, kept) if self._scratch else (kept, None)
         mirrors = self._settings.mirrors
-        bounds = Bounds(offline=self._offline, mirrors=mirrors, beneath=beneath, named_by=named_by)
         web = None if self._offline or url.startswith("file:") else self._web(url)
-        return open_repository(url, rev, web=web, cache=cache, environ=os.environ, bounds=bounds)
+        bounds = Bounds(offline=self._offline, mirrors=mirrors, beneath=beneath, named_by=named_by, web=web)
+        return open_repository(url, rev, cache=cache, environ=os.environ, bounds=bounds)
 
     def _site(self, url: str, guarded: bool, may: May | None) -> Place:
         from skillhub.world.cache import Cache
@@ -240,10 +240,6 @@ class Network:
 
 def _url_of(ref: Remote | Local) -> str:
     """Return where a place is, whatever the revision and the folder in it."""
-    if isinstance(ref, GitHub):
-        from skillhub.world.github_site import site_of
+    from skillhub.world.github_site import url_of
 
-        return f"{site_of(os.environ)}/{ref.owner}/{ref.repo}"
-    if isinstance(ref, Local):
-        return ref.path
-    return ref.url if isinstance(ref, Git) else ref.place
+    return ref.path if isinstance(ref, Local) else url_of(ref, os.environ)

@@ -17,9 +17,9 @@ from skillhub.model.intent import Intent
 from skillhub.model.lock import Locked, LockedSource
 from skillhub.model.policy import ORIGIN, Objection, Policies, Subject
 from skillhub.model.question import YES, Answer, Approver, Question
-from skillhub.model.ref import GitHub, Local, Oci, Remote, parse_remote
+from skillhub.model.ref import Local, Remote, parse_remote
 from skillhub.model.signer import Signer
-from skillhub.world.github_site import site_of
+from skillhub.world.github_site import url_of
 from skillhub.world.sources import Source
 
 _HINT = "skillhub doctor policy shows every line that is in force, and where it stands"
@@ -114,11 +114,7 @@ def _url(ref: Remote | Local, environ: Mapping[str, str]) -> str:
     if isinstance(ref, Local):
         path = os.path.realpath(os.path.expanduser(ref.path)).replace(os.sep, "/")
         return f"file:///{escaped(path.lstrip('/'), safe='/:')}"
-    if isinstance(ref, GitHub):
-        return f"{site_of(environ)}/{ref.owner}/{ref.repo}"
-    if isinstance(ref, Oci):
-        return ref.place
-    return ref.url
+    return url_of(ref, environ)
 
 
 @dataclass(frozen=True, slots=True)

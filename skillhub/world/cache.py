@@ -9,23 +9,17 @@ import os
 from contextlib import suppress
 
 from skillhub.errors import FormatError, StateError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.world import files
+from skillhub.world.fetch import Answer
 
 _TYPE_MAX = 256  # bytes of that line
 
 
-@dataclass(frozen=True, slots=True)
-class Cached:
-    """Bytes, and the media type that they came with, which nobody vouches for."""
-
-    data: bytes
-    content_type: str
-
-
 class Cache:
     """A folder of files named by the digest of their bytes, which stand below a line with their media type.
+
+    Nobody vouches for the media type.
 
     Args:
         folder: It.
@@ -36,8 +30,8 @@ class Cache:
         self._folder = folder
         self._fixed = fixed
 
-    def get(self, digest: Digest, limit: int) -> Cached | None:
-        """Return the bytes of this digest, if they are here and no more than ``limit``."""
+    def get(self, digest: Digest, url: str, limit: int) -> Answer | None:
+        """Return the bytes of this digest as the answer of ``url``, if they are here and no more than ``limit``."""
         try:
             found = files.read(self._path(digest), limit + _TYPE_MAX + 1)
         except (FormatError, StateError):
@@ -51,15 +45,15 @@ class Cache:
                 if not self._fixed:
                     os.unlink(self._path(digest))
             return None
-        return Cached(data, content_type.decode("latin-1"))
+        return Answer(url, data, content_type.decode("latin-1"))
 
-    def put(self, digest: Digest, cached: Cached) -> None:
-        """Keep the bytes, which have this digest."""
+    def put(self, digest: Digest, answer: Answer) -> None:
+        """Keep the bytes of an answer, which have this digest."""
         if self._fixed:
             return
-        content_type = cached.content_type.encode("latin-1", "replace").replace(b"\n", b" ")[:_TYPE_MAX]
+        content_type = answer.content_type.encode("latin-1", "replace").replace(b"\n", b" ")[:_TYPE_MAX]
         with suppress(StateError):
-            files.write_atomic(self._path(digest), content_type + b"\n" + cached.data, mode=0o600, sync=False)
+            files.write_atomic(self._path(digest), content_type + b"\n" + answer.data, mode=0o600, sync=False)
 
     def _path(self, digest: Digest) -> str:
         return os.path.join(self._folder, digest.hex[:2], digest.hex)

@@ -8,9 +8,9 @@ from email.utils import parsedate_to_datetime
 
 from skillhub.archive import Limits
 from skillhub.errors import SourceError, WrongBytes
-from skillhub.model.dataclass import dataclass
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
-from skillhub.world.cache import Cache, Cached
+from skillhub.world.cache import Cache
 from skillhub.world.fetch import Answer, Web, whole
 from skillhub.world.site_seen import Copy, Seen
 
@@ -62,16 +62,16 @@ class Downloads:
         """
         read = self._read.get(url)
         if read and Digest.of(read.data) == digest:
-            self._cache.put(digest, Cached(read.data, read.content_type))
+            self._cache.put(digest, read)
             return read
-        cached = self._cache.get(digest, ARTIFACT_CAP)
+        cached = self._cache.get(digest, url, ARTIFACT_CAP)
         if cached is not None:
-            return Answer(url, cached.data, cached.content_type)
+            return cached
         answer = self.unpinned(url, cap=ARTIFACT_CAP, named_by=named_by)
         found = Digest.of(answer.data)
         if found != digest:
             raise WrongBytes(f"expected {digest}, found {found}", where=url)
-        self._cache.put(digest, Cached(answer.data, answer.content_type))
+        self._cache.put(digest, answer)
         return answer
 
     def unpinned(self, url: str, *, cap: int, named_by: str) -> Answer:
@@ -100,8 +100,7 @@ class Downloads:
             return held.answer
         answer = self._web.ask(url, cap=cap, headers=held.conditions if held else None)
         if held and answer.status == 304 and answer.url == held.copy.url:
-            data, content_type = held.answer.data, held.answer.content_type
-            answer = Answer(answer.url, data, content_type, headers=held.validators | dict(answer.headers))
+            answer = replace(held.answer, headers=held.validators | dict(answer.headers))
         elif answer.status == 304:
             # Of something else, behind a redirect that now leads there: nothing here is known to be that.
             answer = self._web.ask(url, cap=cap)
@@ -110,8 +109,8 @@ class Downloads:
 
     def _held(self, url: str, cap: int) -> _Held | None:
         copy = self._seen.copy(url)
-        cached = self._cache.get(copy.digest, cap) if copy else None
-        return _Held(copy, Answer(copy.url, cached.data, cached.content_type)) if copy and cached else None
+        cached = self._cache.get(copy.digest, copy.url, cap) if copy else None
+        return _Held(copy, cached) if copy and cached else None
 
     def _keep(self, url: str, answer: Answer) -> None:
         said = _directives(answer.headers.get("cache-control", ""))
@@ -126,7 +125,7 @@ class Downloads:
             self._seen.keep(url, None)
             return
         copy = Copy(answer.url, Digest.of(answer.data), etag, modified, fresh_until)
-        self._cache.put(copy.digest, Cached(answer.data, answer.content_type))
+        self._cache.put(copy.digest, answer)
         self._seen.keep(url, copy)
 
 

@@ -11,8 +11,8 @@ from skillhub.archive import Limits
 from skillhub.errors import FormatError, NotFound
 from skillhub.model.text import quote
 from skillhub.world import files
-from skillhub.world.repository import Commit, Repository
-from skillhub.world.snapshot import Node
+from skillhub.world.repository import Repository
+from skillhub.world.snapshot import Node, Snapshot
 
 _NODES_MAX = 200_000
 # A repository's own, and what is installed into a project: neither is where somebody keeps skills.
@@ -84,7 +84,7 @@ def open_folder(path: str) -> Repository:
     return Repository(FolderSnapshot(path), url=path, elsewhere=_nowhere)
 
 
-def _nowhere(url: str, rev: str | None) -> Commit:
+def _nowhere(url: str, rev: str | None) -> Snapshot:
     raise NotFound(f"it is in another repository, {quote(url)}; install from there")
 
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 from skillhub.errors import SourceError
 from skillhub.model.dataclass import replace
-from skillhub.world.fetch import Web
 from skillhub.world.git import GitSnapshot, open_git
 from skillhub.world.git_program import Bounds
 from skillhub.world.github_api import GitHubSnapshot, open_github_api
@@ -24,7 +23,6 @@ def open_repository(
     url: str,
     rev: str | None,
     *,
-    web: Web | None,
     cache: str,
     environ: Mapping[str, str],
     bounds: Bounds = _DEFAULT,
@@ -34,22 +32,21 @@ def open_repository(
     Args:
         url: https, ssh, file, or http on this machine.
         rev: All 40 digits of a commit, or a name.
-        web: Fetches where there is no git, and finds out where a server redirects git; None for what needs neither:
-            a repository of this machine, or one that is not asked.
         cache: The folder of all caches.
         environ: The environment of this process; it says whether there is a git, and which GitHub is meant.
-        bounds: How much the repository may ask of this machine, whether it may be fetched, and who named it.
+        bounds: How much the repository may ask of this machine, whether it may be fetched, and who named it; its
+            ``web`` fetches where there is no git.
 
     Raises:
         As ``open_git`` and ``open_github_api``; SourceError: there is no git, and it is not on GitHub.
     """
-    bounds = replace(bounds, web=web)
     site = site_of(environ)
     inner = _PATH.fullmatch(url.removeprefix(site)) if url.startswith(site + "/") else None
     if inner is None:
         return open_git(url, rev, cache=cache, environ=environ, bounds=bounds)
     host = host_of(environ)
     if shutil.which("git", path=environ.get("PATH")) is None:
+        web = bounds.web
         if web is None or bounds.offline:
             raise SourceError("--offline forbids to ask GitHub, and there is no git", where=url)
         if bounds.named_by == "repository":

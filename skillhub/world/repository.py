@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Protocol
 
 from skillhub.archive import Unpacked
 from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, UnsafeTransfer, WrongBytes
@@ -23,16 +22,7 @@ from skillhub.world.survey import Survey
 _AT_ONCE = 8  # repositories that are opened side by side
 
 
-class Commit(Snapshot, Protocol):
-    """A snapshot of a repository at a commit."""
-
-    @property
-    def rev(self) -> str:
-        """The full commit."""
-        ...
-
-
-OpenElsewhere = Callable[[str, str | None], Commit]
+OpenElsewhere = Callable[[str, str | None], Snapshot]
 _Failure = SourceError | FormatError | UnsafeTransfer | Forbidden
 _Where = tuple[str, str | None]
 

@@ -10,6 +10,7 @@ from skillhub.model.release import Release
 from skillhub.world.folder_snapshot import open_folder
 from skillhub.world.git import open_git
 from skillhub.world.git_objects import date_of
+from skillhub.world.git_program import Bounds
 from skillhub.world.github import open_repository
 from skillhub.world.http import Http
 from skillhub.world.repository import Repository
@@ -40,7 +41,11 @@ def test_by_github(repo, tmp_path):
     with GitHubServer(repo) as server, Http() as web:
         environ = {"PATH": str(tmp_path / "empty"), "HOME": str(tmp_path), "GITHUB_API_URL": server.url}
         found = open_repository(
-            "https://github.com/acme/skills", None, web=web, cache=str(tmp_path / "cache"), environ=environ
+            "https://github.com/acme/skills",
+            None,
+            cache=str(tmp_path / "cache"),
+            environ=environ,
+            bounds=Bounds(web=web),
         )
         assert found.date == TEXT
 

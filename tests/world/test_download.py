@@ -10,7 +10,7 @@ import pytest
 
 from skillhub.errors import SourceError, StateError, UnsafeTransfer, WrongBytes
 from skillhub.model.digest import Digest
-from skillhub.world.cache import Cache, Cached
+from skillhub.world.cache import Cache
 from skillhub.world.fetch import Answer
 from skillhub.world.site_seen import Copy, Seen
 from tests.support.site import JSON, WELL_KNOWN, current, entry, offer, skill_md
@@ -265,8 +265,8 @@ def test_what_was_seen_is_bounded_and_what_was_promised_is_not_lost(machine):
 
 def test_a_media_type_cannot_pass_for_content(tmp_path):
     cache = Cache(str(tmp_path))
-    cache.put(Digest.of(b"x"), Cached(b"x", "text/plain\nevil" + "y" * 999))
-    found = cache.get(Digest.of(b"x"), 1)
+    cache.put(Digest.of(b"x"), Answer("", b"x", "text/plain\nevil" + "y" * 999))
+    found = cache.get(Digest.of(b"x"), "", 1)
     assert found.data == b"x" and found.content_type.startswith("text/plain evil")
 
 

@@ -5,6 +5,8 @@ import os
 import pytest
 
 from skillhub.errors import SourceError, UnsafeTransfer
+from skillhub.model.dataclass import replace
+from skillhub.model.text import as_word
 from skillhub.world.git_program import Bounds, GitProgram
 from skillhub.world.git_remote import remote
 from skillhub.world.github import open_repository
@@ -39,7 +41,8 @@ def environ(tmp_path):
 def test_attack_a_lock_leads_git_into_a_private_network_or_makes_it_start_ssh(url, rev, opened, tmp_path):
     with pytest.raises(UnsafeTransfer) as caught:
         opened(url, rev, bounds=STRANGER)
-    assert caught.value.hint == f"only this repository names it; if it is meant: skillhub install git+{url}"
+    meant = as_word(f"git+{url}")
+    assert caught.value.hint == f"only this repository names it; if it is meant: skillhub install {meant}"
     assert not (tmp_path / "cache/git").exists() or not list((tmp_path / "cache/git").rglob("*.pack"))
 
 
@@ -136,6 +139,10 @@ def test_attack_a_lock_has_the_api_told_who_asks_where_there_is_no_git(environ, 
         for bounds in (STRANGER, Bounds()):
             with pytest.raises((SourceError, UnsafeTransfer)):
                 open_repository(
-                    "https://github.com/o/r", "b" * 40, web=http, cache="", environ=environ, bounds=bounds
+                    "https://github.com/o/r",
+                    "b" * 40,
+                    cache="",
+                    environ=environ,
+                    bounds=replace(bounds, web=http),
                 )
             assert any("ghp_x" in head for head in web.heads) == (bounds is not STRANGER)

@@ -51,7 +51,7 @@ def environ(hub, tmp_path):
 def opened(environ, tmp_path):
     with Http() as web:
         yield lambda rev=None: open_repository(
-            REPOSITORY, rev, web=web, cache=str(tmp_path / "cache"), environ=environ
+            REPOSITORY, rev, cache=str(tmp_path / "cache"), environ=environ, bounds=Bounds(web=web)
         )
 
 
@@ -263,7 +263,9 @@ def test_with_git_installed_git_is_used(repo, hub, environ, tmp_path):
     environ |= {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": str(tmp_path / "config")}
     (tmp_path / "config").write_text(f'[url "{repo.url}"]\n\tinsteadOf = {REPOSITORY}\n')
     with Http() as web:
-        snapshot = open_repository(REPOSITORY, None, web=web, cache=str(tmp_path / "cache"), environ=environ)
+        snapshot = open_repository(
+            REPOSITORY, None, cache=str(tmp_path / "cache"), environ=environ, bounds=Bounds(web=web)
+        )
     assert isinstance(snapshot, GitSnapshot)
     assert list(snapshot.read(["LICENSE"])) == [b"Free.\n"]
     assert hub.asked == []
@@ -273,10 +275,12 @@ def test_without_git_only_github_can_be_read(repo, environ, tmp_path):
     commit = repo.commit(FILES)
     with Http() as web:
         cache = str(tmp_path / "cache")
-        found = open_repository(REPOSITORY, commit, web=web, cache=cache, environ=environ)
+        found = open_repository(REPOSITORY, commit, cache=cache, environ=environ, bounds=Bounds(web=web))
         assert list(found.read(["LICENSE"])) == [b"Free.\n"]
         with pytest.raises(SourceError, match="cannot run git"):
-            open_repository("https://git.example/acme/skills", None, web=web, cache=cache, environ=environ)
-        offline = Bounds(offline=True)
+            open_repository(
+                "https://git.example/acme/skills", None, cache=cache, environ=environ, bounds=Bounds(web=web)
+            )
+        offline = Bounds(offline=True, web=web)
         with pytest.raises(SourceError, match="--offline"):
-            open_repository(REPOSITORY, None, web=web, cache=cache, environ=environ, bounds=offline)
+            open_repository(REPOSITORY, None, cache=cache, environ=environ, bounds=offline)
