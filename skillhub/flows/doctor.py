@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from skillhub.errors import SkillhubError
 from skillhub.flows.listing import agent_folders, beside, managed, unmanaged
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass
-from skillhub.model.hosts import Host, detect, hosts, skill_folder
+from skillhub.model.hosts import Host, detect, hosts
 from skillhub.model.policy import Policies
 from skillhub.model.policy_view import rows
-from skillhub.model.skill import Scope
+from skillhub.model.skill import Skill
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Root, discover
 from skillhub.world import links, tracked
-from skillhub.world.links import SHARED
 from skillhub.world.sources import Source
 
 
@@ -49,9 +48,17 @@ def diagnose(ports: Ports) -> Diagnosis:
     """Look at sources, lock, agents, skills and their needs; change nothing and use no network."""
     agents = detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
     roots = tuple(_roots(agents, ports))
-    sources, source_checks = _sources(ports)
-    checks = [*source_checks, _policy(ports), *_project(ports), *_links(agents, ports), _agents(agents)]
-    checks += _catalog(roots, ports)
+    sources, source_check = _sources(ports)
+    checks = [source_check, _policy(ports)]
+    try:
+        skills = managed(ports.project, ports.store, ports.environ)
+    except SkillhubError as error:
+        where = error.where or ports.project.lock_path
+        checks += [Check("lock", False, f"{where}: {error.message}", error.hint)]
+        checks += [*_links(agents, ports), _agents(agents)]
+    else:
+        checks += [*_lock(skills, ports), *_links(agents, ports), _agents(agents)]
+        checks += _catalog(skills, roots, ports)
     return Diagnosis(tuple(checks), roots, agents, sources)
 
 
@@ -76,41 +83,29 @@ def policies_here(ports: Ports) -> Policies:
 
 def _roots(agents: tuple[Host, ...], ports: Ports) -> Iterator[Root]:
     """Yield the folders that agents read here, the project's before the user's."""
-    seen = set()
-    bases: tuple[tuple[Scope, str], ...] = (("project", ports.project.base), ("user", ports.user_home))
-    for scope, base in bases:
-        folders = [os.path.join(base, *SHARED.split("/"))]
-        folders += [
-            folder
-            for host in agents
-            if (folder := skill_folder(host, scope, ports.project.base, ports.user_home, ports.environ))
-        ]
-        for folder in folders:
-            if folder not in seen and os.path.isdir(folder):
+    project, seen = ports.project, set[str]()
+    for each in (project, project.users(ports.user_home)):
+        for folder in agent_folders(each, ports.user_home, ports.environ, agents):
+            if folder not in seen:
                 seen.add(folder)
-                yield Root(folder, scope)
+                yield Root(folder, each.scope)
 
 
-def _sources(ports: Ports) -> tuple[tuple[Source, ...], list[Check]]:
+def _sources(ports: Ports) -> tuple[tuple[Source, ...], Check]:
     try:
         sources = tuple(ports.sources.all().values())
         registries = [source for source in sources if source.root is not None]
         for source in registries:
             ports.sources.root(source)
     except SkillhubError as error:
-        return (), [Check("sources", False, error.message, error.hint)]
+        return (), Check("sources", False, error.message, error.hint)
     others = len(sources) - len(registries)
     message = f"{len(registries)} configured, each with its trusted root"
     message += f", and {others} that nobody signs" if others else ""
-    return sources, [Check("sources", True, message)]
+    return sources, Check("sources", True, message)
 
 
-def _project(ports: Ports) -> Iterator[Check]:
-    try:
-        skills = managed(ports.project, ports.store, ports.environ)
-    except SkillhubError as error:
-        yield Check("lock", False, f"{error.where or ports.project.lock_path}: {error.message}", error.hint)
-        return
+def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
     yield Check("lock", True, f"{len(skills)} locked")
     for skill in skills:
         missing = [need.spell() for need in skill.requires if need.open]
@@ -151,12 +146,8 @@ def _agents(agents: tuple[Host, ...]) -> Check:
     return Check("agents", True, f"none of the {len(hosts())} known agents found; .agents/skills is used")
 
 
-def _catalog(roots: tuple[Root, ...], ports: Ports) -> Iterator[Check]:
-    try:
-        skills = managed(ports.project, ports.store, ports.environ)
-        strangers = set(unmanaged(ports.project, ports.user_home, ports.environ))
-    except SkillhubError:
-        return  # told of as a problem of the lock
+def _catalog(skills: Sequence[Skill], roots: tuple[Root, ...], ports: Ports) -> Iterator[Check]:
+    strangers = set(unmanaged(ports.project, ports.user_home, ports.environ))
     try:
         users = beside(ports.project, ports.user_home, ports.store, ports.environ)
     except SkillhubError as error:

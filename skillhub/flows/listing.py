@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from skillhub.errors import NotFound
 from skillhub.flows.needs import given
 from skillhub.flows.view import view
-from skillhub.model.hosts import hosts, skill_folder
+from skillhub.model.hosts import Host, hosts
 from skillhub.model.skill import Skill
 from skillhub.model.text import quote
 from skillhub.model.tree import SKILL_MD
-from skillhub.world.links import SHARED
+from skillhub.world.links import folders_of
 from skillhub.world.project import Project
 from skillhub.world.store import Store
 
@@ -83,18 +83,15 @@ def by_folder(project: Project, links: Iterable[str]) -> dict[str, set[str]]:
     return found
 
 
-def agent_folders(project: Project, user_home: str, environ: Mapping[str, str]) -> list[str]:
-    """Return the folders there are that any agent reads skills from, each place once."""
+def agent_folders(
+    project: Project, user_home: str, environ: Mapping[str, str], agents: Iterable[Host] | None = None
+) -> list[str]:
+    """Return the folders there are that these agents read skills from, or any agent; each place once."""
+    every = hosts().values() if agents is None else agents
+    there = filter(os.path.isdir, folders_of(project, every, user_home, environ))
     found: dict[str, str] = {}
-    wanted = [os.path.join(project.base, *SHARED.split("/"))]
-    wanted += [
-        folder
-        for host in hosts().values()
-        if (folder := skill_folder(host, project.scope, project.base, user_home, environ))
-    ]
-    for folder in dict.fromkeys(wanted):
-        if os.path.isdir(folder):
-            found.setdefault(os.path.realpath(folder), folder)
+    for folder in there:
+        found.setdefault(os.path.realpath(folder), folder)
     return list(found.values())
 
 

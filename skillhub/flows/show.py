@@ -20,7 +20,7 @@ from skillhub.flows.resolve import look_up, resolve_ref
 from skillhub.flows.state import State
 from skillhub.flows.view import view
 from skillhub.model.changes import Delta
-from skillhub.model.dataclass import dataclass
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Intent
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.manifest import Manifest
@@ -119,26 +119,13 @@ def _found(name: str, ports: Ports) -> Shown | None:
 
 
 def _offered(found: Candidate, releases: tuple[Release, ...], ports: Ports) -> Shown:
-    entry = found.entry
-    needs = needs_of(
-        facts_of(found.manifest, found.can), None, given(ports.environ, ports.project.lock().skills)
-    )
-    skill = Skill(
-        name=found.name,
+    is_met = given(ports.environ, ports.project.lock().skills)
+    skill = replace(
+        view(found.name, found.entry, None, is_met, ports.project, ports.store),
         path=None,
-        scope=ports.project.scope,
-        state="disabled",
-        source=entry.source,
-        version=entry.version,
-        digest=entry.digest,
-        tree=entry.tree,
-        size=entry.size,
-        url=entry.url,
-        invocation="model" if found.manifest.model_invocable else "user",
         managed=False,
-        signed_by=(found.signer,) if found.signer else (),
-        requires=needs,
-        capabilities=entry.capabilities,
+        invocation="model" if found.manifest.model_invocable else "user",
+        requires=needs_of(facts_of(found.manifest, found.can), None, is_met),
         description=found.manifest.description,
     )
     return Shown(skill, found.manifest, found.tree, releases)

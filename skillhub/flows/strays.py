@@ -13,13 +13,12 @@ from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State
 from skillhub.model.digest import NO_FILES, Digest
-from skillhub.model.hosts import skill_folder
 from skillhub.model.lock import Lock
 from skillhub.model.record import Record, Records
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.discover import found_name
 from skillhub.world.folders import is_link, list_folder
-from skillhub.world.links import SHARED
+from skillhub.world.links import folders_of
 from skillhub.world.project import Project
 from skillhub.world.store import Store
 
@@ -109,14 +108,8 @@ def _was_enabled(record: Record | None) -> bool:
 
 def _is_usual(path: str, state: State, ports: Ports) -> bool:
     """Say whether skills are enabled in this folder: in that of another agent, one of that name is a person's own."""
-    project = ports.project
     agents = chosen_agents(Options(), state.records, state.intent, ports)
-    folders = [os.path.join(project.base, SHARED)]
-    folders += [
-        folder
-        for agent in agents
-        if (folder := skill_folder(agent, project.scope, project.base, ports.user_home, ports.environ))
-    ]
+    folders = folders_of(ports.project, agents, ports.user_home, ports.environ)
     return os.path.dirname(path) in map(os.path.realpath, folders)
 
 

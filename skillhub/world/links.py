@@ -12,7 +12,6 @@ from functools import lru_cache
 from skillhub.errors import StateError
 from skillhub.model.hosts import Host, skill_folder
 from skillhub.model.record import LinkKind
-from skillhub.model.skill import Scope
 from skillhub.model.tree import Listing, Tree
 from skillhub.world import files
 from skillhub.world.folders import Problem, clone_tree, compare, is_link, remove_tree, write_tree
@@ -51,6 +50,15 @@ else:
     LINKAGES = (_symlink,)
 
 
+def folders_of(
+    project: Project, hosts: Iterable[Host], user_home: str, environ: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the absolute paths of the agents' folders, be they there or not: the shared one first."""
+    own = (skill_folder(host, project.scope, project.base, user_home, environ) for host in hosts)
+    shared = os.path.join(project.base, *SHARED.split("/"))
+    return tuple(dict.fromkeys((shared, *filter(None, own))))
+
+
 def link_folders(
     project: Project, hosts: Iterable[Host], user_home: str, environ: Mapping[str, str]
 ) -> tuple[str, ...]:
@@ -63,12 +71,7 @@ def link_folders(
         LinkLeavesProject: a folder of the project is a link to somewhere outside of it.
     """
     folders: dict[str, str] = {}
-    scope: Scope = project.scope
-    wanted = [os.path.join(project.base, SHARED)]
-    wanted += [
-        folder for host in hosts if (folder := skill_folder(host, scope, project.base, user_home, environ))
-    ]
-    for folder in wanted:
+    for folder in folders_of(project, hosts, user_home, environ):
         relative = spelled(project.base, folder)
         folders.setdefault(_resolved(project, relative), relative)
     return tuple(folders.values())

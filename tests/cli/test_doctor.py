@@ -146,3 +146,13 @@ def test_an_agents_folder_that_leads_out_of_the_project_is_told_of(shell):
     assert by_name["links"]["message"].startswith(
         f"{shell.project / '.agents'}: a link leads out of the project"
     )
+
+
+def test_the_users_own_skill_is_no_stranger_to_the_user(shell):
+    shell.run("install", "--global", REF, "--yes")
+    by_name, found = checks(shell, "--global")
+    assert found["ok"] is True
+    assert "skill" not in by_name and "shadowed" not in by_name
+    assert [(each["path"], each["scope"]) for each in found["roots"]] == [
+        (str(shell.home / ".agents/skills"), "user")
+    ]
