@@ -28,6 +28,7 @@ class Typed(NamedTuple):
     """One mention as it was typed.
 
     Attributes:
+        text: All of it, as in the message.
         name: ``name`` or ``ns:name``.
         start: Where it begins in the text, in characters.
         end: Where it ends, not included.
@@ -36,6 +37,7 @@ class Typed(NamedTuple):
             is a mention only if a skill has exactly that name.
     """
 
+    text: str
     name: str
     start: int
     end: int
@@ -50,7 +52,7 @@ def mentions(text: str) -> Iterator[Typed]:
     passed over.
     """
     if slash := _SLASH.match(text):
-        yield Typed(slash["name"], *slash.span("text"))
+        yield Typed(slash["text"], slash["name"], *slash.span("text"))
     if "$" not in text:
         return
     spans = iter([*code(text), Span(len(text), len(text))])
@@ -63,9 +65,9 @@ def mentions(text: str) -> Iterator[Typed]:
             continue
         linked, path, plain = found.groups()
         if plain:
-            yield Typed(plain, start, end, None, _is_doubtful(plain))
+            yield Typed(found[0], plain, start, end, None, _is_doubtful(plain))
         else:
-            yield Typed(linked, start, end, path.strip())
+            yield Typed(found[0], linked, start, end, path.strip())
 
 
 def _is_doubtful(name: str) -> bool:

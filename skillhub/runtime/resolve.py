@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
-from skillhub.model.dataclass import dataclass, replace
+from skillhub.model.dataclass import dataclass
 from skillhub.model.skill import Skill
 from skillhub.model.text import clean, quote
 from skillhub.runtime.catalog import Catalog
@@ -50,13 +50,15 @@ class Mention:
         skill: The one that is activated, or would be if it were not ``disabled``.
         candidates: Names of what could be typed instead, the likeliest first; paths where the names are the same.
         message: One line for whoever typed it.
+        leads: The name of the skill that was meant beyond doubt, chosen or not: what ``Rules.leads`` counts.
     """
 
     text: str
     outcome: Outcome
+    message: str
     skill: Skill | None = None
     candidates: tuple[str, ...] = ()
-    message: str = ""
+    leads: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the mention as the contract has it."""
@@ -124,17 +126,14 @@ def mentioned(
         rules: How this host wants it.
     """
     meaning = _Meaning(catalog, rules or Rules())
-    answers: dict[str, _Answer] = {}
-    picked = {each.name: each.path for each in selected}
-    for name, path in picked.items():
-        answers[f"${name}"] = meaning.of_link(name, path)
+    picked = {each.name: Typed(f"${each.name}", each.name, 0, 0, each.path) for each in selected}
     typed = [each for each in mentions(text) if each.path or each.name not in picked]
-    for each in typed:
-        words = text[each.start : each.end]
-        if words not in answers and (answer := meaning.of(each)):
-            answers[words] = answer
-    answers = _one_leads(answers, meaning.rules.leads)
-    return Resolved(_folded(answers), _task(text, typed, answers))
+    found: dict[str, Mention] = {}
+    for each in (*picked.values(), *typed):
+        if each.text not in found and (mention := meaning.of(each)):
+            found[each.text] = mention
+    found = _one_leads(found, meaning.rules.leads)
+    return Resolved(_each_once(found.values()), _task(text, typed, found))
 
 
 def called(catalog: Catalog, name: str) -> Sequence[Skill]:
@@ -153,39 +152,32 @@ def may_invoke(skill: Skill, caller: Caller) -> bool:
     return skill.state == "enabled" and skill.user_invocable
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    outcome: Outcome
-    message: str
-    skill: Skill | None = None
-    candidates: tuple[str, ...] = ()
-    leads: str = ""  # the name of the skill that was meant beyond doubt, chosen or not
-
-
-def _one_leads(answers: dict[str, _Answer], most: int) -> dict[str, _Answer]:
+def _one_leads(found: dict[str, Mention], most: int) -> dict[str, Mention]:
     """Take the choice back where more skills are meant than may lead."""
-    names = tuple(dict.fromkeys(answer.leads for answer in answers.values() if answer.leads))
+    names = tuple(dict.fromkeys(each.leads for each in found.values() if each.leads))
     if len(names) <= most:
-        return answers
+        return found
     message = f"Choose one skill to lead this turn: {' or '.join(f'${name}' for name in names)}."
-    none = _Answer("choose-one", message, None, names)
-    return {text: replace(none, leads=each.leads) if each.leads else each for text, each in answers.items()}
+    return {
+        text: Mention(text, "choose-one", message, None, names, each.leads) if each.leads else each
+        for text, each in found.items()
+    }
 
 
-def _folded(answers: dict[str, _Answer]) -> tuple[Mention, ...]:
+def _each_once(found: Iterable[Mention]) -> tuple[Mention, ...]:
     """Return a mention for each skill or text, however often and in whatever form it was typed."""
-    found: dict[object, Mention] = {}
-    for text, each in answers.items():
-        same = (each.skill.path, each.skill.full_name) if each.skill else each.leads or text
-        found.setdefault(same, Mention(text, each.outcome, each.skill, each.candidates, each.message))
-    return tuple(found.values())
+    kept: dict[object, Mention] = {}
+    for each in found:
+        same = (each.skill.path, each.skill.full_name) if each.skill else each.leads or each.text
+        kept.setdefault(same, each)
+    return tuple(kept.values())
 
 
-def _task(text: str, typed: Sequence[Typed], answers: dict[str, _Answer]) -> str:
+def _task(text: str, typed: Sequence[Typed], found: dict[str, Mention]) -> str:
     at = 0
     for each in typed:
-        answer = answers.get(text[each.start : each.end])
-        if text[at : each.start].strip() or answer is None or answer.outcome != "activated":
+        mention = found.get(each.text)
+        if text[at : each.start].strip() or mention is None or mention.outcome != "activated":
             break
         at = each.end
     return text[at:].strip()
@@ -200,74 +192,78 @@ class _Meaning:
         self._connectors = {name.lower() for name in rules.connectors}
         self._suggested = 0
 
-    def of(self, typed: Typed) -> _Answer | None:
+    def of(self, typed: Typed) -> Mention | None:
         """Return what was meant; None if it is no mention after all."""
         if typed.path is not None:
-            return self.of_link(typed.name, typed.path)
+            return self._linked(typed, typed.path)
         exact = called(self._catalog, typed.name)
         if typed.doubtful and not exact:
             return None
         if typed.name.lower() in self._connectors:
-            return _connector(typed.name, exact)
+            return _connector(typed, exact)
         if len(exact) > 1:
-            return _twins(typed.name, exact)
-        return self._chosen(exact[0], typed.name) if exact else self._like(typed.name)
+            return _twins(typed, exact)
+        return self._chosen(typed.text, exact[0], typed.name) if exact else self._like(typed)
 
-    def of_link(self, name: str, path: str) -> _Answer:
+    def _linked(self, typed: Typed, path: str) -> Mention:
         """Return what a link means: by its path alone, whatever it is called."""
         if path.startswith(_CONNECTORS):
-            return _connector(name, ())
+            return _connector(typed, ())
         skill = self._catalog.at(path.removeprefix("skill://"))
         if skill is not None:
-            return self._chosen(skill, skill.full_name)
-        return _Answer("missing-path", f"There is no skill at {quote(path)}, linked to as {quote(name)}.")
+            return self._chosen(typed.text, skill, skill.full_name)
+        message = f"There is no skill at {quote(path)}, linked to as {quote(typed.name)}."
+        return Mention(typed.text, "missing-path", message)
 
-    def _chosen(self, skill: Skill, name: str) -> _Answer:
+    def _chosen(self, text: str, skill: Skill, name: str) -> Mention:
         if skill.state == "disabled":
             message = f"Skill {quote(name)} is disabled. Enable it with: skillhub enable {clean(skill.name)}"
-            return _Answer("disabled", message, skill)
+            return Mention(text, "disabled", message, skill)
         if not may_invoke(skill, self.rules.caller):
             who = "the model" if self.rules.caller == "user" else "the user"
-            return _Answer("disabled", f"Skill {quote(name)} is for {who} alone to invoke.", skill)
+            return Mention(text, "disabled", f"Skill {quote(name)} is for {who} alone to invoke.", skill)
         if self.rules.objection is not None and (why := self.rules.objection(skill)):
-            return _Answer("disabled", f"Skill {quote(name)} cannot be loaded: {why}", skill)
-        return _Answer("activated", f"Using skill: {clean(name)}", skill, leads=clean(name))
+            return Mention(text, "disabled", f"Skill {quote(name)} cannot be loaded: {why}", skill)
+        return Mention(text, "activated", f"Using skill: {clean(name)}", skill, leads=clean(name))
 
     @cached_property
     def _suggestions(self) -> Suggestions:
         return Suggestions(each for each in self._catalog.skills if may_invoke(each, self.rules.caller))
 
-    def _like(self, name: str) -> _Answer:
+    def _like(self, typed: Typed) -> Mention:
+        text, name = typed.text, typed.name
         if name in self._catalog.taken and not self._catalog.named(name):
             message = f"Skill {quote(name)} is locked, and lies in no folder that this agent reads."
-            return _Answer("unknown", message)
+            return Mention(text, "unknown", message)
         self._suggested += 1
         is_worth_it = self._suggested <= _SUGGESTED_MAX and len(name) <= _NAME_MAX
         found = self._suggestions.like(name) if is_worth_it else Suggested()
         names = tuple(clean(skill.full_name) for skill in found.skills)
         if not names:
             message = f"No skill named {quote(name)}. Run {self._catalog.command} to see which there are."
-            return _Answer("unknown", message)
+            return Mention(text, "unknown", message)
         if len(names) == 1:
             message = f"No exact skill {quote(name)}, did you mean ${names[0]}?"
-            return _Answer("suggested", message, None, names, names[0] if found.is_short_form else "")
+            return Mention(text, "suggested", message, None, names, names[0] if found.is_short_form else "")
         use = next((each for each in names if ":" in each), names[0])
         message = f"${clean(name)} matched {len(names)} skills: {_listed(names)}, use ${use}"
-        return _Answer("ambiguous", message, None, names[:_CANDIDATES_MAX])
+        return Mention(text, "ambiguous", message, None, names[:_CANDIDATES_MAX])
 
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join([*names[:_SHOWN_MAX], *(["…"] if len(names) > _SHOWN_MAX else [])])
 
 
-def _twins(name: str, skills: Sequence[Skill]) -> _Answer:
-    """Return the answer where several skills have one name: only a path tells them apart."""
+def _twins(typed: Typed, skills: Sequence[Skill]) -> Mention:
+    """Return the mention where several skills have one name: only a path tells them apart."""
     paths = tuple(clean(skill.path or "") for skill in skills)
-    message = f"${name} matched {len(paths)} skills: {_listed(paths)}, use [${name}]({paths[0]})"
-    return _Answer("ambiguous", message, None, paths)
+    use = f"[${typed.name}]({paths[0]})"
+    message = f"${typed.name} matched {len(paths)} skills: {_listed(paths)}, use {use}"
+    return Mention(typed.text, "ambiguous", message, None, paths)
 
 
-def _connector(name: str, skills: Sequence[Skill]) -> _Answer:
+def _connector(typed: Typed, skills: Sequence[Skill]) -> Mention:
     paths = tuple(clean(skill.path or "") for skill in skills)
-    instead = f"; for the skill use [${name}]({paths[0]})" if paths else ""
-    return _Answer("connector", f"{quote(name)} is a connector of this agent{instead}", None, paths)
+    instead = f"; for the skill use [${typed.name}]({paths[0]})" if paths else ""
+    message = f"{quote(typed.name)} is a connector of this agent{instead}"
+    return Mention(typed.text, "connector", message, None, paths)
