@@ -54,8 +54,9 @@ _NOWHERE = re.compile(
 )
 # RFC 2606, RFC 6761.
 _KEPT_FOR_DOCUMENTATION = re.compile(r"(?:.*\.)?(?:example|test|invalid|example\.(?:com|org|net))")
-# Claude Code runs `` !`command` `` and blocks of ```! before the model sees the text.
-_SHELL = re.compile(r"(?<![\w`)\]!])!`[^`]|(?<=```)!(?=[ \t]*$)", re.MULTILINE)
+# Claude Code runs `` !`command` `` and blocks of ```! before the model sees the text. Here and below: what a pattern
+# begins with, rather than what is before it, is what it is found by, ten times as fast.
+_SHELL = re.compile(r"!(?:(?<![\w`)\]!]!)`[^`]|(?<=```!)(?=[ \t]*$))", re.MULTILINE)
 
 # What a person or an agent is told to run, whatever its name and place: `bash references/setup.txt`.
 _PROGRAMS = r"(?:[bz]a|z|da|k|fi)?sh|python[0-9.]*|node|bun|deno|ruby|perl|php|Rscript|pwsh"
@@ -65,7 +66,9 @@ _BEFORE = (
 )
 _AFTER = rf"(?![\w/-]|\.\w)(?:[\"']?[ \t]{{0,9}}\|[ \t]{{0,9}}(?:sudo[ \t]{{1,9}})?({_PROGRAMS})\b)?"
 # Then the rest of a path names a file: `cd references && bash setup.txt`.
-_ENTERED = re.compile(r"(?<![\w/.-])(?:cd|pushd)[ \t]+[\"']?([^\s\"'`|;&<>()]+)")
+_ENTERED = re.compile(
+    r"d(?:(?<=cd)(?<![\w/.-]cd)|(?<=pushd)(?<![\w/.-]pushd))[ \t]+[\"']?([^\s\"'`|;&<>()]+)"
+)
 # What is longer, or names a file more often, was not written to be read.
 _BODY_MAX = 1 << 18
 _TIMES_MAX = 100
@@ -89,7 +92,7 @@ def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
     found = {f"{kind}:{_line(text)}" for kind, text in _named(manifest)}
     if running:
         found.add("scripts")
-    if ("!`" in manifest.body or "```!" in manifest.body) and _SHELL.search(manifest.body):
+    if _SHELL.search(manifest.body):
         found.add("shell")
     if manifest.hooks:
         found.add("hooks")
@@ -175,7 +178,7 @@ def _hosts(data: bytes) -> Iterator[str]:
         for match in _HOST.finditer(data):
             if data[max(0, match.start() - 5) : match.start()].lower().endswith(_SCHEMES):
                 yield from _somewhere(match[1])
-    if b"git@" in data:
+    if b"@" in data:
         for match in _SCP.finditer(data):
             yield from _somewhere(match[1])
 
