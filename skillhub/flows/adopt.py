@@ -16,7 +16,7 @@ from skillhub.flows.install import Aim, Plan, carry_out, plan, questions
 from skillhub.flows.linking import Step
 from skillhub.flows.listing import unmanaged
 from skillhub.flows.needs import given
-from skillhub.flows.obtain import from_path, portable
+from skillhub.flows.obtain import from_path
 from skillhub.flows.options import Options
 from skillhub.flows.origins import Origins, compared
 from skillhub.flows.outcome import Left, Outcome, ask
@@ -29,6 +29,7 @@ from skillhub.model.question import UNANSWERED
 from skillhub.model.text import as_word, is_inner_path, quote
 from skillhub.world import files, links
 from skillhub.world.folders import compare
+from skillhub.world.links import portable
 
 
 @dataclass(frozen=True, slots=True)

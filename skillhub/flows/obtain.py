@@ -21,6 +21,7 @@ from skillhub.model.release import Admission, Release
 from skillhub.trust.judgement import judge
 from skillhub.trust.registry import agrees, publisher_of
 from skillhub.world import files
+from skillhub.world.links import portable
 from skillhub.world.local import named, read_local
 from skillhub.world.sources import Source
 
@@ -203,10 +204,3 @@ def from_path(path: str, ports: Ports, base: str = "", locked: Collection[Digest
         note = f"{place} lies outside of the project: others who share the lock do not have it"
         return found.noted(note)
     return found
-
-
-def portable(path: str, base: str) -> str:
-    """Return ``path`` as the lock spells it: relative to ``base`` if inside of it, else absolute."""
-    full = os.path.abspath(path)
-    relative = os.path.relpath(full, base).replace(os.sep, "/")
-    return full if relative.startswith("..") or os.path.isabs(relative) else relative

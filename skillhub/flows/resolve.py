@@ -10,7 +10,7 @@ from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, Usage
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.choose import choose_release, choose_skills, choose_source
 from skillhub.flows.locked import by_lock
-from skillhub.flows.obtain import Way, by_path, by_place, portable
+from skillhub.flows.obtain import Way, by_path, by_place
 from skillhub.flows.offered import by_source, releases_of
 from skillhub.flows.options import Options
 from skillhub.flows.ports import Place, Ports
@@ -24,6 +24,7 @@ from skillhub.model.ref import Git, GitHub, Local, Named, Ref, Remote, canonical
 from skillhub.model.release import Index, Release
 from skillhub.model.tree import SKILL_MD
 from skillhub.model.version import Range, is_version
+from skillhub.world.links import portable
 
 
 @dataclass(frozen=True, slots=True)

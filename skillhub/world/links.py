@@ -72,15 +72,19 @@ def link_folders(
     """
     folders: dict[str, str] = {}
     for folder in folders_of(project, hosts, user_home, environ):
-        relative = spelled(project.base, folder)
+        relative = portable(folder, project.base)
         folders.setdefault(_resolved(project, relative), relative)
     return tuple(folders.values())
 
 
-def spelled(base: str, folder: str) -> str:
-    """Return an absolute path as records spell it: relative below ``base``, ``/`` between segments; else as it is."""
-    relative = os.path.relpath(folder, base).replace(os.sep, "/")
-    return folder if relative.startswith("../") or os.path.isabs(relative) else relative
+def portable(path: str, base: str) -> str:
+    """Return ``path`` as lock and records spell it: relative to ``base`` if inside of it, else absolute."""
+    full = os.path.abspath(path)
+    try:
+        relative = os.path.relpath(full, base).replace(os.sep, "/")
+    except ValueError:  # it is on another drive of Windows
+        return full
+    return full if relative.split("/")[0] == ".." else relative
 
 
 def place(project: Project, link: str) -> str:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from skillhub.errors import FormatError, StateError
 from skillhub.world import files
 from skillhub.world.folders import is_link
-from skillhub.world.links import spelled
+from skillhub.world.links import portable
 from skillhub.world.mcp_dialects import DIALECTS
 from skillhub.world.project import Project
 
@@ -22,12 +22,12 @@ _EMPTY = frozenset({"", "{}", *(f'{{"{each.key}":{{}}}}' for each in DIALECTS.va
 
 
 def missing(project: Project, paths: Iterable[str]) -> tuple[str, ...]:
-    """Return which of these absolute paths, and of the folders above them, are not there yet, as ``spelled``."""
+    """Return which of these absolute paths, and of the folders above them, are not there yet, as ``portable``."""
     todo, found = [*dict.fromkeys(paths)], dict[str, None]()
     while todo:
         path = todo.pop()
         if not os.path.lexists(path):
-            found[spelled(project.base, path)] = None
+            found[portable(path, project.base)] = None
             todo.append(os.path.dirname(path))
     return tuple(found)
 

@@ -113,3 +113,20 @@ def test_a_home_may_keep_its_dotfiles_elsewhere_and_a_project_may_not(tmp_path: 
     )
     with pytest.raises(LinkLeavesProject):
         links.place(Project(str(base), "project", home), link)
+
+
+@pytest.mark.parametrize(
+    ("path", "spelled"),
+    [
+        ("/p", "."),
+        ("/p/a/b", "a/b"),
+        ("/p/a/../b", "b"),
+        ("/p/..a/b", "..a/b"),
+        ("/", "/"),
+        ("/pa/b", "/pa/b"),
+        ("/q/../r", "/r"),
+    ],
+)
+@pytest.mark.skipif(os.name != "posix", reason="paths of POSIX")
+def test_a_path_is_spelled_from_the_project_if_it_is_in_there(path, spelled):
+    assert links.portable(path, "/p") == spelled
