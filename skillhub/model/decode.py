@@ -40,6 +40,30 @@ def text_that(holds: Callable[[str], object], expected: str) -> Callable[[object
     return read
 
 
+def visible(value: object) -> str:
+    """Read text that is not empty and that a person sees whole."""
+    # What is plain need not be looked at letter by letter.
+    if (
+        isinstance(value, str)
+        and value
+        and ((value.isascii() and value.isprintable()) or clean(value) == value)
+    ):
+        return value
+    wrong("text without hidden characters", value)
+
+
+def name_that(holds: Callable[[str], bool], what: str = "name") -> Callable[[object], str]:
+    """Return a reader of the names of a ``what``, for which ``holds`` holds."""
+
+    def read(value: object) -> str:
+        name = value if isinstance(value, str) else visible(value)
+        if not holds(name):
+            raise FormatError(f"{quote(name)} is no {what}")
+        return name
+
+    return read
+
+
 def one_of(*known: str) -> Callable[[object], str]:
     """Return a reader of these words."""
     return text_that(known.__contains__, " or ".join(known))
@@ -82,7 +106,10 @@ def array(read: Callable[[Any], _T]) -> Callable[[object], tuple[_T, ...]]:
 
 
 def record(
-    needed: Mapping[str, Read], optional: Mapping[str, Read] | None = None, unknown: str | None = None
+    needed: Mapping[str, Read],
+    optional: Mapping[str, Read] | None = None,
+    unknown: str | None = None,
+    what: str = "an object",
 ) -> Callable[[object], dict[str, Any]]:
     """Return a reader of objects with these members.
 
@@ -90,11 +117,12 @@ def record(
         needed: The reader of each that has to be there.
         optional: The reader of each that may be there.
         unknown: What to do about any other key, which is then refused; None passes over them.
+        what: What its format calls an object.
     """
     readers = [*needed.items(), *(optional or {}).items()]
 
     def read_all(value: object) -> dict[str, Any]:
-        block = _object(value)
+        block = value if isinstance(value, dict) else wrong(what, value)
         found = {}
         key = ""
         try:
@@ -113,11 +141,13 @@ def record(
     return read_all
 
 
-def mapping(read_key: Callable[[Any], str], read: Callable[[Any], _T]) -> Callable[[object], dict[str, _T]]:
+def mapping(
+    read_key: Callable[[Any], str], read: Callable[[Any], _T], what: str = "an object"
+) -> Callable[[object], dict[str, _T]]:
     """Return a reader of objects whose keys are data, such as names."""
 
     def read_all(value: object) -> dict[str, _T]:
-        block = _object(value)
+        block = value if isinstance(value, dict) else wrong(what, value)
         found = {}
         key = ""
         try:
@@ -138,10 +168,6 @@ def located(where: str) -> Iterator[None]:
     except FormatError as error:
         error.where = where if error.where in (None, where) else f"{where}: {error.where.removeprefix('.')}"
         raise
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else wrong("an object", value)
 
 
 def _below(part: str, error: FormatError) -> FormatError:

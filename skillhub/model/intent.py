@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Mapping
 
 from skillhub.errors import FormatError, UsageError
 from skillhub.model.dataclass import dataclass, field, replace
+from skillhub.model.decode import array, located, name_that, text_that, visible
 from skillhub.model.digest import Digest
 from skillhub.model.policy import Policy
 from skillhub.model.policy_file import policy_of
 from skillhub.model.record import LinkKind
 from skillhub.model.ref import Git, GitHub, Remote, parse_remote
-from skillhub.model.text import clean, is_alias, is_name, quote
-from skillhub.model.toml import strict_toml
+from skillhub.model.text import is_alias, is_name, quote
+from skillhub.model.toml import strict_toml, table, tables
 from skillhub.model.version import Range
 
 _URL = re.compile(r"https?://[^/?#\\]|embedded:\Z", re.ASCII | re.IGNORECASE)
 _USER = re.compile(r"[^/?#]*://[^/?#\\]*@")
-_SECTIONS = ("install", "policy", "skills", "sources")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,89 +89,38 @@ class Intent:
                 for what a team wrote and skillhub does not heed would be a false promise.
         """
         document = strict_toml(data, where)
-        for key in sorted(document.keys() - set(_SECTIONS)):
-            hint = f"this version knows {', '.join(f'[{each}]' for each in _SECTIONS)}"
-            raise FormatError(f"unknown section {quote(key)}", where=f"{where}: {clean(key[:64])}", hint=hint)
-        agents, link = _install(document.get("install", {}), f"{where}: install")
+        with located(where):
+            found = _READ(document)
+        install = found.get("install", {})
         return cls(
-            _blocks(document.get("skills", {}), is_name, _wanted, f"{where}: skills"),
-            _blocks(document.get("sources", {}), is_alias, _source, f"{where}: sources"),
-            agents,
-            link,
+            found.get("skills", {}),
+            found.get("sources", {}),
+            install.get("agents", ()),
+            install.get("link"),
             policy_of(document["policy"], "project", where, data) if "policy" in document else None,
         )
 
 
-def _install(value: object, where: str) -> tuple[tuple[str, ...], LinkKind | None]:
-    table = _table(value, ("agents", "link"), where)
-    agents = table.get("agents", [])
-    if not isinstance(agents, list):
-        raise FormatError(f"expected a list of texts, found {quote(agents)}", where=f"{where}.agents")
-    link = table.get("link")
-    if link not in (None, "copy", "symlink"):
-        raise FormatError(f'expected "copy" or "symlink", found {quote(link)}', where=f"{where}.link")
-    return tuple(_text(agent, f"{where}.agents") for agent in agents), cast("LinkKind | None", link)
-
-
-def _blocks(
-    value: object, is_good: Callable[[str], bool], read: Callable[[object, str], Any], where: str
-) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise FormatError(f"expected a table, found {quote(value)}", where=where)
-    for name in value:
-        if not is_good(name):
-            raise FormatError(f"{quote(name)} is no name", where=f"{where}.{clean(name[:64])}")
-    return {name: read(block, f"{where}.{name}") for name, block in value.items()}
-
-
-def _table(value: object, known: tuple[str, ...], where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise FormatError(f"expected a table, found {quote(value)}", where=where)
-    for key in sorted(value.keys() - set(known)):
-        hint = f"known: {', '.join(known)}"
-        raise FormatError(f"unknown key {quote(key)}", where=f"{where}.{clean(key[:64])}", hint=hint)
-    return value
-
-
-def _texts(value: object, known: tuple[str, ...], where: str) -> dict[str, str]:
-    return {key: _text(text, f"{where}.{key}") for key, text in _table(value, known, where).items()}
-
-
-def _text(value: object, where: str) -> str:
-    if not isinstance(value, str) or not value or clean(value) != value:
-        raise FormatError(f"expected text without hidden characters, found {quote(value)}", where=where)
-    return value
-
-
-def _wanted(value: object, where: str) -> Wanted:
+def _wanted(value: object) -> Wanted:
     # `name = "^1.2"` is the short spelling that cargo's users expect.
-    table = {"version": value} if isinstance(value, str) else value
-    texts = _texts(table, ("source", "version", "path", "git", "rev", "from", "plugin"), where)
+    texts = _WANTED({"version": value} if isinstance(value, str) else value)
     if "from" in texts:
         texts["origin"] = texts.pop("from")
     wanted = Wanted(**texts)
-    _one_origin(wanted, where)
-    if wanted.source is not None and not is_alias(wanted.source):
-        raise FormatError(f"{quote(wanted.source)} is no source", where=f"{where}.source")
-    try:
-        Range(wanted.version or "*")
-    except UsageError as error:
-        raise FormatError(error.message, where=f"{where}.version") from error
-    if wanted.plugin is not None and not is_name(wanted.plugin):
-        raise FormatError(f"{quote(wanted.plugin)} is no plugin", where=f"{where}.plugin")
+    _one_origin(wanted)
     try:
         place = wanted.remote()
         if place is not None and parse_remote(str(place)) != place:
             raise UsageError(f"{quote(str(place))} is no place in a repository")
     except UsageError as error:
-        raise FormatError(error.message, where=where, hint=error.hint) from error
+        raise FormatError(error.message, hint=error.hint) from error
     return wanted
 
 
-def _one_origin(wanted: Wanted, where: str) -> None:
+def _one_origin(wanted: Wanted) -> None:
     """Refuse keys that contradict each other."""
     if wanted.path is not None and (wanted.source or wanted.version):
-        raise FormatError("a path goes with neither source nor version", where=where)
+        raise FormatError("a path goes with neither source nor version")
     kinds = [
         wanted.source or wanted.version,
         wanted.path if wanted.git is None else None,
@@ -180,20 +128,49 @@ def _one_origin(wanted: Wanted, where: str) -> None:
         wanted.origin,
     ]
     if sum(each is not None for each in kinds) > 1:
-        raise FormatError("expected one of source, path, git and from", where=where)
+        raise FormatError("expected one of source, path, git and from")
     if wanted.rev is not None and wanted.git is None:
-        raise FormatError("a rev goes with git", where=where)
+        raise FormatError("a rev goes with git")
     if wanted.plugin is not None and (wanted.git, wanted.origin, wanted.path) == (None, None, None):
-        raise FormatError("a plugin goes with git, from or path", where=where)
+        raise FormatError("a plugin goes with git, from or path")
 
 
-def _source(value: object, where: str) -> ProposedSource:
-    table = _texts(value, ("url", "root"), where)
-    if "url" not in table:
-        raise FormatError("the key 'url' is missing", where=f"{where}.url")
-    if not _URL.match(table["url"]) or _USER.match(table["url"]):
+def _range(value: object) -> str:
+    text = visible(value)
+    try:
+        Range(text)
+    except UsageError as error:
+        raise FormatError(error.message) from error
+    return text
+
+
+def _url(value: object) -> str:
+    url = visible(value)
+    if not _URL.match(url) or _USER.match(url):
         # A password there is not repeated.
-        message = "expected the URL of a source, https:// and no user in it"
-        raise FormatError(message, where=f"{where}.url")
-    root = Digest.parse(table["root"], f"{where}.root") if "root" in table else None
-    return ProposedSource(table["url"], root)
+        raise FormatError("expected the URL of a source, https:// and no user in it")
+    return url
+
+
+_WANTED = table(
+    {},
+    {
+        "source": name_that(is_alias, "source"),
+        "version": _range,
+        **dict.fromkeys(("path", "git", "rev", "from"), visible),
+        "plugin": name_that(is_name, "plugin"),
+    },
+    unknown="known: source, version, path, git, rev, from, plugin",
+)
+_SOURCE = table({"url": _url}, {"root": Digest.parse}, unknown="known: url, root")
+_LINK = text_that(("copy", "symlink").__contains__, '"copy" or "symlink"')
+_READ = table(
+    {},
+    {
+        "install": table({}, {"agents": array(visible), "link": _LINK}, unknown="known: agents, link"),
+        "policy": lambda value: value,
+        "skills": tables(name_that(is_name), _wanted),
+        "sources": tables(name_that(is_alias), lambda value: ProposedSource(**_SOURCE(value))),
+    },
+    unknown="this version knows [install], [policy], [skills], [sources]",
+)

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from skillhub.errors import FormatError, UsageError
-from skillhub.model.decode import Read, array, integer, mapping, one_of, record, wrong
+from skillhub.model.decode import Read, array, integer, mapping, name_that, one_of, record, visible, wrong
 from skillhub.model.digest import NO_FILES, Digest
 from skillhub.model.lock_entry import Locked, LockedSource, Patch
 from skillhub.model.signer import Signer
-from skillhub.model.text import clean, is_alias, is_inner_path, is_name, is_object_id, quote
+from skillhub.model.text import is_alias, is_inner_path, is_name, is_object_id, quote
 
 VERSION = 1
 _AUTHORITY_WITH_USER = re.compile(r"[^/?#]*://[^/?#]*@")
-
-
-def _text(value: object) -> str:
-    if (
-        isinstance(value, str)
-        and value
-        and ((value.isascii() and value.isprintable()) or clean(value) == value)
-    ):
-        return value
-    wrong("text without hidden characters", value)
 
 
 # What a later version adds has another `version` of the format: whoever reads this one knows them all.
@@ -36,17 +25,17 @@ _NEED = re.compile(
 
 
 def _capability(value: object) -> str:
-    text = _text(value)
+    text = visible(value)
     return text if _CAPABILITY.fullmatch(text) else wrong("a capability", value)
 
 
 def _need(value: object) -> str:
-    text = _text(value)
+    text = visible(value)
     return text if _NEED.fullmatch(text) else wrong("a need, as kind:name", value)
 
 
 def _signer(value: object) -> str:
-    text = _text(value)
+    text = visible(value)
     Signer.parse(text)
     return text
 
@@ -60,7 +49,7 @@ def _signers(value: object) -> tuple[str, ...]:
 
 
 def _url(value: object) -> str:
-    text = _text(value)
+    text = visible(value)
     # The lock is committed: no secret may get into it.
     if "@" in text and _AUTHORITY_WITH_USER.match(text):
         raise FormatError("expected a URL without user and password")  # which are not repeated here
@@ -68,14 +57,14 @@ def _url(value: object) -> str:
 
 
 def _path(value: object) -> str:
-    text = _text(value)
+    text = visible(value)
     if text.startswith("~") or ".." in re.split(r"[/\\]", text):
         wrong("a path below the project, or an absolute one", value)
     return text
 
 
 def _inner(value: object) -> str:
-    text = _text(value)
+    text = visible(value)
     return text if is_inner_path(text) and ":" not in text else wrong("a path below the project", value)
 
 
@@ -87,7 +76,7 @@ def _tree(value: object) -> Digest:
 def _repository(value: object) -> str:
     from skillhub.model.ref import parse_remote  # noqa: PLC0415 - 4 ms, which most locks have no use for
 
-    text = _text(value)
+    text = visible(value)
     try:
         parse_remote(f"git+{text}")
     except UsageError as error:
@@ -96,7 +85,7 @@ def _repository(value: object) -> str:
 
 
 def _commit(value: object) -> str:
-    text = _text(value)
+    text = visible(value)
     return text if is_object_id(text) else wrong("a full commit", value)
 
 
@@ -104,14 +93,14 @@ _UNKNOWN = "a newer skillhub may have written it"
 _PATCH = record({"base": _tree, "digest": Digest.parse, "path": _inner}, unknown=_UNKNOWN)
 _LOCKED = record(
     {
-        "source": _text,
+        "source": visible,
         "tree": _tree,
         "size": integer("a number of bytes"),
         "capabilities": array(_capability),
         "requires": array(_need),
     },
     {
-        "version": _text,
+        "version": visible,
         "url": _url,
         "digest": Digest.parse,
         "git": _repository,
@@ -135,15 +124,6 @@ def _source(value: object) -> LockedSource:
     return source
 
 
-def _named(is_good: Callable[[str], bool]) -> Callable[[str], str]:
-    def read(name: str) -> str:
-        if not is_good(name):
-            raise FormatError(f"{quote(name)} is no name")
-        return name
-
-    return read
-
-
 def _version(value: object) -> int:
     if type(value) is int and value == VERSION:  # JSON's true and 1.0 equal 1 in Python
         return value
@@ -158,8 +138,8 @@ def _version(value: object) -> int:
 DOCUMENT: Read = record(
     {
         "version": _version,
-        "sources": mapping(_named(is_alias), _source),
-        "skills": mapping(_named(is_name), lambda value: Locked(**_LOCKED(value))),
+        "sources": mapping(name_that(is_alias), _source),
+        "skills": mapping(name_that(is_name), lambda value: Locked(**_LOCKED(value))),
     },
     unknown=_UNKNOWN,
 )

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillhub.errors import FormatError, UsageError
-from skillhub.model.decode import Read, array, integer, located, one_of, record, text_that, wrong
+from skillhub.model.decode import Read, array, integer, located, one_of, record, text_that, visible, wrong
 from skillhub.model.digest import Digest
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.hosts import host
 from skillhub.model.policy import KEYS, Level, Policy
-from skillhub.model.text import clean, quote
-from skillhub.model.toml import strict_toml
+from skillhub.model.text import clean
+from skillhub.model.toml import strict_toml, table
 from skillhub.model.url_prefix import is_prefix
 
 SECTION = "policy"
@@ -39,7 +39,7 @@ def parse_policy(data: bytes, level: Level, path: str) -> Policy:
     return _policy(document, level, path, _lines(data))
 
 
-def policy_of(table: object, level: Level, path: str, data: bytes) -> Policy:
+def policy_of(value: object, level: Level, path: str, data: bytes) -> Policy:
     """Return the policy that a table spells, which is ``[policy]`` in ``data``.
 
     Raises:
@@ -47,24 +47,17 @@ def policy_of(table: object, level: Level, path: str, data: bytes) -> Policy:
     """
     lines = _lines(data)
     within = {key: lines.get(f"{SECTION}.{key}", lines.get(SECTION, 0)) for key in KEYS}
-    return _policy(table, level, path, {key: line for key, line in within.items() if line})
+    return _policy(value, level, path, {key: line for key, line in within.items() if line})
 
 
-def _policy(table: object, level: Level, path: str, lines: Mapping[str, int]) -> Policy:
-    where = f"{path}: {SECTION}"
-    if not isinstance(table, dict):
-        raise FormatError(f"expected a table, found {quote(table)}", where=where)
-    for key in sorted(table.keys() - set(KEYS)):
-        hint = f"known: {', '.join(KEYS)}; mind the spelling"
-        raise FormatError(f"{quote(key)} is nothing that a policy says", where=where, hint=hint)
-    for key in _NEVER_OF_A_PROJECT if level == "project" else ():
-        if key in table:
-            hint = "a repository may forbid more, and may agree to nothing in anybody's place"
-            raise FormatError(
-                f"only the machine's and the user's policy may have {key}", where=where, hint=hint
-            )
+def _policy(value: object, level: Level, path: str, lines: Mapping[str, int]) -> Policy:
     with located(path):
-        values = _READ({SECTION: table})[SECTION]
+        values = _READ({SECTION: value})[SECTION]
+    for key in _NEVER_OF_A_PROJECT if level == "project" else ():
+        if key in values:
+            message = f"only the machine's and the user's policy may have {key}"
+            hint = "a repository may forbid more, and may agree to nothing in anybody's place"
+            raise FormatError(message, where=f"{path}: {SECTION}", hint=hint)
     fields = {key.replace("-", "_"): value for key, value in values.items()}
     return Policy(level=level, path=path, lines=lines, **fields)
 
@@ -96,28 +89,27 @@ def _source(value: object) -> str:
 
 
 def _publisher(value: object) -> str:
-    name = _text(value)
+    name = visible(value)
     return Digest.parse(name) if name.startswith("sha256:") else name
 
 
 def _agent(value: object) -> str:
     try:
-        return host(_text(value)).id
+        return host(visible(value)).id
     except UsageError as error:
         raise FormatError(error.message, hint=error.hint) from error
 
 
-_text = text_that(lambda text: text and clean(text) == text, "text without hidden characters")
 _READERS: dict[str, Read] = {
     "sources": array(_source),
     "publishers": array(_publisher),
     "signed": one_of("ask", "required"),
     "fail-on": one_of(*SEVERITIES),
     "min-age-days": integer(f"0 to {_AGE_MAX} days", _AGE_MAX),
-    "capabilities": array(_text),
-    "deny-capabilities": array(_text),
+    "capabilities": array(visible),
+    "deny-capabilities": array(visible),
     "agents": array(_agent),
     "allow-findings": array(text_that(_RULE.fullmatch, "the id of a rule, such as SH001")),
     "agree": array(one_of(*AGREEABLE)),
 }
-_READ: Any = record({SECTION: record({}, _READERS)})
+_READ: Any = record({SECTION: table({}, _READERS, unknown=f"known: {', '.join(KEYS)}; mind the spelling")})

@@ -46,9 +46,9 @@ def test_empty_is_empty():
 
 
 REFUSED = [
-    ("[hooks]\nrun = 'x'", ": hooks", "unknown section"),
-    ("[policy]\nsign = 'required'", ": policy", "nothing that a policy says"),
-    ("skill.a = '1'", ": skill", "unknown section"),
+    ("[hooks]\nrun = 'x'", ": hooks", "unknown key"),
+    ("[policy]\nsign = 'required'", ": policy.sign", "unknown key"),
+    ("skill.a = '1'", ": skill", "unknown key"),
     ("[skills]\nA-b = '1'", ": skills.A-b", "is no name"),
     ("[skills]\n'../x' = '1'", ": skills.../x", "is no name"),
     ("[skills]\n'' = '1'", ": skills.", "is no name"),
@@ -92,9 +92,9 @@ REFUSED = [
     ("[sources.x]\nurl = ['https://x']", ": sources.x.url", "expected text"),
     ("[sources.x]\nurl = 'https://x'\ntoken = 'y'", ": sources.x.token", "unknown key"),
     ("sources.x = 'https://x'", ": sources.x", "expected a table"),
-    ("[install]\nagents = 'codex'", ": install.agents", "a list of texts"),
-    ("[install]\nagents = [1]", ": install.agents", "expected text"),
-    ("[install]\nagents = [['codex']]", ": install.agents", "expected text"),
+    ("[install]\nagents = 'codex'", ": install.agents", "expected a list"),
+    ("[install]\nagents = [1]", ": install.agents[0]", "expected text"),
+    ("[install]\nagents = [['codex']]", ": install.agents[0]", "expected text"),
     ("[install]\nlink = 'hard'", ": install.link", '"copy" or "symlink"'),
     ("[install]\nlink = true", ": install.link", '"copy" or "symlink"'),
     ("[install]\nlink = ['copy']", ": install.link", '"copy" or "symlink"'),
