@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,10 @@ from skillhub.model.ref import Git, GitHub, Local, Oci, Remote
 from skillhub.model.text import as_word
 
 if TYPE_CHECKING:
-    from tempfile import TemporaryDirectory
-
     from skillhub.flows.ports import May, Place, Registry
     from skillhub.world.fetch import Fetcher, Web
     from skillhub.world.git_program import NamedBy
     from skillhub.world.home import Home
-    from skillhub.world.http import Http
     from skillhub.world.settings import Settings
     from skillhub.world.snapshot import Snapshot
     from skillhub.world.sources import Source, Sources
@@ -44,13 +42,11 @@ class Network:
         self._user_home = user_home
         self._offline = offline
         self._scratch = scratch
-        self._thrown_away: list[TemporaryDirectory[str]] = []
+        self._undo = ExitStack()
         self._registries: dict[str, Registry] = {}
         self._places: dict[tuple[str, str | None, NamedBy, bool], Place] = {}
         self._commits: dict[tuple[str, str | None, NamedBy], Snapshot] = {}
         self._named: dict[str, NamedBy] = {}
-        self._http: Http | None = None
-        self._kept_web: Web | None = None
 
     def open(self, source: Source) -> Registry:
         """Return the registry of a source, its metadata verified and fresh."""
@@ -67,9 +63,11 @@ class Network:
     ) -> Place:
         """Return a place that is no registry, as ``flows.ports.Reach`` has it."""
         # What a person names in this very command is no stranger's, though the lock names it too.
-        named = _url_of(ref).removesuffix(".git")
-        by: NamedBy = "person" if not guarded or self._settings.trusts(_url_of(ref)) else "repository"
-        named_by = self._named.get(named, by) if guarded else by
+        url = _url_of(ref)
+        named = url.removesuffix(".git")
+        named_by: NamedBy = "person"
+        if guarded:
+            named_by = self._named.get(named, "person" if self._settings.trusts(url) else "repository")
         # What was opened for somebody whom no policy held lets through what one may forbid.
         key = str(ref), pin, named_by, may is not None
         if key not in self._places:
@@ -96,29 +94,27 @@ class Network:
 
     def close(self) -> None:
         """Hang up, and throw away what was learned for one command alone."""
-        if self._http is not None:
-            self._http.close()
-        for folder in self._thrown_away:
-            folder.cleanup()
+        self._undo.close()
 
-    def _web(self, url: str) -> Web:
+    def _web(self, url: str, *, guarded: bool = False) -> Web:
+        """Return what fetches; ``guarded`` from a place that only a repository names."""
         if self._offline:
             raise SourceError(_OFFLINE, where=url)
-        if self._kept_web is None:
-            from skillhub.world.configured import Configured
-            from skillhub.world.credentials import Known
-            from skillhub.world.http import Http
-
-            known = Known(self._settings.tokens, os.environ, self._user_home)
-            self._http = Http(credentials=known)
-            self._kept_web = Configured(self._http, self._settings)
-        return self._kept_web
-
-    def _guarded(self, place: str) -> Web:
-        """Return what fetches from a place that only a repository names."""
+        if not guarded:
+            return self._online
         from skillhub.world.unnamed import unnamed
 
-        return unnamed(self._web(place), place)
+        return unnamed(self._online, url)
+
+    @cached_property
+    def _online(self) -> Web:
+        from skillhub.world.configured import Configured
+        from skillhub.world.credentials import Known
+        from skillhub.world.http import Http
+
+        http = Http(credentials=Known(self._settings.tokens, os.environ, self._user_home))
+        self._undo.callback(http.close)
+        return Configured(http, self._settings)
 
     @cached_property
     def _settings(self) -> Settings:
@@ -152,8 +148,7 @@ class Network:
     def _throwaway(self) -> str:
         from skillhub.world.throwaway import throwaway
 
-        self._thrown_away.append(throwaway())
-        return self._thrown_away[-1].name
+        return self._undo.enter_context(throwaway())
 
     def _reached(self, ref: Remote | Local, pin: str | None, named_by: NamedBy, may: May | None) -> Place:
         # What a marketplace names is a repository, and nothing else that has its URL.
@@ -167,7 +162,7 @@ class Network:
         if isinstance(ref, Oci):
             from skillhub.world.oci import Artifact
 
-            web = self._guarded(str(ref)) if guarded else self._web(str(ref))
+            web = self._web(str(ref), guarded=guarded)
             return Artifact(ref, web, None if guarded else os.environ)
         return self._site(ref.url, guarded, may)
 
@@ -233,8 +228,7 @@ class Network:
         )
         seen = Seen(state)
         cache = Cache(os.path.join(home.cache, "http"), fixed=self._scratch)
-        opened = self._guarded if guarded else self._web
-        web = None if self._offline else opened(url)
+        web = None if self._offline else self._web(url, guarded=guarded)
         return Site(url, Downloads(web, cache, seen), seen, may)
 
 
