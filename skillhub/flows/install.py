@@ -28,10 +28,10 @@ from skillhub.flows.view import view
 from skillhub.model.changes import Changes
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.hosts import Host
+from skillhub.model.provenance import Provenance
 from skillhub.model.question import UNANSWERED, Asked, Question
 from skillhub.model.record import Facts, Record
 from skillhub.model.ref import Ref
-from skillhub.model.whence import Whence
 from skillhub.world.links import link_folders
 
 
@@ -281,7 +281,7 @@ def decide(proposal: Plan, options: Options, asked: Sequence[Asked], is_met: Giv
         enabled=False,
         held=proposal.held,
         facts=facts,
-        whence=Whence.of(candidate.entry),
+        provenance=Provenance.of(candidate.entry),
     )
     if before is not None:
         base = replace(base, mcp=before.mcp, link=before.link)

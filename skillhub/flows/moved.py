@@ -8,8 +8,8 @@ from skillhub.flows import signers
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import replace
 from skillhub.model.lock import Lock, Locked, LockedSource
+from skillhub.model.provenance import Provenance
 from skillhub.model.record import Record
-from skillhub.model.whence import Whence
 
 
 def rebased(lock: Lock, sources: Mapping[str, LockedSource]) -> Lock:
@@ -41,7 +41,7 @@ def followed(records: Mapping[str, Record], before: Lock, after: Lock, ports: Po
         if pem is not None:
             ports.publishers.pin(signers.proven(name, now.original, root), pem)
         if record is not None and record.is_of(was):
-            found[name] = replace(record, whence=Whence.of(now))
+            found[name] = replace(record, provenance=Provenance.of(now))
     return found
 
 

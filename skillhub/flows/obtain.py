@@ -131,7 +131,7 @@ def by_place(
 
     Args:
         place: Where it is.
-        source: What the lock says of whence: an alias, or the reference that was asked for.
+        source: What the lock has as the source: an alias, or the reference that was asked for.
         release: Which one; as the place's index gave it, or as a lock spells it.
         ports: The world.
         locked: The trees for which an expired certificate is borne.

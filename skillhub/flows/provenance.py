@@ -18,12 +18,12 @@ from skillhub.flows.state import State
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
+from skillhub.model.provenance import Provenance
 from skillhub.model.record import Facts, Record
 from skillhub.model.ref import canonical, parse_remote
 from skillhub.model.signer import known_by
 from skillhub.model.skill import Scope
 from skillhub.model.tree import SIGNATURE
-from skillhub.model.whence import Whence
 from skillhub.trust.registry import publisher_of
 
 
@@ -37,7 +37,7 @@ def same_origin(candidate: Candidate, entry: Locked | None, scope: Scope) -> Non
     if entry is None:
         return
     theirs = candidate.entry
-    if _whence(entry) != _whence(theirs):
+    if _origin(entry) != _origin(theirs):
         there = (
             theirs.origin if theirs.origin != entry.origin else f"{theirs.origin}, by way of {theirs.source}"
         )
@@ -57,7 +57,7 @@ def elsewhere(name: str, entry: Locked, found: str, scope: Scope) -> SourceMisma
     )
 
 
-def _whence(entry: Locked) -> tuple[str | None, ...]:
+def _origin(entry: Locked) -> tuple[str | None, ...]:
     """Return what may not change under a name: the place, whatever its revision, repository, plugin and folder."""
     place = entry.place if entry.local or entry.named else canonical(parse_remote(entry.place).place)
     # Of something local the path says it all, and older locks do not name the plugin.
@@ -100,20 +100,24 @@ def _another_signer(after: Candidate, before: Locked, scope: Scope) -> SignerCha
 def as_agreed(before: Locked, record: Record, after: Locked) -> Locked:
     """Return the entry of the version before with all that is known of what the person agreed to.
 
-    Their record was read off its bytes and says whence it was; the lock may have been changed since.
+    Their record was read off its bytes and says where it was from; the lock may have been changed since.
     """
     if before.tree != record.tree:
         before = replace(before, version=None, rev=None, signed_by=())
     needs = tuple(f"{need['kind']}:{need['name']}" for need in record.facts.needs)
     before = replace(before, tree=record.tree, capabilities=record.facts.capabilities, requires=needs)
-    if record.whence is None:
+    if record.provenance is None:
         return before
     # A record knows signers by kind and fingerprint; whoever is still there is spelled as now.
     spelled = next(
-        (each.signed_by for each in (after, before) if Whence.of(each).signers == record.whence.signers),
-        record.whence.signers,
+        (
+            each.signed_by
+            for each in (after, before)
+            if Provenance.of(each).signers == record.provenance.signers
+        ),
+        record.provenance.signers,
     )
-    return replace(before, source=record.whence.source, signed_by=spelled)
+    return replace(before, source=record.provenance.source, signed_by=spelled)
 
 
 def refuse_other(candidate: Candidate, state: State, ports: Ports) -> None:
@@ -134,16 +138,16 @@ def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Port
         SourceError, FormatError: whether the two are one publisher's is its registry's word, which cannot be had.
     """
     entry, signer = candidate.entry, candidate.signer
-    if record is None or record.whence is None or not record.whence.signers or record.is_of(entry):
+    if record is None or record.provenance is None or not record.provenance.signers or record.is_of(entry):
         return
-    was = {*record.whence.signers}
+    was = {*record.provenance.signers}
     # A lock may name others beside whoever signed: what is agreed to now would let them sign the next version.
-    now = {*Whence.of(entry).signers}
+    now = {*Provenance.of(entry).signers}
     if signer is not None and now:
         now.add(f"{signer.kind}:{signer.fingerprint}")
         if now <= was:
             return
-        known, kin = _fingerprints(was), _kin(candidate, record.whence.source, ports)
+        known, kin = _fingerprints(was), _kin(candidate, record.provenance.source, ports)
         if known & kin and _fingerprints(now) <= known | kin:
             return  # another key of the same publisher, says whoever vouches for both
     scope = ports.project.scope

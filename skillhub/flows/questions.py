@@ -10,10 +10,10 @@ from skillhub.model.changes import Changes
 from skillhub.model.digest import Digest
 from skillhub.model.finding import Finding, at_least
 from skillhub.model.lock import Locked, LockedSource
+from skillhub.model.provenance import Provenance
 from skillhub.model.question import Question
 from skillhub.model.record import Record
 from skillhub.model.text import as_command
-from skillhub.model.whence import Whence
 
 _LINE_MAX = 160  # characters of a line that is shown
 
@@ -83,8 +83,8 @@ def _install(candidate: Candidate, record: Record | None, changes: Changes | Non
         ", ".join(spelled(candidate.manifest)) or "-",
     )
     message = f"{verb} {candidate.name}{version}?"
-    if record is not None and record.whence and record.whence != Whence.of(entry):
-        was, now = record.whence.against(Whence.of(entry))
+    if record is not None and record.provenance and record.provenance != Provenance.of(entry):
+        was, now = record.provenance.against(Provenance.of(entry))
         details.insert(0, f"it was agreed to {was}; it is {now} now")
         if record.tree == entry.tree:
             message = f"{candidate.name} was agreed to {was}; the lock has it {now} now; agree?"

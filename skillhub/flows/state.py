@@ -11,8 +11,8 @@ from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import NO_FILES, Digest
 from skillhub.model.intent import Intent
 from skillhub.model.lock import Lock, place_of
+from skillhub.model.provenance import Provenance
 from skillhub.model.record import Record, Records
-from skillhub.model.whence import Whence
 from skillhub.world.sources import Source
 
 
@@ -46,9 +46,9 @@ class State:
         repository too: a lock may give a place the repository of a plugin, or a server, that nobody agreed to.
         """
         record = self.records.skills.get(name)
-        if record is None or record.whence is None or record.tree == NO_FILES:
+        if record is None or record.provenance is None or record.tree == NO_FILES:
             return False
-        return place_of(record.whence.source) == source and git in (None, record.whence.server)
+        return place_of(record.provenance.source) == source and git in (None, record.provenance.server)
 
 
 def read_state(ports: Ports) -> State:
@@ -86,15 +86,15 @@ def read_unchecked(ports: Ports) -> State:
 
 
 def _records(lock: Lock, ports: Ports) -> Records:
-    """Return the records of what has arrived in the lock; one that does not tell whence is of what it says now."""
+    """Return the records of what has arrived in the lock; one without provenance has that of the lock now."""
     records = ports.project.records()
     coming = records.coming
     entries = lock.skills.items()
     records = records.arrived({k: e.tree for k, e in entries if k not in coming or coming[k].is_of(e)})
     told = {
-        name: replace(record, whence=Whence.of(lock.skills[name]))
+        name: replace(record, provenance=Provenance.of(lock.skills[name]))
         for name, record in records.skills.items()
-        if record.whence is None and name in lock.skills and record.is_of(lock.skills[name])
+        if record.provenance is None and name in lock.skills and record.is_of(lock.skills[name])
     }
     return replace(records, skills={**records.skills, **told}) if told else records
 

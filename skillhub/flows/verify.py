@@ -17,10 +17,10 @@ from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.manifest import Manifest
+from skillhub.model.provenance import Provenance
 from skillhub.model.record import Record, Records
 from skillhub.model.signer import Signer
 from skillhub.model.tree import SIGNATURE, Listing, Tree
-from skillhub.model.whence import Whence
 from skillhub.trust.judgement import judge
 from skillhub.trust.publishers import Publisher
 from skillhub.world import links
@@ -205,8 +205,8 @@ def _other(path: str) -> Problem:
 
 def _elsewhere(name: str, entry: Locked, record: Record | None, project: Project) -> Iterator[Problem]:
     """Yield that the lock has what was agreed to from somewhere else, or by somebody else, whatever the tree."""
-    if record is not None and record.whence and record.whence != Whence.of(entry):
-        was, now = record.whence.against(Whence.of(entry))
+    if record is not None and record.provenance and record.provenance != Provenance.of(entry):
+        was, now = record.provenance.against(Provenance.of(entry))
         message = f"{name} was agreed to {was}; the lock has it {now} now; {_install(project)} asks about it"
         yield Problem("origin-changed", project.lock_path, message)
 

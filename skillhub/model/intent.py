@@ -57,8 +57,8 @@ class Wanted:
 
     def spell(self) -> dict[str, str]:
         """Return the keys and values of the line."""
-        whence = {"source": self.source, "version": self.version, "git": self.git, "rev": self.rev}
-        values = {**whence, "from": self.origin, "path": self.path, "plugin": self.plugin}
+        named = {"source": self.source, "version": self.version, "git": self.git, "rev": self.rev}
+        values = {**named, "from": self.origin, "path": self.path, "plugin": self.plugin}
         return {key: value for key, value in values.items() if value is not None}
 
 

@@ -32,7 +32,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locked:
-    """One skill as agreed to: ``tree`` binds, the rest says whence the bytes come and what they may do.
+    """One skill as agreed to: ``tree`` binds, the rest says where the bytes are from and what they may do.
 
     Where the project has a ``patch``, ``tree`` is what comes of it, and so is what the skill can do and requires.
 

@@ -54,7 +54,7 @@ class Declined:
     reason: str
 
 
-Whence = Here | Elsewhere | Declined
+PluginSource = Here | Elsewhere | Declined
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Plugin:
     """
 
     name: str
-    whence: Whence
+    source: PluginSource
     skills: tuple[str, ...] | None = None
 
 
@@ -113,7 +113,7 @@ def _plugin(entry: object, number: int, base: str) -> Plugin:
     try:
         name = _ENTRY_NAME(entry)["name"]
         found = _ENTRY(entry)
-        return Plugin(name, _whence(found["source"], base), found.get("skills"))
+        return Plugin(name, _source(found["source"], base), found.get("skills"))
     except FormatError as error:
         return Plugin(
             name, Declined(f"its entry is malformed at {error.where or 'its top'}: {error.message}")
@@ -164,21 +164,21 @@ def _elsewhere(url: str, found: dict[str, Any]) -> Elsewhere:
     return Elsewhere(url, found.get("sha") or found.get("ref"), found.get("path", ""))
 
 
-def _from_github(source: object) -> Whence:
+def _from_github(source: object) -> PluginSource:
     found = record({"repo": _on_github}, _PIN)(source)
     return _elsewhere(f"https://github.com/{found['repo']}.git", found)
 
 
-def _from_git(source: object) -> Whence:
+def _from_git(source: object) -> PluginSource:
     found = record({"url": _repository}, _PIN)(source)
     return _elsewhere(found["url"], found)
 
 
-def _from_folder(source: object) -> Whence:
+def _from_folder(source: object) -> PluginSource:
     return Here(record({"path": _inner})(source)["path"])
 
 
-def _from_packages(source: object) -> Whence:
+def _from_packages(source: object) -> PluginSource:
     package = record({}, {"package": text})(source).get("package", "?")
     return Declined(
         f"it is the package {quote(package)} of a package registry, whose files are no commit that could be pinned; "
@@ -186,7 +186,7 @@ def _from_packages(source: object) -> Whence:
     )
 
 
-_KINDS: dict[str, Callable[[object], Whence]] = {
+_KINDS: dict[str, Callable[[object], PluginSource]] = {
     "local": _from_folder,
     "github": _from_github,
     "url": _from_git,
@@ -197,7 +197,7 @@ _KINDS: dict[str, Callable[[object], Whence]] = {
 }
 
 
-def _whence(source: object, base: str) -> Whence:
+def _source(source: object, base: str) -> PluginSource:
     if isinstance(source, str):
         path = _inner(source)
         return Here(f"{base}/{path}" if base and path else base or path)

@@ -117,8 +117,8 @@ def _by_one(name: str, mine: _E | None, yours: _E | None, before: _E | None) -> 
         return Choice(name, side, f"{side} added it")
     why = f"only {side} changed it"
     if isinstance(entry, Locked) and isinstance(before, Locked):
-        if _whence(entry) != _whence(before):
-            why += f"; it is from {_whence(entry)} now, no longer from {_whence(before)}"
+        if _origin(entry) != _origin(before):
+            why += f"; it is from {_origin(entry)} now, no longer from {_origin(before)}"
         if known_by(entry.signed_by) != known_by(before.signed_by):
             why += f"; it is {_signed(entry)} now, no longer {_signed(before)}"
     return Choice(name, side, why)
@@ -132,8 +132,8 @@ def _lone(name: str, is_ours: bool, base: Mapping[str, _E] | None) -> Choice:
 
 def _both(name: str, mine: Locked, yours: Locked, allows: Allows) -> Choice | Clash:
     """Choose between two entries where both sides changed the skill."""
-    if _whence(mine) != _whence(yours):
-        return Clash(name, "source", _whence(mine), _whence(yours))
+    if _origin(mine) != _origin(yours):
+        return Clash(name, "source", _origin(mine), _origin(yours))
     if known_by(mine.signed_by) != known_by(yours.signed_by):
         return Clash(name, "signer", _signed(mine), _signed(yours))
     if mine.tree == yours.tree:
@@ -157,7 +157,7 @@ def _redefined(alias: str, mine: LockedSource, yours: LockedSource) -> Choice | 
     return Clash(alias, "source", str(mine), str(yours))
 
 
-def _whence(entry: Locked) -> str:
+def _origin(entry: Locked) -> str:
     """Return where an entry is from, whatever its version: an alias, a path, or a place and where its bytes are."""
     if entry.named:
         return entry.source

@@ -13,8 +13,8 @@ from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.digest import NO_FILES, Digest
 from skillhub.model.json import strict_json
+from skillhub.model.provenance import Provenance
 from skillhub.model.text import is_name, quote
-from skillhub.model.whence import Whence
 
 TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
 if TYPE_CHECKING:  # whoever shows records alone has no use for locks
@@ -57,7 +57,7 @@ class Record:
         met: Needs (``env:NAME``, ``mcp:NAME``) that were met when it was enabled and cannot be seen from here.
         waived: Needs that a person said they see to themselves.
         mcp: Server name to agent to the entry that was written into that agent's configuration.
-        whence: Where it was to come from and who had signed it when the person agreed; None where nobody kept that.
+        provenance: Where it was to come from and who had signed it when the person agreed, if that was kept.
     """
 
     tree: Digest
@@ -69,12 +69,12 @@ class Record:
     waived: tuple[str, ...] = ()
     mcp: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     facts: Facts = _NO_FACTS
-    whence: Whence | None = None
+    provenance: Provenance | None = None
 
     def is_of(self, entry: Locked) -> bool:
-        """Say whether the person agreed to what the lock's entry says: the tree, whence it comes, who signed it."""
+        """Say whether the person agreed to what the lock's entry says: the tree, its place, its signers."""
         is_tree = self.tree == entry.tree != NO_FILES
-        return is_tree and (self.whence is None or self.whence == Whence.of(entry))
+        return is_tree and (self.provenance is None or self.provenance == Provenance.of(entry))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ _STR = frozenset({str})
 
 
 def _encode(record: Record) -> dict[str, Any]:
-    place = record.whence
+    place = record.provenance
     return {
         "enabled": record.enabled,
         "facts": [
@@ -206,7 +206,7 @@ def _decode(block: dict[str, Any]) -> Record:
             tuple(map(_need, needs)) if _as(list, needs) else (),
             _texts(capabilities),
         ),
-        whence=_whence(_texts(block["whence"])) if "whence" in block else None,
+        provenance=_provenance(_texts(block["whence"])) if "whence" in block else None,
     )
 
 
@@ -214,9 +214,9 @@ def _entries(value: object) -> dict[str, Any]:
     return {agent: _as(dict, entry) for agent, entry in _as(dict, value).items()}
 
 
-def _whence(texts: tuple[str, ...]) -> Whence:
+def _provenance(texts: tuple[str, ...]) -> Provenance:
     source, server, path, *signers = texts
-    return Whence.kept(source, server, path, tuple(signers))
+    return Provenance.interned(source, server, path, tuple(signers))
 
 
 def _need(value: object) -> dict[str, Any]:

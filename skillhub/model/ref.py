@@ -76,7 +76,7 @@ class Git:
 
     @property
     def source(self) -> str:
-        """What the lock says of whence: the repository, and the revision that was asked for."""
+        """What the lock has as the source: the repository, and the revision that was asked for."""
         return f"{self.place}{'@' + self.rev if self.rev else ''}"
 
     def is_at(self, url: str) -> bool:
@@ -103,7 +103,7 @@ class GitHub:
 
     @property
     def source(self) -> str:
-        """What the lock says of whence: the repository, and the revision that was asked for."""
+        """What the lock has as the source: the repository, and the revision that was asked for."""
         return f"{self.place}{'@' + self.rev if self.rev else ''}"
 
     def is_at(self, url: str) -> bool:
@@ -147,7 +147,7 @@ class Oci:
 
     @property
     def source(self) -> str:
-        """What the lock says of whence: the repository, and the tag or digest that was asked for."""
+        """What the lock has as the source: the repository, and the tag or digest that was asked for."""
         tag = f":{self.tag}" if self.tag else ""
         return f"{self.place}{tag}{'@' + self.digest if self.digest else ''}"
 

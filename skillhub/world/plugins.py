@@ -54,11 +54,11 @@ def listed_plugins(survey: Survey, top: str) -> Listed:
         plugins[own.name] = Plugin(own.name, Here(""))
     here, elsewhere, warnings = [], [], list(survey.warnings)
     for each in plugins.values():
-        match each.whence:
+        match each.source:
             case Here(path):
                 here.append(Rooted(each.name, join(top, path), each.skills))
             case Elsewhere(_, _, path):
-                elsewhere.append((Rooted(each.name, path, each.skills), each.whence))
+                elsewhere.append((Rooted(each.name, path, each.skills), each.source))
             case Declined(reason):
                 warnings.append(f"plugin {each.name} was left out: {reason}")
     return Listed(here, elsewhere, tuple(warnings))
@@ -82,8 +82,8 @@ def plugin_skills(survey: Survey, plugins: Iterable[Rooted]) -> Mapping[str, str
 
 def is_beside(url: str, other: str) -> bool:
     """Say whether two repositories are on one server, so that whoever named the one may as well name the other."""
-    parts, whence = urlsplit(url), urlsplit(other)
-    return (parts.scheme, parts.netloc) == (whence.scheme, whence.netloc)
+    parts, others = urlsplit(url), urlsplit(other)
+    return (parts.scheme, parts.netloc) == (others.scheme, others.netloc)
 
 
 def may_lead(url: str, named_by: str) -> None:

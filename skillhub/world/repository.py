@@ -15,8 +15,7 @@ from skillhub.model.marketplace import Elsewhere
 from skillhub.model.release import Index, Release
 from skillhub.model.text import is_object_id, quote
 from skillhub.world.plugins import Rooted, listed_plugins, may_lead, plugin_skills
-from skillhub.world.skill_folder import Folders
-from skillhub.world.snapshot import Snapshot
+from skillhub.world.snapshot import Folders, Snapshot
 from skillhub.world.survey import Survey
 
 _AT_ONCE = 8  # repositories that are opened side by side
@@ -45,7 +44,7 @@ class _Here:
         if words is None or not all(word.strip("/") in self.words for word in words if ":" not in word):
             return self.elsewhere
         asked = {word.rpartition(":")[0] for word in words}
-        return [(plugin, whence) for plugin, whence in self.elsewhere if plugin.name in asked]
+        return [(plugin, source) for plugin, source in self.elsewhere if plugin.name in asked]
 
 
 class Repository:
@@ -171,7 +170,7 @@ class Repository:
         self, plugins: Sequence[tuple[Rooted, Elsewhere]]
     ) -> Iterator[tuple[Rooted, _Where | _Failure]]:
         """Yield each plugin with its repository, opened once however many are in it, or with why it was not."""
-        asked = dict.fromkeys((whence.url, whence.rev) for _, whence in plugins)
+        asked = dict.fromkeys((source.url, source.rev) for _, source in plugins)
 
         def opened(where: _Where) -> _Where | _Failure:
             try:
@@ -182,8 +181,8 @@ class Repository:
         if asked:
             with ThreadPoolExecutor(min(_AT_ONCE, len(asked))) as pool:
                 found = dict(zip(asked, pool.map(opened, asked), strict=True))
-            for plugin, whence in plugins:
-                yield plugin, found[whence.url, whence.rev]
+            for plugin, source in plugins:
+                yield plugin, found[source.url, source.rev]
 
     def _releases(
         self, where: _Where, spots: Mapping[str, str | None], survey: Survey, warnings: list[str]

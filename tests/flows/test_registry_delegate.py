@@ -169,7 +169,7 @@ def test_second_key_and_the_first_revoked_from_a_day_on(hub, tmp_path):
         world.base = project
         (project / "skillhub.lock").write_bytes(other.lock().dump())
         world.install()
-        assert SECOND.public.fingerprint in world.record("owned").whence.signers[0]
+        assert SECOND.public.fingerprint in world.record("owned").provenance.signers[0]
 
 
 def test_stolen_key_is_revoked_and_what_it_signed_is_withdrawn(hub, tmp_path):

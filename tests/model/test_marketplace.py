@@ -23,9 +23,9 @@ def read(*plugins, **more):
     return read_marketplace(json.dumps({"name": "m", "plugins": plugins, **more}).encode(), "market.json")
 
 
-def whence(source, **more):
+def source_of(source, **more):
     (plugin,) = read({"name": "p", "source": source}, **more)
-    return plugin.whence
+    return plugin.source
 
 
 @pytest.mark.parametrize(
@@ -49,16 +49,16 @@ def whence(source, **more):
     ],
 )
 def test_where_a_plugin_is(source, expected):
-    assert whence(source) == expected
+    assert source_of(source) == expected
 
 
 def test_a_folder_that_all_plugins_are_in_goes_before_each():
-    assert whence("formatter", metadata={"pluginRoot": "./plugins"}) == Here("plugins/formatter")
-    assert whence("./", metadata={"pluginRoot": "./plugins"}) == Here("plugins")
+    assert source_of("formatter", metadata={"pluginRoot": "./plugins"}) == Here("plugins/formatter")
+    assert source_of("./", metadata={"pluginRoot": "./plugins"}) == Here("plugins")
 
 
 def test_packages_are_named_and_declined_with_the_reason():
-    declined = whence({"source": "npm", "package": "@acme/tool", "version": "^2"})
+    declined = source_of({"source": "npm", "package": "@acme/tool", "version": "^2"})
     assert isinstance(declined, Declined)
     assert "'@acme/tool'" in declined.reason and "pinned" in declined.reason
 
@@ -88,20 +88,20 @@ def test_packages_are_named_and_declined_with_the_reason():
 )
 def test_an_entry_that_leads_out_or_nowhere_is_declined_by_itself(source):
     good, bad = read({"name": "good", "source": "./a"}, {"name": "bad", "source": source})
-    assert good.whence == Here("a")
-    assert (bad.name, type(bad.whence)) == ("bad", Declined)
+    assert good.source == Here("a")
+    assert (bad.name, type(bad.source)) == ("bad", Declined)
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a:b", "a b", "\x1b[2J", None, "x" * 101])
 def test_a_plugin_whose_name_is_none_is_told_by_its_number(name):
     (plugin,) = read({"name": name, "source": "./a"})
     assert plugin.name == "plugin 1"
-    assert isinstance(plugin.whence, Declined)
+    assert isinstance(plugin.source, Declined)
 
 
 def test_of_two_plugins_with_one_name_the_first_is_it():
     (plugin,) = read({"name": "p", "source": "./a"}, {"name": "p", "source": "./b"})
-    assert plugin.whence == Here("a")
+    assert plugin.source == Here("a")
 
 
 def test_the_skills_that_an_entry_names():

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.model.digest import Digest
+from skillhub.model.provenance import Provenance
 from skillhub.model.record import Facts, Record, Records
-from skillhub.model.whence import Whence
 
 TREE = Digest.of(b"tree")
 NEED = {"kind": "env", "name": "TOKEN", "description": "Läßt ein\nzweites", "required": True}
@@ -27,7 +27,7 @@ FULL = Records(
                 "github": {"claude-code": {"type": "http", "headers": {"A": "${B}"}, "args": ["x", 1, None]}}
             },
             facts=Facts("What it does", False, (NEED,), ("scripts",)),
-            whence=Whence("github:o/r@v1", "https://github.com/o/r", "skills/x", ("key:sha256:1",)),
+            provenance=Provenance("github:o/r@v1", "https://github.com/o/r", "skills/x", ("key:sha256:1",)),
         ),
     },
     ("claude-code", "codex"),

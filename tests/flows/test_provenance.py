@@ -11,8 +11,8 @@ from skillhub.errors import FormatError, Refused, SignerChanged, UnsafeTransfer
 from skillhub.flows.audit import Request, audit
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import NO_FILES, Digest
+from skillhub.model.provenance import Provenance
 from skillhub.model.tree import SIGNATURE
-from skillhub.model.whence import Whence
 from skillhub.world.folders import remove_tree
 from skillhub.world.publishers import Trusted
 from tests.support.gitrepos import SKILL, Repo
@@ -54,7 +54,7 @@ def twin(world, tmp_path):
 
 
 def test_attack_a_lock_names_another_repository_with_the_tree_that_was_agreed_to(world, twin):
-    was = world.record("deploy").whence
+    was = world.record("deploy").provenance
     edit_lock(world, **twin)
     before = world.snapshot()
     with pytest.raises(UnsafeTransfer, match="at a full commit"):
@@ -74,7 +74,7 @@ def test_attack_a_lock_names_another_repository_with_the_tree_that_was_agreed_to
     assert not world.copy("deploy").exists()
     world.install()
     assert world.text("deploy") == SKILL.decode()
-    assert world.record("deploy").whence.source == twin["source"]
+    assert world.record("deploy").provenance.source == twin["source"]
     answers = Answers("no")
     assert not world.install(answers=answers).changed
     assert not answers.seen
@@ -227,7 +227,7 @@ def unsigned(world, tmp_path):
 
 def test_attack_a_lock_has_another_tree_that_nobody_signed_in_place_of_a_signed_one(world, tmp_path):
     world.install("github:code-review")
-    was = world.record("code-review").whence
+    was = world.record("code-review").provenance
     ref = unsigned(world, tmp_path)
     (world.base / "skillhub.toml").unlink()
     assert {"other-tree", "origin-changed"} <= {*world.problems("code-review")}
@@ -237,7 +237,7 @@ def test_attack_a_lock_has_another_tree_that_nobody_signed_in_place_of_a_signed_
             error = refused(world, SignerChanged, lambda act=act, answers=answers: act(answers=answers))
             assert not answers.seen
     refused(world, SignerChanged, lambda: world.install(frozen=True))
-    assert world.record("code-review").whence == was
+    assert world.record("code-review").provenance == was
     assert error.hint == (
         f"if that is meant: skillhub remove code-review, then skillhub install {ref} --skill code-review"
     )
@@ -245,7 +245,7 @@ def test_attack_a_lock_has_another_tree_that_nobody_signed_in_place_of_a_signed_
     answers = Answers("yes")
     world.install(ref, skills=("code-review",), answers=answers)
     assert {"unsigned", "install"} <= {*answers.kinds_seen}
-    assert world.record("code-review").whence.source == ref
+    assert world.record("code-review").provenance.source == ref
     assert world.install().skills
 
 
@@ -274,7 +274,7 @@ def test_of_the_users_own_skills_the_way_on_is_theirs_too(tmp_path):
 
 
 def test_attack_a_lock_names_another_repository_with_another_tree(world, tmp_path):
-    was = world.record("deploy").whence
+    was = world.record("deploy").provenance
     repo = Repo(tmp_path / "worse")
     repo.commit({"skills/deploy/SKILL.md": SKILL + b"More.\n"})
     other = Reaching(tmp_path / "other")
@@ -294,7 +294,7 @@ def test_attack_a_lock_names_another_repository_with_another_tree(world, tmp_pat
     assert f"source {was.source} -> git+{repo.url}" in rest
     assert not any(each.startswith("signed by") for each in rest)
     world.install()
-    assert world.record("deploy").whence.source == f"git+{repo.url}"
+    assert world.record("deploy").provenance.source == f"git+{repo.url}"
 
 
 def test_attack_a_lock_has_it_from_another_source_of_ours(tmp_path):
@@ -344,7 +344,7 @@ def forget_whence(world):
 def test_a_record_of_before_is_of_what_the_lock_says_when_it_is_first_read(world, twin):
     was = world.record("deploy")
     forget_whence(world)
-    assert world.record("deploy").whence is None
+    assert world.record("deploy").provenance is None
     assert world.problems() == []
     answers = Answers("no")
     world.install(answers=answers)
@@ -375,15 +375,15 @@ def test_what_comes_back_to_where_it_was_agreed_to_is_agreed_to(world, twin):
 def test_death_before_the_lock_is_written_leaves_what_was_agreed_to_before(world, twin):
     records = world.project.records()
     record = records.skills["deploy"]
-    other = replace(record, whence=replace(record.whence, source=twin["source"], server=twin["git"]))
+    other = replace(record, provenance=replace(record.provenance, source=twin["source"], server=twin["git"]))
     world.project.write_records(replace(records, coming={"deploy": other}))
     world.sync()
-    assert world.record("deploy").whence == record.whence
+    assert world.record("deploy").provenance == record.provenance
     assert world.copy("deploy").exists()
 
 
 def test_what_tells_two_from_each_other():
-    one = Whence("acme", "a.example", "", ("key:sha256:1",))
+    one = Provenance("acme", "a.example", "", ("key:sha256:1",))
     assert one.against(replace(one, signers=())) == ("as signed by key:sha256:1", "as signed by nobody")
     assert one.against(replace(one, server="b.example")) == (
         "from acme at a.example",

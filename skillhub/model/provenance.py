@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # a record is read without it
 
 
 @dataclass(frozen=True, slots=True)
-class Whence:
+class Provenance:
     """Where a skill comes from and who signed it; two versions from one place by one publisher have the same.
 
     Attributes:
@@ -31,18 +31,18 @@ class Whence:
     signers: tuple[str, ...]
 
     @classmethod
-    def of(cls, entry: Locked) -> Whence:
+    def of(cls, entry: Locked) -> Provenance:
         """Return what an entry of the lock says."""
         host = (entry.url or "").partition("://")[2].partition("/")[0]
-        return cls.kept(entry.source, entry.git or host, entry.path or "", _signers(entry.signed_by))
+        return cls.interned(entry.source, entry.git or host, entry.path or "", _signers(entry.signed_by))
 
     @classmethod
     @lru_cache(maxsize=256)  # the many skills of a lock are from few places, and few sign them
-    def kept(cls, source: str, server: str, path: str, signers: tuple[str, ...]) -> Whence:
+    def interned(cls, source: str, server: str, path: str, signers: tuple[str, ...]) -> Provenance:
         """Return it, the same object each time."""
         return cls(source, server, path, signers)
 
-    def against(self, other: Whence) -> tuple[str, str]:
+    def against(self, other: Provenance) -> tuple[str, str]:
         """Return the words that tell the one from the other."""
         if (self.source, self.server, self.path) == (other.source, other.server, other.path):
             return self._by(), other._by()
