@@ -84,20 +84,21 @@ def pick(
     Example: skillhub pick
     """
     from skillhub.cli.picker import pick as choose
-    from skillhub.flows.pick import offers, reference
+    from skillhub.flows.offered import listings, reference
 
     if not common.asks:
         hint = "skillhub search WORDS finds skills, skillhub install NAME installs them"
         raise UsageError("there is nobody at a terminal to pick", hint=hint)
     options = options_of(common, agent, env, env_file, mcp, link, no_enable)
     ports = common.ports(allow_unsigned=allow_unsigned)
-    offer = offers(ports)
-    for warning in offer.warnings:
+    listed = listings(ports)
+    for warning in listed.warnings:
         common.terminal.warn(f"warning: {warning}")
-    if not offer.releases:
+    releases = listed.releases()
+    if not releases:
         common.terminal.say("no source lists a skill; skillhub source list shows what you have")
         return 0
-    picked = choose(common.terminal, offer.releases)
+    picked = choose(common.terminal, releases)
     if not picked:
         common.terminal.say("nothing was picked", "dim")
         return 0

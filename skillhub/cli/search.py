@@ -26,28 +26,26 @@ def search(
 
     Example: skillhub search failing checks
     """
-    from skillhub.flows.search import Searched, search_everywhere, search_here
+    from skillhub.flows.offered import Listings, listings
+    from skillhub.flows.search import search as flow
 
-    query = " ".join(words)
     skills = [skill for skill in seen_by(common, host)[1].skills if skill.path]
-    if local:
-        found = Searched(search_here(query, skills, limit))
-    else:
-        found = search_everywhere(query, skills, common.ports(), common.home.cache, limit)
-    for warning in found.warnings:
+    listed = Listings() if local else listings(common.ports(), needed=not skills)
+    found = flow(" ".join(words), skills, limit, listed.each, common.home.cache)
+    for warning in listed.warnings:
         common.terminal.warn(f"warning: {warning}")
     if common.json:
-        common.terminal.json(found.found.to_json())
+        common.terminal.json(found.to_json())
         return 0
     rows = [
         (hit.name, hit.source or f"({hit.scope})", hit.reason.replace("_", " "), hit.description)
-        for hit in found.found.hits
+        for hit in found.hits
     ]
     if rows:
         common.terminal.table(("NAME", "FROM", "FOUND BY", "DESCRIPTION"), rows)
     else:
         common.terminal.say("nothing was found")
-    if found.found.truncated:
+    if found.truncated:
         common.terminal.say(_more(limit), "dim")
     return 0
 

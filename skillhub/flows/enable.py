@@ -11,7 +11,7 @@ from skillhub.flows.dependencies import dependencies_of, orphans
 from skillhub.flows.hints import command
 from skillhub.flows.install import Aim, carry_out, plan, questions
 from skillhub.flows.linking import Linker, Linking, about_deleted
-from skillhub.flows.listing import refuse_unknown
+from skillhub.flows.listing import refuse_unknown, view
 from skillhub.flows.needs import given
 from skillhub.flows.options import Options
 from skillhub.flows.outcome import Outcome, ask
@@ -19,7 +19,6 @@ from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.resolve import resolve_locked
 from skillhub.flows.state import State, read_state, read_unchecked
-from skillhub.flows.view import view
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import NO_FILES
 from skillhub.model.question import UNANSWERED, Asked

@@ -15,6 +15,7 @@ from skillhub.flows.gate import Gate, approach, passage, widen
 from skillhub.flows.gather import gather
 from skillhub.flows.hints import command
 from skillhub.flows.linking import Linker, Linking, left_alone
+from skillhub.flows.listing import view
 from skillhub.flows.needs import Given, facts_of, given, needs_of, or_stored
 from skillhub.flows.options import Options, chosen_agents
 from skillhub.flows.outcome import Outcome, ask
@@ -24,7 +25,6 @@ from skillhub.flows.proposed import about_sources, add_sources, proposed_sources
 from skillhub.flows.provenance import as_agreed, but_other_signers, refuse_other
 from skillhub.flows.questions import consent
 from skillhub.flows.state import State, read_state
-from skillhub.flows.view import view
 from skillhub.model.changes import Changes
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.hosts import Host

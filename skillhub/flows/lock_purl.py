@@ -23,8 +23,3 @@ def purl(name: str, entry: Locked) -> PackageURL | None:
         return PackageURL("github", place.owner, place.repo, entry.rev, None, entry.path)
     qualifiers = {"vcs_url": f"git+{entry.git}@{entry.rev}"}
     return PackageURL("generic", None, name, entry.version, qualifiers, entry.path)
-
-
-def neighbours(entry: Locked) -> tuple[str, ...]:
-    """Return the skills that a skill needs, by name."""
-    return tuple(need.removeprefix("skill:") for need in entry.requires if need.startswith("skill:"))

@@ -9,9 +9,9 @@ from skillhub.errors import Forbidden, SourceError
 from skillhub.flows.obtain import Way, by_place, by_registry
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
-from skillhub.model.dataclass import dataclass
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
-from skillhub.model.ref import Site
+from skillhub.model.ref import Named, Site
 from skillhub.model.release import Index, Release
 from skillhub.world.sources import Source
 
@@ -42,17 +42,43 @@ def listing_of(source: Source, ports: Ports) -> Index:
 
 @dataclass(frozen=True, slots=True)
 class Listings:
-    """What all sources list, a warning for each that could not be asked, and why the last of them could not."""
+    """What all sources list, and a warning for each that could not be asked."""
 
-    each: tuple[tuple[Source, Index], ...]
-    warnings: tuple[str, ...]
-    failed: SourceError | Forbidden | None
+    each: tuple[tuple[Source, Index], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def releases(self) -> tuple[Release, ...]:
+        """Return the newest release of each skill of each source that one may choose, by name.
+
+        The source's alias stands where a plugin's name would; ``reference`` takes it from there.
+        """
+        found = (
+            replace(chosen, plugin=source.alias)
+            for source, listing in self.each
+            for releases in listing.skills.values()
+            if (chosen := next((each for each in releases if _may_be_chosen(each)), None))
+        )
+        return tuple(sorted(found, key=lambda each: (each.name, each.plugin or "")))
 
 
-def listings(ports: Ports) -> Listings:
-    """Return the listing of every source that can be reached and that no policy forbids.
+def _may_be_chosen(release: Release) -> bool:
+    return release.withdrawn is None and release.yanked is None
+
+
+def reference(picked: Release) -> Named:
+    """Return what names a release that ``Listings.releases`` gave."""
+    return Named(picked.name, picked.plugin)
+
+
+def listings(ports: Ports, *, needed: bool = True) -> Listings:
+    """Return the listing of every source that can be asked and that no policy forbids; others are told of.
+
+    Args:
+        ports: The world.
+        needed: There is nothing else to choose from, so that one source at least has to answer.
 
     Raises:
+        SourceError, Forbidden: none can be asked, and that is ``needed``.
         SecurityError: a source shows signs of tampering.
         FormatError: a listing is malformed.
         StateError: the disk refuses.
@@ -65,7 +91,9 @@ def listings(ports: Ports) -> Listings:
         except (SourceError, Forbidden) as error:
             failed = error
             warnings.append(f"{alias} was left out: {error.message}")
-    return Listings(tuple(found), tuple(warnings), failed)
+    if needed and failed is not None and not found:
+        raise failed
+    return Listings(tuple(found), tuple(warnings))
 
 
 def by_source(

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
 from hashlib import sha256
 
 from skillhub.errors import StateError
-from skillhub.flows.offered import listings
-from skillhub.flows.ports import Ports
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.release import Index
 from skillhub.model.skill import Skill
@@ -20,50 +17,30 @@ from skillhub.runtime.search_index import SearchIndex, Stored
 from skillhub.world.sources import Source
 
 
-@dataclass(frozen=True, slots=True)
-class Searched:
-    """What was found, and which sources could not be asked."""
-
-    found: Hits
-    warnings: tuple[str, ...] = ()
-
-
-def search_here(query: str, skills: Sequence[Skill], limit: int) -> Hits:
-    """Return what is found in the skills that are here.
-
-    Raises:
-        StateError: this Python's SQLite cannot index texts.
-    """
-    with closing(SearchIndex.build(rows_of(skills))) as index:
-        return rank(query, [index], limit)
-
-
-def search_everywhere(query: str, skills: Sequence[Skill], ports: Ports, cache: str, limit: int) -> Searched:
-    """Return what is found in the skills that are here and in the listings of all sources.
-
-    A source that cannot be reached, or that a policy forbids, is told of and left out, unless nothing else is left.
+def search(
+    query: str,
+    skills: Sequence[Skill],
+    limit: int,
+    listed: Iterable[tuple[Source, Index]] = (),
+    cache: str = "",
+) -> Hits:
+    """Return what is found in the skills that are here, and in what sources list.
 
     Args:
         query: What a person remembers.
         skills: Those that are here.
-        ports: The world.
-        cache: Where the index of a listing is kept; always safe to delete.
         limit: How many hits to return.
+        listed: Sources with their listings.
+        cache: Where the index of a listing is kept; always safe to delete.
 
     Raises:
-        SourceError, Forbidden: no source can be asked, and no skill is here.
-        SecurityError: a source shows signs of tampering.
-        FormatError: a listing is malformed.
-        StateError: the disk refuses, or this Python's SQLite cannot index texts.
+        StateError: this Python's SQLite cannot index texts.
     """
-    listed = listings(ports)
-    if listed.failed is not None and not skills and not listed.each:
-        raise listed.failed
     with ExitStack() as opened:
         indexes = [opened.enter_context(closing(SearchIndex.build(rows_of(skills))))]
-        for source, listing in listed.each:
+        for source, listing in listed:
             indexes.append(opened.enter_context(closing(_listed(source, listing, cache))))
-        return Searched(rank(query, indexes, limit), listed.warnings)
+        return rank(query, indexes, limit)
 
 
 def _listed(source: Source, listing: Index, cache: str) -> SearchIndex:

@@ -10,7 +10,7 @@ from skillhub.errors import Forbidden, NotFound, SourceError, StateError
 from skillhub.flows import recalled
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.choose import choose_release
-from skillhub.flows.listing import unmanaged
+from skillhub.flows.listing import unmanaged, view
 from skillhub.flows.needs import facts_of, given, needs_of
 from skillhub.flows.offered import by_source, releases_of
 from skillhub.flows.options import Options
@@ -18,7 +18,6 @@ from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.resolve import look_up, resolve_ref
 from skillhub.flows.state import State
-from skillhub.flows.view import view
 from skillhub.model.changes import Delta
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Intent

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from skillhub.flows.copies import tree_at_hand
 from skillhub.flows.hints import command
 from skillhub.flows.linking import Linker, Linking, about_deleted, left_alone
+from skillhub.flows.listing import view
 from skillhub.flows.needs import given
 from skillhub.flows.outcome import Left, Outcome, ask
 from skillhub.flows.policy import of_entry, refuse
@@ -15,7 +16,6 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.recalled import last_seen, refuse_recalled
 from skillhub.flows.state import State, read_state
 from skillhub.flows.strays import is_spare, left_in, strays, to_take
-from skillhub.flows.view import view
 from skillhub.model.dataclass import replace
 from skillhub.model.lock import Locked
 from skillhub.model.policy import LASTING

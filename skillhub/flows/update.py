@@ -11,7 +11,7 @@ from skillhub.flows.gather import Gathered, Held, of_all
 from skillhub.flows.hints import command
 from skillhub.flows.install import changes_of, take
 from skillhub.flows.linking import Linker
-from skillhub.flows.listing import refuse_unknown
+from skillhub.flows.listing import refuse_unknown, view
 from skillhub.flows.locked import named
 from skillhub.flows.needs import given
 from skillhub.flows.newer import newest_of
@@ -23,7 +23,6 @@ from skillhub.flows.provenance import but_other_signers
 from skillhub.flows.resolve import resolve_locked
 from skillhub.flows.state import State, read_state
 from skillhub.flows.unavailable import left_behind, lost
-from skillhub.flows.view import view
 from skillhub.model.changes import Changes
 from skillhub.model.dataclass import replace
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skillhub.errors import SourceError
-from skillhub.flows.pick import offers, reference
+from skillhub.flows.offered import listings, reference
 from skillhub.model.dataclass import replace
 from skillhub.model.release import Index, Release
 from tests.support.world import World
@@ -44,14 +44,14 @@ class Listing:
         return Index({each.name: (each,) for each in self.releases})
 
 
-def offered(world, **listings):
+def offered(world, **registries):
     def opened(source):
-        found = listings.get(source.alias)
+        found = registries.get(source.alias)
         if found is None:
             raise SourceError("it cannot be reached")
         return found
 
-    return offers(replace(world.ports(), open=opened))
+    return listings(replace(world.ports(), open=opened))
 
 
 @pytest.fixture
@@ -67,17 +67,17 @@ def release(name, **more):
 
 def test_one_name_in_two_sources_is_told_apart_by_the_source(world):
     offer = offered(world, acme=Listing(release("pdf")), github=Listing(release("pdf"), release("csv")))
-    assert [str(reference(each)) for each in offer.releases] == ["github:csv", "acme:pdf", "github:pdf"]
+    assert [str(reference(each)) for each in offer.releases()] == ["github:csv", "acme:pdf", "github:pdf"]
 
 
 def test_what_was_taken_back_is_not_offered(world):
     listing = Listing(release("gone", withdrawn="bad"), release("old", yanked="bug"), release("good"))
-    assert [each.name for each in offered(world, acme=listing, github=Listing()).releases] == ["good"]
+    assert [each.name for each in offered(world, acme=listing, github=Listing()).releases()] == ["good"]
 
 
 def test_a_source_that_cannot_be_reached_is_told_of(world):
     offer = offered(world, github=Listing(release("csv")))
-    assert ([each.name for each in offer.releases], offer.warnings) == (
+    assert ([each.name for each in offer.releases()], offer.warnings) == (
         ["csv"],
         ("acme was left out: it cannot be reached",),
     )

@@ -10,9 +10,9 @@ import pytest
 
 from skillhub.errors import Forbidden, Refused
 from skillhub.flows.diff import diff, diff_locks
-from skillhub.flows.pick import offers
+from skillhub.flows.offered import listings
 from skillhub.flows.policy import under
-from skillhub.flows.search import search_everywhere
+from skillhub.flows.search import search
 from skillhub.flows.show import show
 from skillhub.flows.trusting import Pin, add_source, trust_source
 from skillhub.model.dataclass import replace
@@ -191,15 +191,14 @@ def test_attack_who_only_looks_has_a_forbidden_server_asked(world, webs, tmp_pat
         lambda: show(parse_ref(site.url("")), world.ports()),
         lambda: show(parse_ref("site:here"), world.ports()),
         lambda: show(parse_ref("there"), world.ports()),
-        lambda: offers(world.ports()),
-        lambda: search_everywhere("here", [], world.ports(), cache, 5),
+        lambda: listings(world.ports()),
     )
     for look in looks:
         with pytest.raises(Forbidden) as caught:
             look()
         assert caught.value.where == line
-    found = search_everywhere("here", skills, world.ports(), cache, 5)
-    assert [each.name for each in found.found.hits] == ["here"]
+    found = listings(world.ports(), needed=False)
+    assert [each.name for each in search("here", skills, 5, found.each, cache).hits] == ["here"]
     assert any(each.startswith("site was left out") for each in found.warnings)
     for path in (world.store.root, world.home.cache):
         remove_tree(path)

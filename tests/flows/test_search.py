@@ -7,7 +7,8 @@ import os
 import pytest
 
 from skillhub.errors import SourceError
-from skillhub.flows.search import search_everywhere, search_here
+from skillhub.flows.offered import listings
+from skillhub.flows.search import search
 from skillhub.model.dataclass import replace
 from skillhub.model.release import Index, Release
 from skillhub.model.skill import Skill
@@ -38,7 +39,8 @@ def look(world, query, registry=None, skills=(), limit=8):
     ports = world.ports()
     if registry is not None:
         ports = replace(ports, open=lambda source: registry)
-    return search_everywhere(query, skills, ports, str(world.top / "cache"), limit)
+    listed = listings(ports, needed=not skills)
+    return search(query, skills, limit, listed.each, str(world.top / "cache")), listed.warnings
 
 
 HERE = Skill(
@@ -47,7 +49,7 @@ HERE = Skill(
 
 
 def test_listings_and_what_is_here_are_found_together(world):
-    found = look(world, "release", skills=[HERE]).found
+    found = look(world, "release", skills=[HERE])[0]
     assert [(hit.name, hit.source, hit.scope) for hit in found.hits][:2] == [
         ("release-here", None, "project"),
         ("release-notes", "github", None),
@@ -56,12 +58,12 @@ def test_listings_and_what_is_here_are_found_together(world):
 
 def test_the_index_of_a_listing_is_kept_as_long_as_it_is_true(world):
     one = Listing(alpha="The first.")
-    assert [hit.name for hit in look(world, "first", one).found.hits] == ["alpha"]
+    assert [hit.name for hit in look(world, "first", one)[0].hits] == ["alpha"]
     (kept,) = (world.top / "cache" / "search").iterdir()
     before = kept.stat()
     look(world, "first", one)
     assert (kept.stat().st_ino, kept.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-    assert [hit.name for hit in look(world, "first", Listing(beta="The first.")).found.hits] == ["beta"]
+    assert [hit.name for hit in look(world, "first", Listing(beta="The first."))[0].hits] == ["beta"]
     assert os.listdir(world.top / "cache" / "search") == [kept.name]
 
 
@@ -69,29 +71,29 @@ def test_attack_index_that_was_made_of_another_listing(world):
     look(world, "first", Listing(alpha="The first."))
     (kept,) = (world.top / "cache" / "search").iterdir()
     kept.write_bytes(b"SQLite format 3\0 and no more")
-    assert [hit.name for hit in look(world, "first", Listing(alpha="The first.")).found.hits] == ["alpha"]
+    assert [hit.name for hit in look(world, "first", Listing(alpha="The first."))[0].hits] == ["alpha"]
 
 
 def test_what_was_withdrawn_is_not_found(world):
-    assert look(world, "first", Listing(evil="The first.", good="The first.")).found.hits[0].name == "good"
-    assert len(look(world, "first", Listing(evil="The first.", good="The first.")).found.hits) == 1
+    assert look(world, "first", Listing(evil="The first.", good="The first."))[0].hits[0].name == "good"
+    assert len(look(world, "first", Listing(evil="The first.", good="The first."))[0].hits) == 1
 
 
 def test_a_source_that_is_down_is_told_of_and_left_out(world):
-    searched = look(world, "release", Listing(), [HERE])
-    assert [hit.name for hit in searched.found.hits] == ["release-here"]
-    assert searched.warnings == ("github was left out: it is down",)
+    found, warnings = look(world, "release", Listing(), [HERE])
+    assert [hit.name for hit in found.hits] == ["release-here"]
+    assert warnings == ("github was left out: it is down",)
     with pytest.raises(SourceError):
         look(world, "release", Listing())
 
 
 def test_here_alone_asks_no_source():
-    assert search_here("releases", [HERE], 8).hits[0].name == "release-here"
+    assert search("releases", [HERE], 8).hits[0].name == "release-here"
 
 
 def test_where_nothing_can_be_written_it_is_found_all_the_same(world):
     (world.top / "cache").write_bytes(b"")  # where the folder would be: a refusal that holds for root, too
     before = world.snapshot()
-    found = look(world, "first", Listing(alpha="The first.")).found
+    found = look(world, "first", Listing(alpha="The first."))[0]
     assert [hit.name for hit in found.hits] == ["alpha"]
     assert world.snapshot() == before

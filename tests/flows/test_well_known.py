@@ -16,7 +16,8 @@ from skillhub.errors import (
     WrongBytes,
 )
 from skillhub.flows.diff import diff
-from skillhub.flows.search import search_everywhere
+from skillhub.flows.offered import listings
+from skillhub.flows.search import search
 from skillhub.flows.show import show
 from skillhub.flows.trusting import Pin, add_source, trust_source
 from skillhub.model.digest import Digest
@@ -108,9 +109,10 @@ def test_a_bare_name_is_looked_for_there_too(added: Reaching) -> None:
 def test_show_and_search_find_its_skills(added: Reaching, tmp_path: Path) -> None:
     shown = show(parse_ref("docs:pdf"), added.ports())
     assert (shown.skill.source, shown.skill.signed_by) == ("docs", ())
-    found = search_everywhere("pdf", [], added.ports(), str(tmp_path / "cache"), 5)
-    assert ("pdf", "docs") in [(hit.name, hit.source) for hit in found.found.hits]
-    assert found.warnings == ()
+    listed = listings(added.ports())
+    found = search("pdf", [], 5, listed.each, str(tmp_path / "cache"))
+    assert ("pdf", "docs") in [(hit.name, hit.source) for hit in found.hits]
+    assert listed.warnings == ()
 
 
 def test_of_what_is_locked_from_another_site_of_that_name_nothing_is_asked(added: Reaching, web: Web) -> None:
