@@ -102,9 +102,9 @@ class Network:
             raise SourceError(_OFFLINE, where=url)
         if not guarded:
             return self._online
-        from skillhub.world.unnamed import unnamed
+        from skillhub.world.unnamed import Unnamed
 
-        return unnamed(self._online, url)
+        return Unnamed(self._online, url)
 
     @cached_property
     def _online(self) -> Web:

@@ -5,7 +5,7 @@ So none of them can loosen another. Each rule is one line of one file, and a ref
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeVar
@@ -103,7 +103,7 @@ class Objection:
 class Policies:
     """All that are in force, the machine's first."""
 
-    each: Sequence[Policy] = ()
+    each: Collection[Policy] = ()
 
     def __bool__(self) -> bool:
         """Whether there is any."""

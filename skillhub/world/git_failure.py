@@ -20,17 +20,16 @@ class GitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Cause:
-    words: re.Pattern[str]
+    words: str
     error: type[SkillhubError]
     message: str
     hint: str | None = None
 
+    def fits(self, said: str) -> bool:
+        return re.search(self.words, said, re.IGNORECASE) is not None
 
-def _cause(words: str, error: type[SkillhubError], message: str, hint: str | None = None) -> _Cause:
-    return _Cause(re.compile(words, re.IGNORECASE), error, message, hint)
 
-
-_ELSEWHERE = _cause(
+_ELSEWHERE = _Cause(
     "requested URL returned error: 30\\d",
     UnsafeTransfer,
     "the server sends one elsewhere",
@@ -38,46 +37,46 @@ _ELSEWHERE = _cause(
 )
 # The first that fits counts.
 _CAUSES = (
-    _cause(
+    _Cause(
         "could not read (?:username|password)|authentication failed|terminal prompts disabled|error: 40[13]",
         SourceError,
         "the server wants to know who asks, and no credentials were found that it takes",
         _HELPER,
     ),
-    _cause("permission denied \\(", SourceError, "the server takes no ssh key that was offered", _KEY),
-    _cause(
+    _Cause("permission denied \\(", SourceError, "the server takes no ssh key that was offered", _KEY),
+    _Cause(
         "host key verification failed|no \\S+ host key is known",
         SourceError,
         "ssh does not know the server's key, or knows another",
         "connect to the server once with ssh and compare the key's fingerprint",
     ),
-    _cause(
+    _Cause(
         "dubious ownership|detected dubious",
         SourceError,
         "git does not read a repository that belongs to somebody else",
         "`git config --global --add safe.directory FOLDER` if you trust it",
     ),
-    _cause(
+    _Cause(
         "transport '.*' not allowed",
         UnsafeTransfer,
         "it leads to a protocol that skills are not fetched with",
     ),
     _ELSEWHERE,
-    _cause("certificate|SSL peer|TLS", UnsafeTransfer, "the server cannot prove who it is"),
-    _cause("no space left|disk quota|read-only file system", StateError, "the disk refused"),
-    _cause(
+    _Cause("certificate|SSL peer|TLS", UnsafeTransfer, "the server cannot prove who it is"),
+    _Cause("no space left|disk quota|read-only file system", StateError, "the disk refused"),
+    _Cause(
         "in packed object|fsck error|bad object|in a tree|fatal: pack |invalid object|out of memory|over limit"
         "|corrupt",
         FormatError,
         "the repository holds an object that git refuses",
     ),
-    _cause(
+    _Cause(
         "could not resolve host|connection (?:refused|timed out|reset)|timed out|unreachable|failed to connect"
         "|hung up|early EOF|too slow|RPC failed|error: 5\\d\\d|error: 429",
         SourceError,
         "the server cannot be reached",
     ),
-    _cause(
+    _Cause(
         "does not appear to be a git repository|repository .*not found|repository .*does not exist"
         "|error: 404|no such file or directory",
         NotFound,
@@ -105,7 +104,7 @@ def is_unserved(said: str) -> bool:
 
 def is_redirected(said: str) -> bool:
     """Say whether the server sends git elsewhere, where it does not go by itself."""
-    return _ELSEWHERE.words.search(said) is not None
+    return _ELSEWHERE.fits(said)
 
 
 def explain(said: str, url: str, hint: str | None) -> SkillhubError:
@@ -121,4 +120,4 @@ def explain(said: str, url: str, hint: str | None) -> SkillhubError:
 
 
 def _find(said: str) -> _Cause | None:
-    return next((cause for cause in _CAUSES if cause.words.search(said)), None)
+    return next((cause for cause in _CAUSES if cause.fits(said)), None)

@@ -13,7 +13,7 @@ from skillhub.world.git_program import Bounds
 from skillhub.world.github_api import GitHubSnapshot, open_github_api
 from skillhub.world.github_host import host_of
 from skillhub.world.github_site import site_of
-from skillhub.world.unnamed import unnamed
+from skillhub.world.unnamed import Unnamed
 
 _PATH = re.compile(r"/([A-Za-z0-9][A-Za-z0-9-]*)/([A-Za-z0-9._-]+?)(?:\.git)?/?", re.ASCII)
 _DEFAULT = Bounds()
@@ -50,6 +50,6 @@ def open_repository(
         if web is None or bounds.offline:
             raise SourceError("--offline forbids to ask GitHub, and there is no git", where=url)
         if bounds.named_by == "repository":
-            web, host = unnamed(web, f"git+{url}"), replace(host, token=None)
+            web, host = Unnamed(web, f"git+{url}"), replace(host, token=None)
         return open_github_api(inner[1], inner[2], rev=rev, web=web, host=host)
     return open_git(url, rev, cache=cache, environ=environ, bounds=bounds, token=host.token)

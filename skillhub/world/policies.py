@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
-from typing import overload
 
 from skillhub.errors import StateError
 from skillhub.model.policy import Level, Policies, Policy
@@ -54,7 +53,7 @@ def read_policies(home: Home, machine: str | None = None) -> Policies:
     return Policies(_WhenAsked(places(home) | ({"machine": machine} if machine is not None else {})))
 
 
-class _WhenAsked(Sequence[Policy]):
+class _WhenAsked(Collection[Policy]):
     """The policies of these files, each read once, by the first question."""
 
     def __init__(self, paths: Mapping[Level, str]) -> None:
@@ -65,12 +64,11 @@ class _WhenAsked(Sequence[Policy]):
         found = (_read(level, path) for level, path in self._paths.items())
         return tuple(policy for policy in found if policy is not None)
 
-    @overload
-    def __getitem__(self, index: int) -> Policy: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Policy]: ...
-    def __getitem__(self, index: int | slice) -> Policy | Sequence[Policy]:
-        return self._each[index]
+    def __iter__(self) -> Iterator[Policy]:
+        return iter(self._each)
+
+    def __contains__(self, policy: object) -> bool:
+        return policy in self._each
 
     def __len__(self) -> int:
         return len(self._each)

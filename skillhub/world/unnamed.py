@@ -1,4 +1,4 @@
-"""Reaching what only a repository names: a stranger chose where, and somebody's machine is to go there."""
+"""Requests for URLs that only a repository names, and no person: to public addresses, and without credentials."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _WELL_KNOWN = ("/.well-known/agent-skills/", "/.well-known/skills/")
 _ARTIFACT = re.compile(r"/v2/.+/(?:manifests|blobs)/[^/]+", re.ASCII)
 
 
-def unnamed(web: Web, place: str) -> Web:
-    """Return ``web`` for a place that no person named: never in a private network, and nobody is told who asks.
+class Unnamed(Web):
+    """A ``Web`` for a place that no person named: never in a private network, and nobody is told who asks.
 
     On this very machine any program may listen, and do what a path says. There, over http, nothing is asked but what
     places have, and nothing of another origin than the place's.
@@ -32,15 +32,7 @@ def unnamed(web: Web, place: str) -> Web:
         web: Who asks.
         place: What a person would give to ``install``, for the hint.
     """
-    return _Unnamed(web, place)
 
-
-def is_nobody(named_by: str) -> bool:
-    """Say whether this stands for somebody whom no person named."""
-    return named_by in (_STRANGER, _NEIGHBOUR)
-
-
-class _Unnamed(Web):
     def __init__(self, web: Web, place: str) -> None:
         self._web = web
         self._place = place
@@ -48,6 +40,11 @@ class _Unnamed(Web):
     def ask(
         self, url: str, *, cap: int, named_by: str | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
+        """Return what the server answers, as ``Web.ask`` promises.
+
+        Raises:
+            SourceError, WrongBytes, UnsafeTransfer: see there.
+        """
         hop = Hop.parse(url)
         own = named_by is None or Hop.parse(named_by).origin == hop.origin
         # Whatever names it was named by nobody, so that it vouches for nothing: neither for itself nor for others.
@@ -60,6 +57,11 @@ class _Unnamed(Web):
             hint = f"only this repository names it; if it is meant: skillhub install {as_word(self._place)}"
             error.hint = error.hint or hint
             raise
+
+
+def is_nobody(named_by: str) -> bool:
+    """Say whether this stands for somebody whom no person named."""
+    return named_by in (_STRANGER, _NEIGHBOUR)
 
 
 def _is_harmless_here(hop: Hop) -> bool:

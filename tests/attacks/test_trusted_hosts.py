@@ -13,7 +13,7 @@ from skillhub.world.folders import remove_tree
 from skillhub.world.http import Http
 from skillhub.world.oci_wire import OciWire
 from skillhub.world.settings import Settings
-from skillhub.world.unnamed import unnamed
+from skillhub.world.unnamed import Unnamed
 from tests.support.gitbackend import backend
 from tests.support.gitrepos import Repo
 from tests.support.here import Here, let_go
@@ -227,7 +227,7 @@ def test_attack_a_registry_asks_a_trusted_host_for_a_token_of_ours(way):
             if way == "mirror"
             else trusting
         )
-        web = unnamed(web, "oci://evil") if way == "locked" else web
+        web = Unnamed(web, "oci://evil") if way == "locked" else web
         realm = "https://registry.example/v2/token" if way == "mirror" else ours.url("/v2/token")
         ours.at("/v2/token?scope=repository%3Ax%3Apull", answer(b'{"token": "t0ken"}'))
         challenge = f'WWW-Authenticate: Bearer realm="{realm}"'

@@ -6,7 +6,7 @@ from skillhub.errors import NotFound, UnsafeTransfer
 from skillhub.world.credentials import Known
 from skillhub.world.fetch import Answer
 from skillhub.world.http import Http
-from skillhub.world.unnamed import unnamed
+from skillhub.world.unnamed import Unnamed
 from skillhub.world.wire import Patience
 from tests.support.web import Web, answer, redirect
 
@@ -41,7 +41,7 @@ def http(tmp_path):
 def test_attack_a_lock_that_points_into_a_private_network(http, url):
     for named_by in (None, url):  # what lies at a site is named by the site, and that by nobody
         with pytest.raises(UnsafeTransfer) as caught:
-            unnamed(http, PLACE).get(url, cap=100, named_by=named_by)
+            Unnamed(http, PLACE).get(url, cap=100, named_by=named_by)
         assert f"skillhub install {PLACE}" in caught.value.hint
         assert caught.value.where == url
 
@@ -50,7 +50,7 @@ def test_attack_a_lock_that_points_into_a_private_network(http, url):
 def test_no_person_is_said_to_have_named_it_so_nobody_is_told_who_asks(url):
     web = Recorder()
     for named_by in (None, url, "https://other.example/"):
-        unnamed(web, PLACE).get(url, cap=1, named_by=named_by)
+        Unnamed(web, PLACE).get(url, cap=1, named_by=named_by)
     assert len(web.asked) == 3
     assert not {None, url, "https://other.example/"} & {named_by for _, named_by in web.asked}
 
@@ -60,7 +60,7 @@ def test_attack_a_site_on_this_machine_vouches_for_one_in_a_private_network(http
     for site in ("http://localhost:1/", "http://127.0.0.1:1/", web.url("/")):
         for url in ("https://10.0.0.7/admin/reboot.zip", "https://127.0.0.1:1/reboot.zip"):
             with pytest.raises(UnsafeTransfer, match="private network"):
-                unnamed(http, PLACE).get(url, cap=100, named_by=site)
+                Unnamed(http, PLACE).get(url, cap=100, named_by=site)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_attack_a_site_on_this_machine_vouches_for_one_in_a_private_network(http
 def test_attack_a_lock_has_another_service_on_this_machine_do_something(http, web, target):
     for named_by in (None, web.url("/")):
         with pytest.raises(UnsafeTransfer):
-            unnamed(http, PLACE).get(web.url(target), cap=100, named_by=named_by)
+            Unnamed(http, PLACE).get(web.url(target), cap=100, named_by=named_by)
     assert web.connections == 0
 
 
@@ -91,9 +91,9 @@ def test_attack_a_place_on_this_machine_leads_to_another_program_on_it(http, web
     with Web() as other:
         there = other.at("/x.zip", answer(b"x"))
         with pytest.raises(UnsafeTransfer):
-            unnamed(http, PLACE).get(there, cap=100, named_by=web.url("/"))
+            Unnamed(http, PLACE).get(there, cap=100, named_by=web.url("/"))
         with pytest.raises(UnsafeTransfer):
-            unnamed(http, PLACE).get(web.at(INDEX, redirect(there)), cap=100)
+            Unnamed(http, PLACE).get(web.at(INDEX, redirect(there)), cap=100)
         assert other.connections == 0
 
 
@@ -113,8 +113,8 @@ def test_attack_a_place_on_this_machine_leads_to_another_program_on_it(http, web
 )
 def test_a_place_on_this_machine_is_had_and_not_told_who_asks(http, web, path):
     url = web.at(path, answer(b"x"))
-    assert unnamed(http, PLACE).get(url, cap=1).data == b"x"
-    assert unnamed(http, PLACE).get(url, cap=1, named_by=web.url("/")).data == b"x"
+    assert Unnamed(http, PLACE).get(url, cap=1).data == b"x"
+    assert Unnamed(http, PLACE).get(url, cap=1, named_by=web.url("/")).data == b"x"
     assert len(web.heads) == 2
     assert not any("s3cret" in head or "Authorization" in head for head in web.heads)
     http.get(url, cap=1)  # which a person named
@@ -123,4 +123,4 @@ def test_a_place_on_this_machine_is_had_and_not_told_who_asks(http, web, path):
 
 def test_what_is_not_there_is_not_there(http, web):
     with pytest.raises(NotFound):
-        unnamed(http, PLACE).get(web.url(INDEX), cap=1)
+        Unnamed(http, PLACE).get(web.url(INDEX), cap=1)
