@@ -17,11 +17,11 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.state import read_unchecked
 from skillhub.flows.verify import verify
 from skillhub.model.dataclass import dataclass, replace
-from skillhub.model.finding import Severity
+from skillhub.model.finding import Finding, Severity
 from skillhub.model.lock import Lock
 from skillhub.model.ref import Local, Named, parse_ref
 from skillhub.model.release import Index
-from skillhub.model.report import Noted, Report, worst_first
+from skillhub.model.report import Report, worst_first
 from skillhub.model.text import quote
 from skillhub.world import tracked
 
@@ -143,7 +143,7 @@ def _cases(names: Sequence[str], request: Request, sources: Inquiry) -> Iterator
         )
 
 
-def _drift(names: Sequence[str], places: Places, ports: Ports) -> Iterator[Noted]:
+def _drift(names: Sequence[str], places: Places, ports: Ports) -> Iterator[Finding]:
     """Yield what ``verify`` finds."""
     for found in verify(names, ports) if names else ():
         for each in (*found.problems, *found.notes):
@@ -152,7 +152,7 @@ def _drift(names: Sequence[str], places: Places, ports: Ports) -> Iterator[Noted
             yield note(each.code, each.message, found.name, at)
 
 
-def _tracked(about: _Subjects, places: Places, ports: Ports) -> Iterator[Noted]:
+def _tracked(about: _Subjects, places: Places, ports: Ports) -> Iterator[Finding]:
     """Yield copies in agents' folders that git would carry to others, past lock, consent and signature."""
     folders = listing.agent_folders(ports.project, ports.user_home, ports.environ)
     copies = [os.path.join(folder, name) for folder in folders for name in about.locked]

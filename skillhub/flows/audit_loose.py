@@ -10,15 +10,14 @@ from skillhub.flows.audit_places import Places
 from skillhub.flows.audit_rules import RULES, note, seen
 from skillhub.flows.author import Signature, signature_of, validate
 from skillhub.flows.ports import Ports
-from skillhub.model.finding import Issue
+from skillhub.model.finding import Finding, Issue
 from skillhub.model.manifest import Manifest
-from skillhub.model.report import Noted
 from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.scan import scan
 from skillhub.world.local import read_local
 
 
-def unmanaged(folder: str, places: Places, ports: Ports) -> Iterator[Noted]:
+def unmanaged(folder: str, places: Places, ports: Ports) -> Iterator[Finding]:
     """Look at a skill that lies in an agent's folder and that no lock knows."""
     name, shown = os.path.basename(folder), places.shown(folder)
     yield note("unmanaged", "an agent reads it, and no lock knows it", name, (shown, 0))
@@ -33,7 +32,7 @@ def unmanaged(folder: str, places: Places, ports: Ports) -> Iterator[Noted]:
     yield from _content(tree, signature, name, shown)
 
 
-def at_path(path: str, places: Places, ports: Ports) -> Iterator[Noted]:
+def at_path(path: str, places: Places, ports: Ports) -> Iterator[Finding]:
     """Look at a folder or an archive as ``validate`` does, and scan it.
 
     Raises:
@@ -54,7 +53,7 @@ def at_path(path: str, places: Places, ports: Ports) -> Iterator[Noted]:
         yield from _content(found.content, found.signature, name, shown)
 
 
-def _content(tree: Tree, signature: Signature, name: str, shown: str) -> Iterator[Noted]:
+def _content(tree: Tree, signature: Signature, name: str, shown: str) -> Iterator[Finding]:
     if signature.status == "invalid":
         rule = "revoked" if signature.code == "revoked" else "signature"
         yield note(rule, signature.message, name, (f"{shown}/{SIGNATURE}", 0))
@@ -62,5 +61,5 @@ def _content(tree: Tree, signature: Signature, name: str, shown: str) -> Iterato
         yield seen(found, name, shown)
 
 
-def _issue(issue: Issue, rule: str, name: str, shown: str) -> Noted:
+def _issue(issue: Issue, rule: str, name: str, shown: str) -> Finding:
     return note(rule, f"{issue.message} [{issue.code}]", name, (shown, 0))

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from itertools import chain
 
 from skillhub import scan
+from skillhub.model.dataclass import replace
 from skillhub.model.finding import Finding
-from skillhub.model.report import Noted, Rule
+from skillhub.model.report import Rule
 
-Place = tuple[str | None, int]  # a path and a line, as in ``Noted``
+Place = tuple[str | None, int]  # a path and a line, as of a ``Finding``
 
 _MEND = "skillhub sync puts back what is locked"
 _LEAVE = "skillhub remove takes it out; look for another version, or another skill"
@@ -145,14 +146,12 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-def note(rule: str, message: str, skill: str | None, place: Place) -> Noted:
+def note(rule: str, message: str, skill: str | None, place: Place) -> Finding:
     """Return a finding by a rule of the table, as grave as that says."""
     known = RULES[rule]
-    return Noted(rule, known.severity, skill, *place, message, known.hint)
+    return Finding(rule, known.severity, *place, message, known.hint, skill)
 
 
-def seen(found: Finding, skill: str, folder: str) -> Noted:
+def seen(found: Finding, skill: str, folder: str) -> Finding:
     """Return what the scan saw in the skill that is shown as lying at ``folder``."""
-    return Noted(
-        found.rule, found.severity, skill, f"{folder}/{found.path}", found.line, found.message, found.hint
-    )
+    return replace(found, skill=skill, path=f"{folder}/{found.path}")

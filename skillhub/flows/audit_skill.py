@@ -27,7 +27,6 @@ from skillhub.model.policy import LASTING, Objection
 from skillhub.model.record import Record
 from skillhub.model.ref import Named
 from skillhub.model.release import Admission, Index
-from skillhub.model.report import Noted
 from skillhub.model.signer import Signer, known_by
 from skillhub.model.text import is_name
 from skillhub.model.tree import Tree
@@ -88,16 +87,16 @@ class Case:
         """Where a person finds its files."""
         return self.places.folder(self.entry.tree, self.record, self.ports.store)
 
-    def note(self, rule: str, message: str, at: Place | None = None) -> Noted:
+    def note(self, rule: str, message: str, at: Place | None = None) -> Finding:
         """Return a finding about the skill; shown where the lock has it, unless it is said to be elsewhere."""
         return note(rule, message, self.name, at or self.places.skill(self.name))
 
 
 _HTTP = ("http://", "git+http://")
-Check = Callable[[Case], Iterator[Noted]]
+Check = Callable[[Case], Iterator[Finding]]
 
 
-def release(case: Case) -> Iterator[Noted]:
+def release(case: Case) -> Iterator[Finding]:
     """Hold the lock's release against what its registry says of it."""
     if not case.entry.named and case.entry.place.startswith(_HTTP):
         yield case.note("source-http", f"{case.name} comes from {case.entry.place}")
@@ -118,7 +117,7 @@ def release(case: Case) -> Iterator[Noted]:
             yield case.note("release-changed", message)
 
 
-def change(case: Case) -> Iterator[Noted]:
+def change(case: Case) -> Iterator[Finding]:
     """Hold origin, signer and patch against the earlier lock: whoever reviews a change sees what became of them."""
     earlier, entry, name = case.before, case.entry, case.name
     if earlier is None:
@@ -144,7 +143,7 @@ def _spelled(entry: Locked) -> str:
     return f"{entry.source} ({entry.origin})"
 
 
-def signer(case: Case) -> Iterator[Noted]:
+def signer(case: Case) -> Iterator[Finding]:
     """Hold the lock's signer against those whom its registry admits today, and whom the user trusts."""
     is_patched = case.entry.patch is not None
     if not case.entry.signed_by:
@@ -171,7 +170,7 @@ def signer(case: Case) -> Iterator[Noted]:
             yield case.note("signer-retired", message)
 
 
-def publisher(case: Case) -> Iterator[Noted]:
+def publisher(case: Case) -> Iterator[Finding]:
     """Hold the signer of what no registry vouches for against those whom the user trusts by now.
 
     Who was never trusted, and was agreed to in a question, has lost nothing.
@@ -200,7 +199,7 @@ def _vouched(publishers: Iterable[Publisher]) -> set[str]:
     return {fingerprint for each in publishers for fingerprint in each.fingerprints}
 
 
-def age(case: Case) -> Iterator[Noted]:
+def age(case: Case) -> Iterator[Finding]:
     """Look for a newer version."""
     version = case.entry.version or ""
     offered = case.said.skills.get(case.name, ())
@@ -213,7 +212,7 @@ def age(case: Case) -> Iterator[Noted]:
             yield case.note("outdated", message)
 
 
-def agents(case: Case) -> Iterator[Noted]:
+def agents(case: Case) -> Iterator[Finding]:
     """Look for places in the folder of an agent that by a policy may have no skill, and of no other agent.
 
     Raises:
@@ -241,7 +240,7 @@ def closed_folders(ports: Ports) -> Mapping[str, Objection]:
     return {folder: objection for folder, objection in found.items() if objection is not None}
 
 
-def content(case: Case) -> Iterator[Noted]:
+def content(case: Case) -> Iterator[Finding]:
     """Tell what the scan saw in what is stored, and hold what it can do against the lock."""
     if case.stored is None:
         return
@@ -257,7 +256,7 @@ def content(case: Case) -> Iterator[Noted]:
         yield noted if case.entry.patch else replace(noted, hint=hint)
 
 
-def policy(case: Case) -> Iterator[Noted]:
+def policy(case: Case) -> Iterator[Finding]:
     """Hold it against the policies of machine, user and project, as if it were installed today."""
     policies, stored, entry = case.ports.policies, case.stored, case.entry
     if not policies:

@@ -23,10 +23,10 @@ from skillhub.flows.recalled import last_seen
 from skillhub.flows.source_view import view_source
 from skillhub.flows.state import State
 from skillhub.model.dataclass import replace
+from skillhub.model.finding import Finding
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.ref import Local, Remote
 from skillhub.model.release import Index
-from skillhub.model.report import Noted
 from skillhub.world.sources import Source
 
 
@@ -50,7 +50,7 @@ class Inquiry:
         self.places = places
         self.ports = ports
         self.said: dict[str, Index] = {}
-        self.findings: list[Noted] = []
+        self.findings: list[Finding] = []
         self.notes: list[str] = []
         self._refresh = refresh
 
@@ -156,7 +156,7 @@ class Inquiry:
             for message, skills in unknown.items()
         ]
 
-    def configured(self, aliases: Iterable[str]) -> Iterator[Noted]:
+    def configured(self, aliases: Iterable[str]) -> Iterator[Finding]:
         """Yield what is wrong with sources as this user has them, and as the lock has them."""
         mine = self.ports.sources.all()
         for alias in aliases:
@@ -177,7 +177,7 @@ class Inquiry:
             if source.root is not None and not source.embedded:
                 yield from self._dated(source)
 
-    def _dated(self, source: Source) -> Iterator[Noted]:
+    def _dated(self, source: Source) -> Iterator[Finding]:
         now = self.ports.clock()
         try:
             view = view_source(source, self.ports.sources, now)
@@ -190,7 +190,7 @@ class Inquiry:
             else:
                 yield self._about(source.alias, "source-expiring", warning)
 
-    def changed(self, before: Lock) -> Iterator[Noted]:
+    def changed(self, before: Lock) -> Iterator[Finding]:
         """Yield what an earlier lock had as another source by the same alias."""
         now = self.state.lock.sources
         for alias in sorted(before.sources.keys() & now.keys()):
@@ -201,7 +201,7 @@ class Inquiry:
     def _found(self, rule: str, message: str, name: str) -> None:
         self.findings.append(note(rule, message, name, self.places.skill(name)))
 
-    def _about(self, alias: str, rule: str, message: str) -> Noted:
+    def _about(self, alias: str, rule: str, message: str) -> Finding:
         return note(rule, f"{alias}: {message}", None, self.places.source(alias))
 
 

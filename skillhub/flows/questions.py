@@ -166,7 +166,7 @@ def _findings(candidate: Candidate) -> list[Question]:
 def _seen(finding: Finding, candidate: Candidate) -> Iterator[str]:
     """Yield what was found, and the line that it was found in."""
     yield f"{finding.severity}: {finding.path}:{finding.line}: {finding.message} [{finding.rule}]"
-    file = candidate.tree.get(finding.path)
+    file = candidate.tree.get(finding.path or "")
     lines = file.data.split(b"\n") if file is not None and finding.line else []
     if finding.line and finding.line <= len(lines):
         yield f"  | {lines[finding.line - 1].decode('utf-8', 'replace').strip()[:_LINE_MAX]}"

@@ -24,14 +24,22 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule of the scan saw, and where; ``line`` counts from 1, and is 0 for a file as a whole."""
+    """What a rule of the scan or of an audit saw, and where.
+
+    Attributes:
+        path: Of the scan, relative to the skill; of an audit, to the project if inside of it, else absolute; ``/``
+            between segments.
+        line: Counts from 1; 0 is the file as a whole.
+        skill: Of an audit, the skill that it is about; None where it is about a source.
+    """
 
     rule: str
     severity: Severity
-    path: str
+    path: str | None
     line: int
     message: str
     hint: str
+    skill: str | None = None
 
 
 def at_least(severity: Severity, threshold: Severity) -> bool:

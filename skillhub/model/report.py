@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from skillhub.model.dataclass import asdict, dataclass, replace
-from skillhub.model.finding import SEVERITIES, Severity, at_least
+from skillhub.model.dataclass import dataclass, replace
+from skillhub.model.finding import SEVERITIES, Finding, Severity, at_least
+
+_KEYS = (
+    "rule",
+    "severity",
+    "skill",
+    "path",
+    "line",
+    "message",
+    "hint",
+)  # of a finding, as the contract has them
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,25 +35,6 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
-    """One thing that was found.
-
-    Attributes:
-        skill: The skill that it is about; None where it is about a source.
-        path: Relative to the project, with ``/`` between segments, if inside of it, else absolute.
-        line: Counts from 1; 0 is the file as a whole.
-    """
-
-    rule: str
-    severity: Severity
-    skill: str | None
-    path: str | None
-    line: int
-    message: str
-    hint: str
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """All findings, the worst first.
 
@@ -53,13 +44,13 @@ class Report:
         notes: What a reader should know of how it was made, such as when a source was last asked.
     """
 
-    findings: tuple[Noted, ...]
+    findings: tuple[Finding, ...]
     threshold: Severity
     skills: int
     notes: tuple[str, ...] = ()
 
     @property
-    def failing(self) -> tuple[Noted, ...]:
+    def failing(self) -> tuple[Finding, ...]:
         """The findings at the threshold or over it."""
         return tuple(each for each in self.findings if at_least(each.severity, self.threshold))
 
@@ -94,7 +85,7 @@ class Report:
         """Return ``audit`` of the contract."""
         return {
             "ok": self.ok,
-            "findings": [asdict(each) for each in self.findings],
+            "findings": [{key: getattr(each, key) for key in _KEYS} for each in self.findings],
             "notes": list(self.notes),
         }
 
@@ -104,11 +95,11 @@ def is_absolute(path: str) -> bool:
     return path.startswith("/") or path[1:2] == ":"
 
 
-def worst_first(findings: Iterable[Noted]) -> tuple[Noted, ...]:
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return the findings in the order of a report, none of them twice."""
     return tuple(sorted(dict.fromkeys(findings), key=_order))
 
 
-def _order(found: Noted) -> tuple[int, str, str, int, str, str]:
+def _order(found: Finding) -> tuple[int, str, str, int, str, str]:
     worst = -SEVERITIES.index(found.severity)
     return worst, found.skill or "", found.path or "", found.line, found.rule, found.message

@@ -7,8 +7,8 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
-from skillhub.model.finding import Severity
-from skillhub.model.report import Noted, Report, Rule, is_absolute
+from skillhub.model.finding import Finding, Severity
+from skillhub.model.report import Report, Rule, is_absolute
 from skillhub.model.text import clean
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -51,7 +51,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _result(found: Noted, index: int) -> dict[str, Any]:
+def _result(found: Finding, index: int) -> dict[str, Any]:
     about = f"{found.skill}: " if found.skill else ""
     # Readers show nothing that has no place; what is about a source is then about the lock.
     place: dict[str, Any] = {"artifactLocation": {"uri": _uri(found.path or _LOCK)}}
@@ -74,7 +74,7 @@ def _uri(path: str) -> str:
     return f"file:///{text.removeprefix('/')}" if is_absolute(path) else text
 
 
-def _fingerprint(found: Noted) -> str:
+def _fingerprint(found: Finding) -> str:
     """Return what is the same for the same finding when lines move."""
     facts = (found.rule, found.skill or "", found.path or "", found.message)
     return sha256("\0".join(facts).encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from skillhub.model.finding import Severity
-from skillhub.model.report import Noted, Report
+from skillhub.model.finding import Finding, Severity
+from skillhub.model.report import Report
 from skillhub.model.text import clean
 
 _MARKUP = re.compile(r"([\\`*_\[\]#|~$])")
@@ -41,14 +41,14 @@ def workflow_commands(report: Report) -> Iterator[str]:
         yield f"::{_COMMANDS[each.severity]} {given}::{_data(f'{about}{each.message}; {each.hint}')}"
 
 
-def where(found: Noted) -> str:
+def where(found: Finding) -> str:
     """Return the place of a finding as people and editors write it; empty where it has none."""
     if not found.path:
         return ""
     return f"{found.path}:{found.line}" if found.line else found.path
 
 
-def _row(found: Noted) -> str:
+def _row(found: Finding) -> str:
     cells = (found.severity, found.rule, found.skill or "", where(found), found.message, found.hint)
     return f"| {' | '.join(map(_plain, cells))} |"
 

@@ -45,7 +45,7 @@ def scan(tree: Tree) -> tuple[Finding, ...]:
 
 
 def _worst_first(finding: Finding) -> tuple[int, str, int, str]:
-    return -SEVERITIES.index(finding.severity), finding.path, finding.line, finding.rule
+    return -SEVERITIES.index(finding.severity), finding.path or "", finding.line, finding.rule
 
 
 def _findings(path: str, file: File) -> Iterator[Finding]:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.flows.audit_rules import RULES
-from skillhub.model.finding import SEVERITIES
-from skillhub.model.report import Noted, Report, worst_first
+from skillhub.model.finding import SEVERITIES, Finding
+from skillhub.model.report import Report, worst_first
 from skillhub.model.report_sarif import sarif
 from skillhub.model.report_text import markdown, where, workflow_commands
 
@@ -21,7 +21,7 @@ NASTY = (
 def noted(
     rule="yanked", severity="medium", skill="hello", path="skillhub.lock", line=3, message="m", hint="h"
 ):
-    return Noted(rule, severity, skill, path, line, message, hint)
+    return Finding(rule, severity, path, line, message, hint, skill)
 
 
 def report(*findings, threshold="high"):
@@ -30,14 +30,14 @@ def report(*findings, threshold="high"):
 
 texts = st.text(max_size=40)
 findings = st.builds(
-    Noted,
+    Finding,
     st.sampled_from(sorted(RULES)),
     st.sampled_from(SEVERITIES),
-    st.none() | texts,
     st.none() | texts,
     st.integers(0, 9),
     texts,
     texts,
+    st.none() | texts,
 )
 
 
