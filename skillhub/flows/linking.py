@@ -111,6 +111,7 @@ class Linker:
     def __init__(self, project: Project, store: Store) -> None:
         self._project = project
         self._store = store
+        self._folders: dict[str, str] = {}
 
     def plan(
         self, name: str, wanted: Iterable[str], kind: LinkKind, listing: Listing, record: Record | None
@@ -131,11 +132,9 @@ class Linker:
         was = record.tree if record is not None else None
         steps = []
         for link in wanted:
-            path = links.place(self._project, link)
+            path = self._place(link)
             found, _ = links.inspect(path, listing, stored, kind)
             do: Do = "keep" if found == "equal" else "make"
-            if found == "absent" and not os.path.isdir(there := _first_there(path)):
-                raise links.foreign(there)
             if found == "edited":
                 if record is None or link not in record.links:
                     raise links.foreign(path)
@@ -144,6 +143,21 @@ class Linker:
                 do = self._of_link(path, record)
             steps.append(Step(link, path, do))
         return Linking(name, kind, tuple(steps), was=was)
+
+    def _place(self, link: str) -> str:
+        """Return where a link is to be; its folder is looked at once for all skills, before anything is made.
+
+        Raises:
+            LinkLeavesProject: the folder is a link to somewhere outside of the project.
+            StateError: something that skillhub did not put there is where the folder is to be.
+        """
+        folder, _, name = link.rpartition("/")
+        if folder not in self._folders:
+            path = links.place(self._project, link)
+            if not os.path.isdir(there := _first_there(path)):
+                raise links.foreign(there)
+            self._folders[folder] = path.removesuffix(name)
+        return self._folders[folder] + name
 
     def _of_link(self, path: str, record: Record | None) -> Do:
         """Return what to do where a link is to be, and is, or a copy in place of one."""
