@@ -52,9 +52,9 @@ class Store:
         """
         path = self.path(tree.digest)
         try:
-            if not self.check(tree.digest):
-                return path
             if os.path.lexists(path):
+                if not self.check(tree.digest):
+                    return path
                 self.drop(tree.digest)
             self._write(path, tree)
         except OSError as error:
@@ -75,11 +75,14 @@ class Store:
             write_tree(staged, tree.items(), read_only=True)
             write_file(f"{staged}.listing", tree.listing.text, 0o644)
             os.replace(f"{staged}.listing", f"{path}.listing")
-            with suppress(OSError):  # another process stored the same tree first: its copy is as good
+            try:
                 os.rename(staged, path)
                 undo.pop_all()
-        if not os.path.isdir(path):
-            raise OSError(0, "the folder could not be put in place", path)
+            except OSError:
+                if not os.path.isdir(
+                    path
+                ):  # else another process stored the same tree first: its copy is as good
+                    raise
 
     def listing(self, tree: Digest) -> Listing | None:
         """Return the listing kept beside the tree if it is the one that the digest names, else None."""
