@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from skillhub.errors import FormatError, NameNotOwned, NotFound, SourceMismatch, WrongBytes
@@ -68,11 +69,16 @@ def publisher_of(admission: Admission, published: str | None = None) -> Publishe
     Raises:
         FormatError: a key or a certificate is none that may sign skills.
     """
+    void = (each for each in admission.revoked if published is None or published >= each.since)
+    return _publisher(admission, tuple(void))
+
+
+@lru_cache  # each skill of a command is judged by the same
+def _publisher(admission: Admission, void: tuple[Revocation, ...]) -> Publisher:
     # Here and below: where no registry is asked, cryptography stays out.
     from skillhub.trust import x509  # noqa: PLC0415
     from skillhub.trust.keys import PublicKey  # noqa: PLC0415
 
-    void = [each for each in admission.revoked if published is None or published >= each.since]
     revoked = {revocation.fingerprint: _revoked_key(revocation) for revocation in void}
     gone = {*revoked, *(key.fingerprint for key in revoked.values())}
     keys = (PublicKey.load(pem.encode()) for pem in admission.keys)
