@@ -12,20 +12,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SourceError, UsageError
 from skillhub.flows.admission import admit
 from skillhub.flows.candidate import Candidate
-from skillhub.flows.install import Aim, Plan, carry_out, plan, questions
+from skillhub.flows.install import carry_out
 from skillhub.flows.linking import Step
 from skillhub.flows.listing import unmanaged
-from skillhub.flows.needs import given
 from skillhub.flows.obtain import from_path
 from skillhub.flows.options import Options
 from skillhub.flows.origins import Origins, compared
 from skillhub.flows.outcome import Left, Outcome, ask
+from skillhub.flows.plan import Plan, Planner
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State, read_state
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Wanted
-from skillhub.model.question import UNANSWERED
 from skillhub.model.text import as_word, is_inner_path, quote
 from skillhub.world import files, links
 from skillhub.world.folders import compare
@@ -74,14 +73,9 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
         each = find if isinstance(find, Left) else _read(find, into, origins, state, ports)
         each = each if isinstance(each, Left) else _admitted(each, state, ports)
         left.append(each) if isinstance(each, Left) else adopted.append(each)
-    aim = Aim.of(options, state, ports)
-    is_met = given(ports.environ, {*state.lock.skills, *(each.find.name for each in adopted)})
-    plans = [
-        _planned(each, plan(each.candidate, options, is_met, _aim(each, aim, ports), state, ports), ports)
-        for each in adopted
-    ]
-    raised = [question for each in plans for question in questions(each)]
-    asked = [(each, UNANSWERED) for each in raised] if options.dry_run else ask(raised, ports)
+    planner = Planner.of(options, state, ports, [each.find.name for each in adopted])
+    plans = [_planned(each, planner, ports) for each in adopted]
+    asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
     warnings = tuple(origins.warnings)
     if not adopted:
         return Outcome((), False, warnings=warnings, left=tuple(left))
@@ -158,22 +152,19 @@ def _admitted(each: _Adopted, state: State, ports: Ports) -> _Adopted | Left:
         return Left(each.find.name, error.code, f"{error.message} ({error.where})")
 
 
-def _aim(each: _Adopted, aim: Aim, ports: Ports) -> Aim:
-    """Return where the skill is to be linked: as for any other, and wherever it was found."""
+def _planned(each: _Adopted, planner: Planner, ports: Ports) -> Plan:
+    """Plan to link the skill as any other and wherever it was found, a copy in place of each link to it."""
     base = ports.project.base
     found = [portable(os.path.dirname(path), base) for path in each.find.copies]
     away = {portable(path, base) for path in (*each.find.links, *filter(None, [each.target]))}
-    folders = dict.fromkeys((*aim.folders, *found))
-    return replace(aim, folders=tuple(f for f in folders if f"{f}/{each.find.name}" not in away))
-
-
-def _planned(each: _Adopted, proposal: Plan, ports: Ports) -> Plan:
-    """Return the proposal with a copy in place of each link that another installer made to the skill."""
-    if proposal.linking is None or proposal.held:
-        return proposal
-    spelled = [portable(path, ports.project.base) for path in each.find.links]
+    folders = dict.fromkeys((*planner.folders, *found))
+    here = tuple(folder for folder in folders if f"{folder}/{each.find.name}" not in away)
+    plan = replace(planner, folders=here).plan(each.candidate)
+    if plan.linking is None or plan.held:
+        return plan
+    spelled = [portable(path, base) for path in each.find.links]
     steps = [Step(link, links.place(ports.project, link), "make") for link in spelled]
-    return replace(proposal, linking=replace(proposal.linking, steps=(*proposal.linking.steps, *steps)))
+    return replace(plan, linking=replace(plan.linking, steps=(*plan.linking.steps, *steps)))
 
 
 def _keep(each: _Adopted, ports: Ports) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from skillhub.errors import StateError
 from skillhub.flows import signers
 from skillhub.flows.candidate import Candidate
-from skillhub.flows.gate import Passage
 from skillhub.flows.linking import Linker, Linking
 from skillhub.flows.moved import followed, rebased
+from skillhub.flows.open_needs import MetNeeds
 from skillhub.flows.options import Options
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State, read_state
@@ -37,14 +37,14 @@ class Change:
     Attributes:
         record: What this machine will know of it.
         linking: Its places; of a skill that is not enabled they are cleared.
-        passage: The MCP entries to write before it is linked.
+        needs: Those that were met, and the MCP entries to write before it is linked.
         given: Needs that were met by this command, of a skill that waits for another.
     """
 
     candidate: Candidate
     record: Record
     linking: Linking | None
-    passage: Passage | None
+    needs: MetNeeds | None
     given: tuple[str, ...] = ()
 
     @property
@@ -78,9 +78,9 @@ def commit(changes: Sequence[Change], options: Options, before: State, ports: Po
         changed = False
         for change in changes:
             # Before the record says that the need is met; an entry that is there already is found to be.
-            if change.passage is not None:
-                change.passage.write(ports.project.config_lock)
-                changed |= bool(change.passage.writes)
+            if change.needs is not None:
+                change.needs.write(ports.project.config_lock)
+                changed |= bool(change.needs.writes)
         records = _records(changes, options, now, new)
         records = replace(records, skills=followed(records.skills, now.lock, lock, ports))
         if text is not None:
@@ -166,8 +166,8 @@ def _places(changes: Sequence[Change]) -> Iterator[str]:
     for change in changes:
         if change.linking is not None and change.record.enabled:
             yield from map(os.path.dirname, change.linking.paths)
-        for survey, agents in change.passage.writes if change.passage else ():
-            yield from (survey.files[agent].path for agent in agents)
+        for server, agents in change.needs.writes if change.needs else ():
+            yield from (server.files[agent].path for agent in agents)
 
 
 def _records(changes: Sequence[Change], options: Options, now: State, new: Sequence[str]) -> Records:

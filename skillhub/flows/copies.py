@@ -12,12 +12,12 @@ from skillhub.model.tree import Listing, Tree
 from skillhub.world.folders import LARGEST, is_link, list_folder, walk
 
 
-def listing_at_hand(places: Iterable[str], tree: Digest) -> Listing | None:
+def listing_of_copy(places: Iterable[str], tree: Digest) -> Listing | None:
     """Return the listing of the first of these copies that is this very tree."""
     return next((listing for _, listing in _copies(places, tree)), None)
 
 
-def tree_at_hand(places: Iterable[str], tree: Digest) -> Tree | None:
+def tree_of_copy(places: Iterable[str], tree: Digest) -> Tree | None:
     """Return the tree if one of these copies is it."""
     for path, _ in _copies(places, tree):
         with suppress(OSError, UnsafeArchive):

@@ -9,12 +9,13 @@ from skillhub.errors import Refused
 from skillhub.flows.commit import forget, write_records
 from skillhub.flows.dependencies import dependencies_of, orphans
 from skillhub.flows.hints import command
-from skillhub.flows.install import Aim, carry_out, plan, questions
+from skillhub.flows.install import carry_out
 from skillhub.flows.linking import Linker, Linking, about_deleted
 from skillhub.flows.listing import refuse_unknown, view
 from skillhub.flows.needs import given
 from skillhub.flows.options import Options
 from skillhub.flows.outcome import Outcome, ask
+from skillhub.flows.plan import Planner
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.resolve import resolve_locked
@@ -42,10 +43,9 @@ def enable(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     willing = _willing(state, names)
     ports = under(state.intent, ports)
     candidates = [resolve_locked(name, state.lock.skills[name], willing, ports).way.go() for name in names]
-    aim = Aim.of(options, willing, ports)
-    is_met = given(ports.environ, state.lock.skills)
-    plans = [plan(each, options, is_met, aim, willing, ports) for each in candidates]
-    asked = ask([question for each in plans for question in questions(each)], ports)
+    planner = Planner.of(options, willing, ports)
+    plans = [planner.plan(each) for each in candidates]
+    asked = ask([question for each in plans for question in each.questions()], ports)
     return carry_out(plans, options, asked, state, ports)
 
 

@@ -3,76 +3,29 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from skillhub.errors import Refused, UsageError
-from skillhub.flows import told
-from skillhub.flows.admission import admit
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.commit import Change, commit
 from skillhub.flows.dependencies import dependencies_of, with_dependencies
-from skillhub.flows.gate import Gate, approach, passage, widen
 from skillhub.flows.gather import gather
 from skillhub.flows.hints import command
-from skillhub.flows.linking import Linker, Linking, left_alone
+from skillhub.flows.linking import left_alone
 from skillhub.flows.listing import view
-from skillhub.flows.needs import Given, facts_of, given, needs_of, or_stored
-from skillhub.flows.options import Options, chosen_agents
+from skillhub.flows.needs import given, or_stored
+from skillhub.flows.options import Options
 from skillhub.flows.outcome import Outcome, ask
+from skillhub.flows.plan import Plan, Planner, decide
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.proposed import about_sources, add_sources, proposed_sources
-from skillhub.flows.provenance import as_agreed, but_other_signers, refuse_other
-from skillhub.flows.questions import consent
+from skillhub.flows.provenance import but_other_signers
 from skillhub.flows.state import State, read_state
-from skillhub.model.changes import Changes
-from skillhub.model.dataclass import dataclass, replace
-from skillhub.model.hosts import Host
-from skillhub.model.provenance import Provenance
-from skillhub.model.question import UNANSWERED, Asked, Question
-from skillhub.model.record import Facts, Record
+from skillhub.model.dataclass import replace
+from skillhub.model.question import UNANSWERED, Asked
 from skillhub.model.ref import Ref
-from skillhub.world.links import link_folders
-
-
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """Where a command enables skills: for these agents, in these folders of theirs."""
-
-    agents: tuple[Host, ...]
-    folders: tuple[str, ...]
-    linker: Linker
-
-    @classmethod
-    def of(cls, options: Options, state: State, ports: Ports) -> Aim:
-        """Work it out, once for all skills.
-
-        Raises:
-            UsageError: an id that is no agent's.
-            LinkLeavesProject: a folder of the project is a link to somewhere outside of it.
-        """
-        agents = chosen_agents(options, state.records, state.intent, ports)
-        folders = link_folders(ports.project, agents, ports.user_home, ports.environ)
-        return cls(agents, folders, Linker(ports.project, ports.store))
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """One candidate, and all that enabling it would mean.
-
-    Attributes:
-        gate: Its needs, or where it is enabled those that an added agent brings; None where it is to stay disabled.
-        linking: The places to make, or to clear if it is ``held``.
-        held: Why it is to stay disabled, as a ``Record`` has it; empty if it is to be enabled.
-        changes: What differs from the version before, if there was one.
-    """
-
-    candidate: Candidate
-    record: Record | None
-    gate: Gate | None
-    linking: Linking | None
-    held: str
-    changes: Changes | None = None
+from skillhub.model.skill import Skill
 
 
 def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
@@ -125,77 +78,11 @@ def take(candidates: Mapping[str, Candidate], options: Options, state: State, po
         Refused: a question was answered no or by nobody; nothing was changed.
         StateError: the disk is in the way.
     """
-    aim = Aim.of(options, state, ports)
-    is_met = given(ports.environ, {*state.lock.skills, *candidates})
-    plans = [plan(each, options, is_met, aim, state, ports) for each in candidates.values()]
-    ports.plan({each.candidate.name: each.changes for each in plans if each.changes})
-    raised = [question for each in plans for question in questions(each)]
-    asked = [(each, UNANSWERED) for each in raised] if options.dry_run else ask(raised, ports)
+    planner = Planner.of(options, state, ports, candidates)
+    plans = [planner.plan(each) for each in candidates.values()]
+    ports.plan({each.name: each.changes for each in plans if each.changes})
+    asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
     return carry_out(plans, options, asked, state, ports)
-
-
-def plan(candidate: Candidate, options: Options, is_met: Given, aim: Aim, state: State, ports: Ports) -> Plan:
-    """Work out what taking the candidate would mean: its needs, its places, and what differs from before.
-
-    Raises:
-        Forbidden: a policy forbids it.
-        SignerChanged, BadSignature: it is not signed as what the person agreed to, or with an expired certificate.
-    """
-    refuse_other(candidate, state, ports)
-    candidate = admit(candidate, state, ports)
-    proposal = _enabling(candidate, options, is_met, aim, state, ports)
-    return replace(proposal, changes=changes_of(candidate, state, ports))
-
-
-def changes_of(candidate: Candidate, state: State, ports: Ports) -> Changes | None:
-    """Return what differs from the version that this person has, else from the locked one; None without either."""
-    before, record = state.lock.skills.get(candidate.name), state.records.skills.get(candidate.name)
-    if before is None:
-        return None
-    if record is not None and record.facts == Facts():
-        return None  # disabled here before anybody agreed to anything
-    if record is not None:
-        before = as_agreed(before, record, candidate.entry)
-    if before.tree == candidate.tree.digest:
-        return None
-    return Changes.between(before, candidate.entry, ports.store.listing(before.tree), candidate.tree.listing)
-
-
-def _enabling(
-    candidate: Candidate,
-    options: Options,
-    is_met: Given,
-    aim: Aim,
-    state: State,
-    ports: Ports,
-) -> Plan:
-    record = state.records.skills.get(candidate.name)
-    is_enabled = record is not None and record.enabled and record.is_of(candidate.entry)
-    held = "user" if record is not None and record.held == "user" else "asked"
-    if held == "user" or not (options.enable or is_enabled):
-        cleared = aim.linker.plan_removal(candidate.name, record) if record else None
-        return Plan(candidate, record, None, cleared, held)
-    if record is not None and is_enabled:
-        gate = widen(candidate.name, candidate.manifest, record, options, aim.agents, ports)
-    else:
-        gate = approach(candidate.name, candidate.manifest, options, is_met, aim.agents, ports)
-    kind = options.link or (record.link if record else None) or state.intent.link or "copy"
-    wanted = dict.fromkeys([f"{folder}/{candidate.name}" for folder in aim.folders])
-    # An agent chosen now is added to those that have it already.
-    wanted |= dict.fromkeys(record.links if record else ())
-    linking = aim.linker.plan(candidate.name, wanted, kind, candidate.tree.listing, record)
-    linking = aim.linker.merging(linking, candidate.tree, record)
-    return Plan(candidate, record, gate, linking, "")
-
-
-def questions(proposal: Plan) -> list[Question]:
-    """Return everything that is to be asked about one candidate."""
-    found = consent(proposal.candidate, proposal.record, proposal.changes)
-    if proposal.gate is not None:
-        found += proposal.gate.questions
-    if proposal.linking is not None:
-        found += proposal.linking.questions()
-    return found
 
 
 def carry_out(
@@ -206,44 +93,44 @@ def carry_out(
     for question, answer in asked:
         answers[question.skill].append((question, answer))
     plans, kept = _settled(plans, answers, state)
-    locked = {**state.lock.skills, **{each.candidate.name: each.candidate.entry for each in plans}}
+    locked = {**state.lock.skills, **{each.name: each.candidate.entry for each in plans}}
     is_met = given(ports.environ, locked)
     changes = [
-        decide(each, options, answers[name], or_stored(is_met, name, ports.project))
-        for each in plans
-        for name in [each.candidate.name]
+        decide(each, answers[each.name], or_stored(is_met, each.name, ports.project)) for each in plans
     ]
-    gates = [each.gate for each in plans if each.gate]
     changed = not options.dry_run and commit(changes, options, state, ports)
-    skills = tuple(
-        told.as_given(
-            view(each.name, each.candidate.entry, each.record, is_met, ports.project, ports.store), each.given
-        )
+    shown = (
+        (each, view(each.name, each.candidate.entry, each.record, is_met, ports.project, ports.store))
         for each in changes
     )
     return Outcome(
-        skills,
+        tuple(_with_given(skill, each.given) for each, skill in shown),
         changed,
         tuple(asked),
-        tuple(told.warnings([each.candidate for each in plans], gates, asked)),
+        tuple(_warnings(plans, asked, ports)),
         given=frozenset((each.name, need) for each in changes for need in each.given),
         left=tuple(map(left_alone, kept)),
-        changes={each.candidate.name: each.changes for each in plans if each.changes},
+        changes={each.name: each.changes for each in plans if each.changes},
         as_before=frozenset(each.name for each in changes if _is_as_before(each, state)),
         disabled=frozenset(each.name for each in changes if each.record.held == "user"),
-        ways=told.ways(gates, ports.project.scope),
+        ways={
+            key: way
+            for each in plans
+            if each.needs
+            for key, way in each.needs.ways(ports.project.scope).items()
+        },
     )
 
 
 def _is_as_before(change: Change, state: State) -> bool:
     """Say whether nothing of a skill had to be done: intent, lock, record, places and configurations."""
-    candidate, linking, passage = change.candidate, change.linking, change.passage
+    candidate, linking, needs = change.candidate, change.linking, change.needs
     return (
         candidate.wanted in (None, state.intent.skills.get(change.name))
         and candidate.entry == state.lock.skills.get(change.name)
         and change.record == state.records.skills.get(change.name)
         and (linking is None or linking.done)
-        and not (passage and passage.writes)
+        and not (needs and needs.writes)
     )
 
 
@@ -258,7 +145,7 @@ def _settled(
     settled: list[Plan] = []
     kept, left = [], []
     for each in plans:
-        name = each.candidate.name
+        name = each.name
         linking = each.linking.answered(answers[name]) if each.linking else None
         if linking is None and each.linking is not None:
             kept += [] if state.lock.skills.get(name) == each.candidate.entry else [name]
@@ -267,32 +154,28 @@ def _settled(
             settled.append(replace(each, linking=linking))
     for each in settled:
         if torn := sorted({*kept} & {*dependencies_of(each.candidate.entry)}):
-            raise Refused(f"{each.candidate.name} needs {torn[0]}, which is to stay as it is", where=torn[0])
+            raise Refused(f"{each.name} needs {torn[0]}, which is to stay as it is", where=torn[0])
     return settled, left
 
 
-def decide(proposal: Plan, options: Options, asked: Sequence[Asked], is_met: Given) -> Change:
-    """Return what becomes of one candidate now that all ``asked`` about it is answered: enabled, or waiting."""
-    candidate, before, gate, linking = proposal.candidate, proposal.record, proposal.gate, proposal.linking
-    is_known = before is not None and before.is_of(candidate.entry)
-    facts = before.facts if before and is_known else facts_of(candidate.manifest, candidate.can)
-    base = Record(
-        tree=candidate.tree.digest,
-        enabled=False,
-        held=proposal.held,
-        facts=facts,
-        provenance=Provenance.of(candidate.entry),
+def _warnings(plans: Sequence[Plan], asked: Sequence[Asked], ports: Ports) -> Iterator[str]:
+    """Yield what a person should know of these skills and nothing refuses."""
+    yield from (f"{each.name}: {note}" for each in plans for note in each.candidate.warnings)
+    yield from (note for each in plans if each.needs for note in each.needs.warnings(ports.environ))
+    for question, answer in asked:
+        skill = question.skill
+        if question.kind == "finding":
+            yield from (f"{skill}: {line}" for line in question.details)
+        elif question.kind == "local-edit" and answer == UNANSWERED:
+            yield from (f"{skill} was edited by hand: {path}" for path in question.details)
+        elif question.kind == "mcp-conflict" and answer.said == "yes":
+            yield f"{skill} uses the MCP server {question.subject} as it was configured before, unchanged"
+
+
+def _with_given(skill: Skill, given: Collection[str]) -> Skill:
+    """Return the skill, which waits for something else, with the variables that this very command gave it as met."""
+    requires = tuple(
+        replace(need, satisfied=True) if need.kind == "env" and need.spell() in given else need
+        for need in skill.requires
     )
-    if before is not None:
-        base = replace(base, mcp=before.mcp, link=before.link)
-        if is_known and (before.enabled or gate is None):  # unchecked now: what was said of needs stands
-            base = replace(base, met=before.met, waived=before.waived)
-    if linking is None or gate is None:
-        return Change(candidate, base, linking, None)
-    is_enabled = is_known and before is not None and before.enabled
-    passed = passage(gate, candidate.manifest, options, asked)
-    record = passed.onto(replace(base, enabled=True, links=linking.links, link=linking.kind))
-    if not is_enabled and any(need.open for need in needs_of(facts, record, is_met)):
-        waiting = replace(base, held="needs")
-        return Change(candidate, waiting, linking.given_up(), None, (*passed.met, *passed.waived))
-    return Change(candidate, record, linking, passed)
+    return replace(skill, requires=requires)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from skillhub.errors import Refused
 from skillhub.flows.ports import Ports
 from skillhub.model.changes import Changes
 from skillhub.model.dataclass import dataclass, field
-from skillhub.model.question import Asked, Question, unanswerable
+from skillhub.model.question import UNANSWERED, Asked, Question, unanswerable
 from skillhub.model.skill import Skill
 
 
@@ -58,14 +58,14 @@ _HINTS = {
 }
 
 
-def ask(questions: list[Question], ports: Ports) -> list[Asked]:
-    """Ask all of them at once.
+def ask(questions: Sequence[Question], ports: Ports, dry_run: bool = False) -> list[Asked]:
+    """Ask all of them at once; in a dry run nobody.
 
     Raises:
         Refused: one that is not about a need was not answered with yes.
     """
-    if not questions:
-        return []
+    if dry_run or not questions:
+        return [(each, UNANSWERED) for each in questions]
     asked = list(zip(questions, ports.approver.answer(questions), strict=True))
     if refused := unanswerable(asked):
         question, answer = refused[0]

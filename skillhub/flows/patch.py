@@ -8,17 +8,16 @@ from collections.abc import Callable, Sequence
 from skillhub.errors import FormatError, UsageError
 from skillhub.flows.candidate import Candidate, read
 from skillhub.flows.carried import with_edits
-from skillhub.flows.install import Aim, carry_out, plan, questions
+from skillhub.flows.install import carry_out
 from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.locked import from_lock
-from skillhub.flows.needs import given
 from skillhub.flows.options import Options
 from skillhub.flows.outcome import Left, Outcome, ask
+from skillhub.flows.plan import Planner
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State, read_state
 from skillhub.model.dataclass import replace
-from skillhub.model.question import UNANSWERED
 from skillhub.model.tree import Tree
 from skillhub.world import links
 from skillhub.world.local import read_local
@@ -62,17 +61,15 @@ def _agree(names: Sequence[str], make: _Make, options: Options, ports: Ports) ->
     state = read_state(ports)
     ports = under(state.intent, ports)
     refuse_unknown(names, state.lock.skills)
-    aim = Aim.of(options, state, ports)
-    is_met = given(ports.environ, state.lock.skills)
+    planner = Planner.of(options, state, ports)
     candidates = [make(name, state, ports) for name in dict.fromkeys(names)]
-    plans = [plan(each, options, is_met, aim, state, ports) for each in candidates]
+    plans = [planner.plan(each) for each in candidates]
     # What somebody else agreed to is nobody's here until they say so.
     mine = {name for name in names if state.agreed(name)}
     raised = [
-        each for one in plans for each in questions(one) if each.kind != "unsigned" or each.skill not in mine
+        each for one in plans for each in one.questions() if each.kind != "unsigned" or each.skill not in mine
     ]
-    asked = [(each, UNANSWERED) for each in raised] if options.dry_run else ask(raised, ports)
-    return carry_out(plans, options, asked, state, ports)
+    return carry_out(plans, options, ask(raised, ports, options.dry_run), state, ports)
 
 
 def _edited(name: str, state: State, ports: Ports) -> Candidate:

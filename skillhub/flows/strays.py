@@ -18,7 +18,7 @@ from skillhub.model.record import Record, Records
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.discover import found_name
 from skillhub.world.folders import is_link, list_folder
-from skillhub.world.links import folders_of
+from skillhub.world.links import folders_of, portable
 from skillhub.world.project import Project
 from skillhub.world.store import Store
 
@@ -68,8 +68,8 @@ def _is_an_agents(real: str, project: Project) -> bool:
     One agent reads ``skills``, and more where a link leads there: it is where authors have what they write, too. What
     agents read in a home is theirs, wherever links lead: dotfiles are kept so.
     """
-    is_hidden = os.path.relpath(real, os.path.realpath(project.base)).startswith(".")
-    return is_hidden or project.scope == "user"
+    below = portable(real, os.path.realpath(project.base))
+    return below.startswith(".") or os.path.isabs(below) or project.scope == "user"
 
 
 def _holds_source(path: str, lock: Lock, project: Project) -> bool:

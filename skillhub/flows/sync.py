@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 
-from skillhub.flows.copies import tree_at_hand
+from skillhub.flows.copies import tree_of_copy
 from skillhub.flows.hints import command
 from skillhub.flows.linking import Linker, Linking, about_deleted, left_alone
-from skillhub.flows.listing import view
-from skillhub.flows.needs import given
+from skillhub.flows.listing import managed
 from skillhub.flows.outcome import Left, Outcome, ask
 from skillhub.flows.policy import of_entry, refuse
 from skillhub.flows.ports import Ports
@@ -17,6 +16,7 @@ from skillhub.flows.recalled import last_seen, refuse_recalled
 from skillhub.flows.state import State, read_state
 from skillhub.flows.strays import is_spare, left_in, strays, to_take
 from skillhub.model.dataclass import replace
+from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.policy import LASTING
 from skillhub.model.question import Question
@@ -47,40 +47,39 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
     with ports.project.exclusively():
         state = read_state(ports)
         _refuse_recalled(state, ports)
-        obtain = _permitted(obtain, state, ports)
-        _sweep(state, ports)
-        originals = _originals(state, obtain, ports)
-        trees = _fetch(state, obtain, ports)
-        astray = strays(state.lock, state.records, ports)
-        planned = [_plan(name, trees.get(name), state, ports) for name in state.records.skills]
-        planned, foreign = _with_strays(planned, astray, state, ports)
+        links.sweep(
+            ports.project, [link for record in state.records.skills.values() for link in record.links]
+        )
+        fetched = _fetch(_permitted(obtain, state, ports), state, ports)
+        planned, foreign = _plan(fetched, state, ports)
         _refuse_forbidden([each.name for each in planned if _is_broken(each, state)], state, ports)
-        asked = ask([question for linking in planned for question in _questions(linking, state)], ports)
-        plans = {each.name: each.answered(asked) for each in planned}
-        kept = {name for name, linking in plans.items() if linking is None}
-        for each in filter(None, plans.values()):
+        asked = ask([question for each in planned for question in _questions(each, state)], ports)
+        answered = {each.name: each.answered(asked) for each in planned}
+        kept = {name for name, linking in answered.items() if linking is None}
+        plans = [linking for linking in answered.values() if linking is not None]
+        for each in plans:
             record = state.records.skills.get(each.name)
-            Linker(ports.project, ports.store).save(each, record, trees.get(each.name))
+            Linker(ports.project, ports.store).save(
+                each, record, fetched.get(record.tree) if record else None
+            )
         if state.lock.skills:
             ports.project.remember()  # what is stored for it is needed from now on
-        changed = _restore(kept, state, trees, ports) or bool(originals)
-        for tree in originals:
-            ports.store.put(tree)
-        gone = _gone(filter(None, plans.values()), state)
-        for linking in plans.values():
-            changed |= linking is not None and _put_back(linking, state, trees, ports)
+        _store(fetched, kept, state, ports)
+        gone = _gone(plans, state)
+        changed = bool(fetched)
+        for each in plans:
+            changed |= _put_back(each, fetched, state, ports)
         changed |= _write_records(kept, state, ports)
-    is_met = given(ports.environ, state.lock.skills)
-    records = ports.project.records().skills
-    skills = tuple(
-        view(name, entry, records.get(name), is_met, ports.project, ports.store)
-        for name, entry in state.lock.skills.items()
+    touched = {each.name for each in planned if not _is_whole(each, state)}
+    touched |= {name for name, entry in state.lock.skills.items() if entry.tree in fetched}
+    return Outcome(
+        tuple(managed(ports.project, ports.store, ports.environ)),
+        changed,
+        tuple(asked),
+        (*gone, *_unlocked(state, ports)),
+        left=(*map(left_alone, sorted(kept)), *foreign),
+        as_before=frozenset(state.lock.skills.keys() - touched),
     )
-    touched = {*trees, *(each.name for each in planned if not _is_whole(each, state))}
-    as_before = state.lock.skills.keys() - touched
-    left = (*map(left_alone, sorted(kept)), *foreign)
-    told = (*gone, *_unlocked(state, ports))
-    return Outcome(skills, changed, tuple(asked), told, left=left, as_before=frozenset(as_before))
 
 
 def _gone(plans: Iterable[Linking], state: State) -> tuple[str, ...]:
@@ -121,7 +120,7 @@ def _permitted(obtain: Obtain, state: State, ports: Ports) -> Obtain:
         if agreed is None or state.lock.root_of(entry) is not None:
             return obtain(name, entry)
         places = links.places(ports.project, agreed.links)
-        return tree_at_hand(places, entry.tree) or obtain(name, entry)
+        return tree_of_copy(places, entry.tree) or obtain(name, entry)
 
     return only
 
@@ -152,57 +151,47 @@ def _is_whole(linking: Linking, state: State) -> bool:
     return linking.done if state.enabled(linking.name) else not linking.steps
 
 
-def _sweep(state: State, ports: Ports) -> None:
-    links.sweep(ports.project, [link for record in state.records.skills.values() for link in record.links])
+def _fetch(obtain: Obtain, state: State, ports: Ports) -> Mapping[Digest, Tree]:
+    """Get every locked tree that is not whole in the store; nothing is stored before all are had.
+
+    Of a patched skill that is two: the signature is of what its source has.
+    """
+    fetched: dict[Digest, Tree] = {}
+    for name, entry in state.lock.skills.items():
+        for one in (entry.original, entry) if entry.patch else (entry,):
+            if ports.store.check(one.tree):
+                fetched[one.tree] = obtain(name, one)
+    return fetched
 
 
-def _fetch(state: State, obtain: Obtain, ports: Ports) -> Mapping[str, Tree]:
-    """Get every locked tree that is not whole in the store; nothing is stored before all are had."""
-    return {
-        name: obtain(name, entry)
-        for name, entry in state.lock.skills.items()
-        if ports.store.check(entry.tree)
-    }
-
-
-def _originals(state: State, obtain: Obtain, ports: Ports) -> list[Tree]:
-    """Get what the source has of each patched skill, where it is not whole in the store: its signature is of that."""
-    return [
-        obtain(name, entry.original)
-        for name, entry in state.lock.skills.items()
-        if entry.patch is not None and ports.store.check(entry.original.tree)
-    ]
-
-
-def _restore(kept: Collection[str], state: State, trees: Mapping[str, Tree], ports: Ports) -> bool:
+def _store(fetched: Mapping[Digest, Tree], kept: Collection[str], state: State, ports: Ports) -> None:
     """Store what was fetched, but what somebody edits through links into the store and keeps."""
-    for name, tree in trees.items():
-        record = state.records.skills.get(name)
-        if name not in kept or record is None or record.link != "symlink":
+    records = state.records.skills
+    edited = {records[name].tree for name in kept if name in records and records[name].link == "symlink"}
+    for digest, tree in fetched.items():
+        if digest not in edited:
             ports.store.put(tree)
-    return bool(trees)
 
 
-def _plan(name: str, fetched: Tree | None, state: State, ports: Ports) -> Linking:
+def _plan(fetched: Mapping[Digest, Tree], state: State, ports: Ports) -> tuple[list[Linking], list[Left]]:
+    """Return what is to be done in each place, and what skillhub did not put there and leaves.
+
+    Of skills that are not enabled the strays go, too.
+    """
     linker = Linker(ports.project, ports.store)
-    record = state.records.skills[name]
-    if state.enabled(name):
-        listing = fetched.listing if fetched is not None else ports.store.listing(record.tree)
-        if listing is not None:
-            return linker.plan(name, record.links, record.link, listing, record)
-    return linker.plan_removal(name, record)
-
-
-def _with_strays(
-    planned: Sequence[Linking], astray: Mapping[str, Sequence[str]], state: State, ports: Ports
-) -> tuple[list[Linking], list[Left]]:
-    """Return the plans with the strays of skills that are not enabled among what goes, and what skillhub leaves."""
-    plans = {each.name: each for each in planned}
+    plans = {}
+    for name, record in state.records.skills.items():
+        whole = fetched.get(record.tree)
+        listing = whole.listing if whole is not None else ports.store.listing(record.tree)
+        if state.enabled(name) and listing is not None:
+            plans[name] = linker.plan(name, record.links, record.link, listing, record)
+        else:
+            plans[name] = linker.plan_removal(name, record)
     left = []
-    for name, paths in astray.items():
-        tree, record = state.lock.skills[name].tree, state.records.skills.get(name)
+    for name, paths in strays(state.lock, state.records, ports).items():
+        tree, before = state.lock.skills[name].tree, state.records.skills.get(name)
         if state.enabled(name):
-            left += [left_in(name, path) for path in paths if not is_spare(path, tree, record, ports.store)]
+            left += [left_in(name, path) for path in paths if not is_spare(path, tree, before, ports.store)]
             continue
         steps, others = to_take(name, paths, state, ports)
         left += [left_in(name, path) for path in others]
@@ -211,13 +200,13 @@ def _with_strays(
     return list(plans.values()), left
 
 
-def _put_back(linking: Linking, state: State, trees: Mapping[str, Tree], ports: Ports) -> bool:
+def _put_back(linking: Linking, fetched: Mapping[Digest, Tree], state: State, ports: Ports) -> bool:
     """Make the links of an enabled skill whole, or take away those of one that is not to be enabled."""
     record = state.enabled(linking.name)
     if record is not None:
         if linking.done:
             return False
-        tree = trees.get(linking.name) or ports.store.read(record.tree)
+        tree = fetched.get(record.tree) or ports.store.read(record.tree)
         if tree is None:
             return False
         Linker(ports.project, ports.store).make(linking, tree, record)

@@ -17,7 +17,7 @@ from skillhub.model.lock import Locked
 from skillhub.model.ref import Git, GitHub, Site
 
 
-def lost(name: str, error: SkillhubError, state: State, ports: Ports) -> SkillhubError:
+def unavailable(name: str, error: SkillhubError, state: State, ports: Ports) -> SkillhubError:
     """Return what is wrong with this one skill, and the way out of it.
 
     Raises:

@@ -9,7 +9,7 @@ from skillhub.flows.candidate import Candidate
 from skillhub.flows.dependencies import with_dependencies
 from skillhub.flows.gather import Gathered, Held, of_all
 from skillhub.flows.hints import command
-from skillhub.flows.install import changes_of, take
+from skillhub.flows.install import take
 from skillhub.flows.linking import Linker
 from skillhub.flows.listing import refuse_unknown, view
 from skillhub.flows.locked import named
@@ -17,12 +17,13 @@ from skillhub.flows.needs import given
 from skillhub.flows.newer import newest_of
 from skillhub.flows.options import Options
 from skillhub.flows.outcome import Left, Outcome
+from skillhub.flows.plan import changes_of
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.provenance import but_other_signers
 from skillhub.flows.resolve import resolve_locked
 from skillhub.flows.state import State, read_state
-from skillhub.flows.unavailable import left_behind, lost
+from skillhub.flows.unavailable import left_behind, unavailable
 from skillhub.model.changes import Changes
 from skillhub.model.dataclass import replace
 
@@ -144,7 +145,7 @@ def _newest(
     gone: dict[str, Left] = {}
 
     def excuse(name: str, error: SkillhubError) -> None:
-        found = lost(name, error, state, ports)
+        found = unavailable(name, error, state, ports)
         if names:
             raise found from error
         gone[name] = left_behind(found, name)

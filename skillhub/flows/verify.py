@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SourceMismatch
 from skillhub.flows import recalled, signers
-from skillhub.flows.copies import listing_at_hand
+from skillhub.flows.copies import listing_of_copy
 from skillhub.flows.edits import read_patch
 from skillhub.flows.hints import command
 from skillhub.flows.listing import refuse_unknown
@@ -81,7 +81,7 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
             problems += _named(name, entry, store.read(entry.tree) if entry.patch else tree, ports)
         problems += _patched(entry, ports)
         places = links.places(project, record.links) if record else []
-        listing = store.listing(entry.tree) or listing_at_hand(places, entry.tree)
+        listing = store.listing(entry.tree) or listing_of_copy(places, entry.tree)
         problems += _linked(entry, record, places, listing, ports)
         problems += _elsewhere(name, entry, record, project)
         is_enabled = record is not None and record.enabled and record.is_of(entry)

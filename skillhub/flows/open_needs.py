@@ -1,0 +1,176 @@
+"""What a skill still needs before it is enabled: the questions about it, and what comes of the answers."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from skillhub.flows.needs import Given, or_stored
+from skillhub.flows.options import McpChoice, Options
+from skillhub.flows.ports import Ports
+from skillhub.flows.server_needs import ServerNeed, look_at
+from skillhub.model.dataclass import dataclass, replace
+from skillhub.model.hosts import Host
+from skillhub.model.manifest import Manifest
+from skillhub.model.question import Answer, Asked, Kind, Question
+from skillhub.model.record import Record
+from skillhub.model.requirement import Requirement
+from skillhub.model.skill import Scope
+from skillhub.world import mcp
+
+
+@dataclass(frozen=True, slots=True)
+class OpenNeeds:
+    """The needs of one skill that stand open.
+
+    Attributes:
+        given: Those that this command meets by ``--env``, as a record spells them.
+        missing: Variables that nobody has a value of.
+        servers: MCP servers, held against the agents that are to have the skill.
+        choice: What the person wants to become of servers.
+    """
+
+    skill: str
+    given: tuple[str, ...]
+    missing: tuple[Requirement, ...]
+    servers: tuple[ServerNeed, ...]
+    choice: McpChoice
+
+    def questions(self) -> list[Question]:
+        """Return what is to be asked about them."""
+        variables = [_ask_variable(self.skill, need) for need in self.missing]
+        return [
+            *variables,
+            *(each for one in self.servers for each in one.questions(self.skill, self.choice)),
+        ]
+
+    def warnings(self, environ: Mapping[str, str]) -> list[str]:
+        """Return what a person has to see to themselves, and which programs of servers are not there."""
+        found = []
+        for one in self.servers:
+            if one.states and self.choice != "skip":
+                found += [f"{self.skill}: {line}" for line in one.to_do]
+            described = one.need.server
+            if described and described.command and one.states and not one.is_configured:
+                program = described.command[0]
+                if shutil.which(program, path=environ.get("PATH")) is None:
+                    found.append(f"the MCP server {one.need.name} runs {program}, which is not on PATH")
+        return found
+
+    def ways(self, scope: Scope) -> Mapping[tuple[str, str], str]:
+        """Return by skill and need what to do about servers of which ``--mcp configure`` does not make an end."""
+        found = {(self.skill, one.need.spell()): one.way(self.skill, scope) for one in self.servers}
+        return {key: way for key, way in found.items() if way}
+
+    def answered(self, asked: Iterable[Asked]) -> MetNeeds:
+        """Return what the answers, and the options, come to."""
+        said = {(question.kind, question.subject): answer for question, answer in asked}
+        met, waived = [*self.given], []
+        for need in self.missing:
+            answer = said.get(("env", need.name))
+            if answer is not None and answer.said == "yes" and answer.value:
+                met.append(need.spell())
+        writes: list[tuple[ServerNeed, tuple[str, ...]]] = []
+        for one in self.servers:
+            if one.is_configured:
+                met.append(one.need.spell())
+            elif self.choice == "skip":
+                waived.append(one.need.spell())
+            elif one.states and _is_agreed(one, said):
+                met.append(one.need.spell())
+                writes += [(one, one.absent)] if one.absent else []
+        return MetNeeds(tuple(met), tuple(waived), tuple(writes))
+
+
+@dataclass(frozen=True, slots=True)
+class MetNeeds:
+    """Needs met or waived, as a record spells them, and the MCP entries that are to be written: for which agents."""
+
+    met: tuple[str, ...]
+    waived: tuple[str, ...]
+    writes: tuple[tuple[ServerNeed, tuple[str, ...]], ...]
+
+    def onto(self, record: Record) -> Record:
+        """Return ``record`` with this remembered; entries written earlier stay remembered as ours."""
+        if not (self.met or self.waived or self.writes):
+            return record
+        written: dict[str, Mapping[str, Any]] = dict(record.mcp)
+        for server, agents in self.writes:
+            entries = {agent: mcp.entry(agent, server.described()) for agent in agents}
+            written[server.need.name] = {**written.get(server.need.name, {}), **entries}
+        met, waived = dict.fromkeys((*record.met, *self.met)), dict.fromkeys((*record.waived, *self.waived))
+        return replace(record, met=tuple(met), waived=tuple(waived), mcp=written)
+
+    def write(self, lock: str) -> None:
+        """Write the entries into the agents' files, keeping everything else in them.
+
+        Args:
+            lock: The lock file that keeps other skillhub processes from editing them meanwhile.
+
+        Raises:
+            FormatError: such a file is malformed; it is left as it is.
+            StateError: such a file cannot be written, or leads out of the project.
+        """
+        for server, agents in self.writes:
+            for agent in agents:
+                mcp.write(server.files[agent], server.need.name, server.described(), lock)
+
+
+def open_needs(
+    name: str, manifest: Manifest, options: Options, is_met: Given, agents: Sequence[Host], ports: Ports
+) -> OpenNeeds:
+    """Return what a skill needs that is to be enabled, and is not there.
+
+    Raises:
+        FormatError: a configuration file of an agent is malformed.
+        StateError: such a file leads out of the project or cannot be read.
+    """
+    is_met = or_stored(is_met, name, ports.project)
+    missing = tuple(
+        need
+        for need in manifest.requires
+        if need.kind == "env" and need.required
+        if not options.env.get(need.name) and not is_met("env", need.name)
+    )
+    servers = [look_at(need, agents, ports) for need in manifest.requires if need.kind == "mcp"]
+    return OpenNeeds(name, _given(manifest, options), missing, tuple(servers), options.mcp)
+
+
+def open_for_more_agents(
+    name: str, manifest: Manifest, record: Record, options: Options, agents: Sequence[Host], ports: Ports
+) -> OpenNeeds:
+    """Return the servers that an enabled skill needs, for the agents that we wrote no entry for.
+
+    What a person sees to themselves is theirs to do for another agent too, unless they name it now; so is another
+    server of that name, which they agreed to use.
+
+    Raises:
+        FormatError, StateError: as for ``open_needs``.
+    """
+    servers = []
+    for need in manifest.requires:
+        if need.kind == "mcp" and (options.agents or need.spell() not in record.waived):
+            others = [each for each in agents if each.id not in record.mcp.get(need.name, {})]
+            server = look_at(need, others, ports)
+            is_settled = need.spell() in record.met and not (options.agents or server.absent)
+            servers += [] if is_settled else [server]
+    return OpenNeeds(name, _given(manifest, options), (), tuple(servers), options.mcp)
+
+
+def _given(manifest: Manifest, options: Options) -> tuple[str, ...]:
+    named = (need for need in manifest.requires if need.kind == "env" and options.env.get(need.name))
+    return tuple(need.spell() for need in named)
+
+
+def _is_agreed(server: ServerNeed, said: Mapping[tuple[Kind, str], Answer]) -> bool:
+    answers = [
+        answer for (kind, subject), answer in said.items() if subject == server.need.name and kind != "env"
+    ]
+    return server.need.server is not None and all(answer.said == "yes" for answer in answers)
+
+
+def _ask_variable(skill: str, need: Requirement) -> Question:
+    message = f"{skill} needs the variable {need.name}; give a value for this command?"
+    details = (need.description, "It is not stored: export it where your agent runs.")
+    return Question("env", skill, message, details if need.description else (), need.name)

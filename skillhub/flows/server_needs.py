@@ -1,0 +1,137 @@
+"""An MCP server that a skill needs, held against the configuration of the agents that are to have the skill."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from skillhub.flows.hints import command
+from skillhub.flows.needs import SKIP
+from skillhub.flows.options import McpChoice
+from skillhub.flows.ports import Ports
+from skillhub.model.dataclass import dataclass
+from skillhub.model.hosts import Host
+from skillhub.model.question import Question
+from skillhub.model.requirement import McpServer, Requirement
+from skillhub.model.skill import Scope
+from skillhub.world import mcp
+
+
+@dataclass(frozen=True, slots=True)
+class ServerNeed:
+    """What these agents have of one server.
+
+    Attributes:
+        files: Agent to the file where it keeps its servers, of those agents that have one.
+        states: Agent to what is in that file under the server's name: ``absent``, ``equal``, ``different``.
+        by_hand: Those of them that lack it and spell it in a way that we do not know.
+    """
+
+    need: Requirement
+    files: Mapping[str, mcp.ConfigFile]
+    states: Mapping[str, mcp.State]
+    by_hand: tuple[str, ...] = ()
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether every one of these agents has just this server already."""
+        return bool(self.states) and set(self.states.values()) == {"equal"}
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """The agents whose file would be written."""
+        return self._where("absent")
+
+    @property
+    def to_do(self) -> tuple[str, ...]:
+        """What a person has to do where we cannot, a line for each agent."""
+        unknown = "nobody has told skillhub how"
+        return tuple(
+            f"add the MCP server {self.need.name} to {self.files[agent].path} yourself; {unknown} {agent} spells it"
+            for agent in self.by_hand
+        )
+
+    def _where(self, state: mcp.State) -> tuple[str, ...]:
+        return tuple(agent for agent, found in self.states.items() if found == state)
+
+    def described(self) -> McpServer:
+        """Return how it is run or reached; only of one that somebody described, as nothing else is written."""
+        if self.need.server is None:
+            raise AssertionError("a server that nobody described is never written")
+        return self.need.server
+
+    def questions(self, skill: str, choice: McpChoice) -> Iterator[Question]:
+        """Yield what is to be asked before it is written, or before another of its name is used."""
+        need, server = self.need, self.need.server
+        if self.is_configured or choice == "skip" or not self.states or server is None:
+            return
+        about = f"{skill} needs the MCP server {need.name}"
+        if theirs := self._where("different"):
+            message = f"another MCP server is configured as {need.name}; use that one for {skill}, unchanged?"
+            yield Question("mcp-conflict", skill, message, (*self._files(theirs), *_facts(server)), need.name)
+        details = (*_facts(server), *self._files(self.absent))
+        if self.absent and server.runs_shell:
+            message = f"{about}, which runs a shell; write it into the configuration?"
+            yield Question("mcp-shell", skill, message, details, need.name)
+        elif self.absent and choice == "ask":
+            yield Question("mcp", skill, f"{about}; write it into the configuration?", details, need.name)
+
+    def _files(self, agents: Sequence[str]) -> tuple[str, ...]:
+        return tuple(f"{agent}: {self.files[agent].path}" for agent in agents)
+
+    def way(self, skill: str, scope: Scope) -> str:
+        """Return what to do about it where ``--mcp configure`` does not make an end of it; else nothing."""
+        need, server, enable = self.need, self.need.server, command(scope, "enable", skill)
+        theirs = ", ".join(self.files[agent].path for agent in self._where("different"))
+        if not self.states and self.by_hand:
+            return f"{'; '.join(self.to_do)}; then {enable}  ({SKIP})"
+        if not self.states:
+            agents = mcp.agents_with_file(scope)
+            first, *others = (each for each in agents if server is None or mcp.is_spelled(each, server))
+            named = f"no agent with a file of MCP servers was found here; {', '.join(others)} have one too"
+            return f"{enable} --mcp configure --agent {first}  ({named}; {SKIP})"
+        if server is None:
+            files = ", ".join(self.files[agent].path for agent in self.absent)
+            return (
+                f"add {need.name} to {files}, then {enable}  (the skill does not say how to run it; {SKIP})"
+            )
+        if theirs:
+            return f"{enable} --yes  (uses the server that is called {need.name} in {theirs} already; {SKIP})"
+        if server.runs_shell:
+            return f"{enable}, at a terminal  (it runs a shell, to which no flag agrees; {SKIP})"
+        return ""
+
+
+def look_at(need: Requirement, agents: Sequence[Host], ports: Ports) -> ServerNeed:
+    """Look into these agents' files.
+
+    Raises:
+        FormatError: such a file is malformed.
+        StateError: such a file leads out of the project or cannot be read.
+    """
+    files: dict[str, mcp.ConfigFile] = {}
+    states: dict[str, mcp.State] = {}
+    by_hand: list[str] = []
+    for agent in agents:
+        project = ports.project
+        file = mcp.config_file(agent.id, project.scope, project.base, ports.user_home, ports.environ)
+        if file is None:
+            continue
+        files[agent.id] = file
+        if need.server is None:
+            states[agent.id] = "absent" if mcp.servers(file).get(need.name) is None else "equal"
+            continue
+        found = mcp.state(file, need.name, need.server)
+        if found == "absent" and not mcp.is_spelled(agent.id, need.server):
+            by_hand.append(agent.id)
+        else:
+            states[agent.id] = found
+    return ServerNeed(need, files, states, tuple(by_hand))
+
+
+def _facts(server: McpServer) -> tuple[str, ...]:
+    if server.url is not None:
+        token = f"it is given the variable {server.bearer} as its token, which goes to {server.host}"
+        given = token if server.bearer else "it is given no variable"
+        return (f"it is reached at {server.url}", given)
+    given = f"it is given the variables {', '.join(server.env)}" if server.env else "it is given no variable"
+    return (f"it runs: {' '.join(server.command)}", given)
