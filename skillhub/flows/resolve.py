@@ -25,6 +25,7 @@ from skillhub.model.release import Index, Release
 from skillhub.model.tree import SKILL_MD
 from skillhub.model.version import Range, is_version
 from skillhub.world.links import portable
+from skillhub.world.sources import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +208,7 @@ def _of_name(ref: Named, state: State, ports: Ports) -> Resolved:
     entry = state.lock.skills.get(ref.name)
     if entry is not None and ref.source in (None, entry.source) and _within(entry, ref):
         # What a source says now never changes a locked entry; only `update` does.
-        range_ = ref.range or _onward(entry.source, entry.version, ports)
+        range_ = ref.range or _onward(ports.sources.get(entry.source), entry.version)
         # Who names no range agrees to the one that stands there; the line may be a person's own.
         said = ref.range is None and ref.name in state.intent.skills
         wanted = None if said else Wanted(source=entry.source, version=range_)
@@ -222,10 +223,9 @@ def _within(entry: Locked, ref: Named) -> bool:
     return ref.range is None or (entry.version is not None and Range(ref.range).allows(entry.version))
 
 
-def _onward(alias: str, version: str | None, ports: Ports) -> str | None:
+def _onward(source: Source, version: str | None) -> str | None:
     """Return the range that is wanted of what was asked for without one; a site that is no registry has none."""
-    is_registry = ports.sources.get(alias).root is not None
-    return f"^{version}" if is_registry and version else None
+    return f"^{version}" if source.root is not None and version else None
 
 
 def resolve_named(ref: Named, ports: Ports, locked: Collection[Digest] = ()) -> Resolved:
@@ -234,14 +234,14 @@ def resolve_named(ref: Named, ports: Ports, locked: Collection[Digest] = ()) -> 
     Raises:
         NotFound, TakenBack, UsageError: see ``choose_source`` and ``choose_release``.
     """
-    alias, index = look_up(ref, ports)
+    source, index = look_up(ref, ports)
     release = choose_release(ref, index.releases(ref.name), ports.policies.settled(ports.clock()))
-    wanted = Wanted(source=alias, version=ref.range or _onward(alias, release.version, ports))
-    way = by_source(ports.sources.get(alias), release, index, ports, locked)
+    wanted = Wanted(source=source.alias, version=ref.range or _onward(source, release.version))
+    way = by_source(source, release, index, ports, locked)
     return Resolved(ref.name, way, wanted, release=release)
 
 
-def look_up(ref: Named, ports: Ports) -> tuple[str, Index]:
+def look_up(ref: Named, ports: Ports) -> tuple[Source, Index]:
     """Return the one source that has the skill, and what it offers; a bare name is looked for in all of them.
 
     Those that a policy forbids are not asked.
@@ -252,12 +252,12 @@ def look_up(ref: Named, ports: Ports) -> tuple[str, Index]:
     if ref.source is not None:
         source = ports.sources.get(ref.source)
         try:
-            return ref.source, releases_of(source, ref.name, ports)
+            return source, releases_of(source, ref.name, ports)
         except NotFound as error:
             hint = f"skillhub source show {ref.source} lists what it has"
             raise NotFound(error.message, where=ref.source, hint=hint) from error
-    found, refusal = {}, None
-    for alias, source in ports.sources.all().items():
+    found, refusal, known = {}, None, ports.sources.all()
+    for alias, source in known.items():
         try:
             found[alias] = releases_of(source, ref.name, ports)
         except NotFound:
@@ -272,5 +272,5 @@ def look_up(ref: Named, ports: Ports) -> tuple[str, Index]:
             raise
     if refusal is not None and not found:
         raise refusal
-    alias = choose_source(ref, tuple(found), tuple(ports.sources.all()))
-    return alias, found[alias]
+    alias = choose_source(ref, tuple(found), tuple(known))
+    return known[alias], found[alias]

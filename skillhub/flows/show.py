@@ -70,10 +70,10 @@ def show(ref: Ref, ports: Ports) -> Shown:
         state = State(Lock(), Intent(), Records())
         (pick,), _ = resolve_ref(ref, Options(), state, ports)
         return _offered(pick.way.go(), (), ports)
-    alias, index = look_up(ref, ports)
+    source, index = look_up(ref, ports)
     releases = index.releases(ref.name)
     release = choose_release(ref, releases)
-    return _offered(by_source(ports.sources.get(alias), release, index, ports).go(), releases, ports)
+    return _offered(by_source(source, release, index, ports).go(), releases, ports)
 
 
 def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
