@@ -131,7 +131,7 @@ class MetadataSet:
         """Return the next state, in which these roles say this; this state if there are none.
 
         What names them is signed anew with them: the snapshot, and the timestamp. A new root is signed by those
-        whom the old one believes as well (TUF, 6.1).
+        that the old one names as well (TUF, 6.1).
 
         Args:
             documents: By role, as they are to be but for version and date.
@@ -271,10 +271,10 @@ class _Signer:
         document.version += role in self.before.documents
         document.expires = self.dates.expires(role)
         after = self.documents.get(delegator) or self.before.read(delegator)
-        believers = [after]
+        delegators = [after]
         if role == ROOT and ROOT in self.before.documents:
-            believers.append(self.before.read(ROOT))
-        self.signed[role] = sign(role, document, believers, self.keys)
+            delegators.append(self.before.read(ROOT))
+        self.signed[role] = sign(role, document, delegators, self.keys)
 
 
 def _as(document: Signed, kind: type[_Kind], role: str) -> _Kind:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass
+from skillhub.model.decode import array, integer, located, mapping, record, text
 from skillhub.model.json import strict_json
 
 _CAP = 4 << 20
@@ -36,15 +35,12 @@ def view_root(data: bytes, where: str) -> RootView:
     Raises:
         FormatError: it is no root.
     """
-    signed = _signed(data, where)
-    try:
-        roles = tuple(
-            RoleView(name, role["threshold"], tuple(role["keyids"]))
-            for name, role in sorted(signed["roles"].items())
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise FormatError("expected root metadata", where=where) from error
-    return RootView(signed["version"], signed["expires"], roles)
+    with located(where):
+        signed = _ROOT(strict_json(data, where, _CAP))["signed"]
+    roles = (
+        RoleView(name, role["threshold"], role["keyids"]) for name, role in sorted(signed["roles"].items())
+    )
+    return RootView(signed["version"], signed["expires"], tuple(roles))
 
 
 def view_expiry(data: bytes, where: str) -> tuple[int, str]:
@@ -53,7 +49,8 @@ def view_expiry(data: bytes, where: str) -> tuple[int, str]:
     Raises:
         FormatError: it is no metadata.
     """
-    signed = _signed(data, where)
+    with located(where):
+        signed = _DOCUMENT(strict_json(data, where, _CAP))["signed"]
     return signed["version"], signed["expires"]
 
 
@@ -74,13 +71,7 @@ def changes(before: RootView, now: RootView) -> Iterator[str]:
             yield f"{role.name} needs {role.threshold} keys instead of {old.threshold}"
 
 
-def _signed(data: bytes, where: str) -> dict[str, Any]:
-    document = strict_json(data, where, _CAP)
-    signed = document.get("signed") if isinstance(document, dict) else None
-    if (
-        isinstance(signed, dict)
-        and isinstance(signed.get("version"), int)
-        and isinstance(signed.get("expires"), str)
-    ):
-        return signed
-    raise FormatError("expected signed metadata", where=where)
+_SIGNED = {"version": integer("a version"), "expires": text}
+_ROLE = record({"threshold": integer("a number of keys"), "keyids": array(text)})
+_DOCUMENT = record({"signed": record(_SIGNED)})
+_ROOT = record({"signed": record({**_SIGNED, "roles": mapping(text, _ROLE)})})

@@ -29,13 +29,13 @@ def keyid(key: PublicKey) -> str:
     return found
 
 
-def sign(role: str, document: Signed, believers: Sequence[Any], keys: Keys) -> bytes:
-    """Return the document of ``role``, signed by just as many keys as each of ``believers`` asks for.
+def sign(role: str, document: Signed, delegators: Sequence[Any], keys: Keys) -> bytes:
+    """Return the document of ``role``, signed by just as many keys as each of ``delegators`` asks for.
 
     Args:
         role: The role.
         document: What it says.
-        believers: The metadata that delegates to the role, or, for a root, that root and the one before.
+        delegators: The metadata that delegates to the role, or, for a root, that root and the one before.
         keys: The keys at hand; those that count for nobody are left alone.
 
     Raises:
@@ -44,8 +44,8 @@ def sign(role: str, document: Signed, believers: Sequence[Any], keys: Keys) -> b
     metadata: Metadata[Any] = Metadata(document)
     data = metadata.signed_bytes
     at_hand = {keyid(key.public): key for key in keys(role if role in ROLES else RELEASES)}
-    for believer in believers:
-        rule = believer.get_delegated_role(role)
+    for delegator in delegators:
+        rule = delegator.get_delegated_role(role)
         able = [name for name in at_hand if name in rule.keyids]
         if len(able) < rule.threshold:
             raise _too_few(role, rule.threshold, len(able))
@@ -54,8 +54,8 @@ def sign(role: str, document: Signed, believers: Sequence[Any], keys: Keys) -> b
     return metadata.to_bytes()
 
 
-def verify(role: str, data: bytes, believer: Any) -> None:  # noqa: ANN401 - root or targets: both delegate
-    """Return if the document of ``role`` is signed as ``believer``, the metadata that delegates to it, asks.
+def verify(role: str, data: bytes, delegator: Any) -> None:  # noqa: ANN401 - root or targets: both delegate
+    """Return if the document of ``role`` is signed as ``delegator``, the metadata that delegates to it, asks.
 
     Raises:
         BadMetadataSignature: too few of the right keys have signed it.
@@ -66,7 +66,7 @@ def verify(role: str, data: bytes, believer: Any) -> None:  # noqa: ANN401 - roo
     except RepositoryError as error:
         raise FormatError("expected TUF metadata", where=role) from error
     try:
-        believer.verify_delegate(role, metadata.signed_bytes, metadata.signatures)
+        delegator.verify_delegate(role, metadata.signed_bytes, metadata.signatures)
     except (RepositoryError, ValueError) as error:
         raise BadMetadataSignature("too few of the right keys have signed it", where=role) from error
 

@@ -156,8 +156,8 @@ class RegistryDir:
             )
         number = 1
         while (data := self._read(f"metadata/{(number := number + 1)}.root.json")) is not None:
-            for believer in (last, data):
-                verify(ROOT, data, MetadataSet.load({ROOT: believer}).read(ROOT))
+            for root in (last, data):
+                verify(ROOT, data, MetadataSet.load({ROOT: root}).read(ROOT))
             last = data
         return last
 
