@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SourceError, UsageError
 from skillhub.flows.admission import admit
 from skillhub.flows.candidate import Candidate
+from skillhub.flows.hints import command
 from skillhub.flows.install import carry_out
 from skillhub.flows.linking import Step
 from skillhub.flows.listing import unmanaged
@@ -25,7 +26,8 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.state import State, read_state
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Wanted
-from skillhub.model.text import as_word, is_inner_path, quote
+from skillhub.model.skill import Scope
+from skillhub.model.text import is_inner_path, quote
 from skillhub.world import files, links
 from skillhub.world.folders import compare
 from skillhub.world.links import portable
@@ -92,30 +94,30 @@ def _finds(names: Sequence[str], state: State, ports: Ports) -> Iterator[Find | 
     there: dict[str, list[str]] = {}
     for path in unmanaged(ports.project, ports.user_home, ports.environ):
         there.setdefault(os.path.basename(path), []).append(path)
+    scope = ports.project.scope
     for name in names:
         if name in state.lock.skills:
-            raise UsageError(f"{name} is managed already", hint="skillhub list shows what is")
+            hint = f"{command(scope, 'list')} shows what is"
+            raise UsageError(f"{name} is managed already", hint=hint)
         if name not in there:
-            raise NotFound(
-                f"no agent's folder has an unmanaged skill {quote(name)}", hint="skillhub list shows all"
-            )
+            hint = f"{command(scope, 'list')} shows all"
+            raise NotFound(f"no agent's folder has an unmanaged skill {quote(name)}", hint=hint)
     for name in names or sorted(there):
         if name in state.lock.skills:
-            yield Left(
-                name, "other-skill", "it has the name of a locked skill; skillhub verify says where it lies"
-            )
+            where = f"{command(scope, 'verify')} says where it lies"
+            yield Left(name, "other-skill", f"it has the name of a locked skill; {where}")
         else:
-            yield _find(name, there[name])
+            yield _find(name, there[name], scope)
 
 
-def _find(name: str, paths: Iterable[str]) -> Find | Left:
+def _find(name: str, paths: Iterable[str], scope: Scope) -> Find | Left:
     copies = tuple(path for path in paths if not os.path.islink(path))
     others = tuple(path for path in paths if os.path.islink(path))
     real = {os.path.realpath(path) for path in copies}
     for path in others:
         if (target := os.path.realpath(path)) not in real:
-            install = f"skillhub install {as_word(target)}"
-            return Left(name, "link", f"{path} is a link to {target}; if that is meant: {install}")
+            meant = command(scope, "install", target)
+            return Left(name, "link", f"{path} is a link to {target}; if that is meant: {meant}")
     return Find(name, copies, others)
 
 

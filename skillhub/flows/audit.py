@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from skillhub.errors import NotFound, UsageError
 from skillhub.flows import listing
+from skillhub.flows.audit_locations import Locations
 from skillhub.flows.audit_loose import at_path, unmanaged
-from skillhub.flows.audit_places import Places
 from skillhub.flows.audit_rules import note
 from skillhub.flows.audit_skill import CHECKS, TRUST, Case, Stored, closed_folders
 from skillhub.flows.audit_sources import Inquiry
@@ -75,9 +75,9 @@ def audit(request: Request, ports: Ports) -> Report:
     state = read_unchecked(ports)
     guarded = under(state.intent, ports)
     ports = replace(ports, policies=guarded.policies)
-    places = Places(ports.project, state.lock)
+    locations = Locations(ports.project, state.lock)
     about = _subjects(request, state.lock, ports)
-    sources = Inquiry(state, places, ports, refresh=request.refresh)
+    sources = Inquiry(state, locations, ports, refresh=request.refresh)
     sources.ask_registries(about.locked)
     findings = [*sources.configured(about.aliases)]
     if request.before is not None:
@@ -88,10 +88,10 @@ def audit(request: Request, ports: Ports) -> Report:
     ]
     if not request.sources_alone:
         sources.ask_places(about.locked, guarded)
-        findings += _drift(about.locked, places, ports)
-        findings += _tracked(about, places, ports)
-        findings += [each for path in about.strays for each in unmanaged(path, places, ports)]
-    findings += [each for path in request.paths for each in at_path(path, places, ports)]
+        findings += _drift(about.locked, locations, ports)
+        findings += _tracked(about, locations, ports)
+        findings += [each for path in about.strays for each in unmanaged(path, locations, ports)]
+    findings += [each for path in request.paths for each in at_path(path, locations, ports)]
     looked_at = len(about.locked) + len(about.strays) + len(request.paths)
     findings += sources.findings
     return Report(worst_first(findings), request.threshold, looked_at, tuple(sources.notes))
@@ -138,24 +138,24 @@ def _cases(names: Sequence[str], request: Request, sources: Inquiry) -> Iterator
             stored=Stored.of(tree) if tree is not None else None,
             said=sources.said.get(name, Index({})),
             closed=closed,
-            places=sources.places,
+            locations=sources.locations,
             ports=ports,
         )
 
 
-def _drift(names: Sequence[str], places: Places, ports: Ports) -> Iterator[Finding]:
+def _drift(names: Sequence[str], locations: Locations, ports: Ports) -> Iterator[Finding]:
     """Yield what ``verify`` finds."""
     for found in verify(names, ports) if names else ():
         for each in (*found.problems, *found.notes):
             in_lock = each.path == ports.project.lock_path
-            at = places.skill(found.name) if in_lock else (places.shown(each.path), 0)
+            at = locations.skill(found.name) if in_lock else (locations.shown(each.path), 0)
             yield note(each.code, each.message, found.name, at)
 
 
-def _tracked(about: _Subjects, places: Places, ports: Ports) -> Iterator[Finding]:
+def _tracked(about: _Subjects, locations: Locations, ports: Ports) -> Iterator[Finding]:
     """Yield copies in agents' folders that git would carry to others, past lock, consent and signature."""
     folders = listing.agent_folders(ports.project, ports.user_home, ports.environ)
     copies = [os.path.join(folder, name) for folder in folders for name in about.locked]
     for path in tracked.copies(ports.project.base, list(dict.fromkeys((*copies, *about.strays)))):
         message = "git tracks it, and carries it to others past lock, consent and signature"
-        yield note("tracked-copy", message, os.path.basename(path), (places.shown(path), 0))
+        yield note("tracked-copy", message, os.path.basename(path), (locations.shown(path), 0))

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from skillhub.errors import SkillhubError, UnsafeArchive
-from skillhub.flows.audit_places import Places
+from skillhub.flows.audit_locations import Locations
 from skillhub.flows.audit_rules import RULES, note, seen
 from skillhub.flows.author import Signature, signature_of, validate
 from skillhub.flows.ports import Ports
@@ -17,9 +17,9 @@ from skillhub.scan import scan
 from skillhub.world.local import read_local
 
 
-def unmanaged(folder: str, places: Places, ports: Ports) -> Iterator[Finding]:
+def unmanaged(folder: str, locations: Locations, ports: Ports) -> Iterator[Finding]:
     """Look at a skill that lies in an agent's folder and that no lock knows."""
-    name, shown = os.path.basename(folder), places.shown(folder)
+    name, shown = os.path.basename(folder), locations.shown(folder)
     yield note("unmanaged", "an agent reads it, and no lock knows it", name, (shown, 0))
     try:
         tree = read_local(folder)[0].tree
@@ -32,7 +32,7 @@ def unmanaged(folder: str, places: Places, ports: Ports) -> Iterator[Finding]:
     yield from _content(tree, signature, name, shown)
 
 
-def at_path(path: str, places: Places, ports: Ports) -> Iterator[Finding]:
+def at_path(path: str, locations: Locations, ports: Ports) -> Iterator[Finding]:
     """Look at a folder or an archive as ``validate`` does, and scan it.
 
     Raises:
@@ -41,7 +41,7 @@ def at_path(path: str, places: Places, ports: Ports) -> Iterator[Finding]:
         StateError: it cannot be read.
     """
     found = validate(path, ports.publishers, ports.clock())
-    shown = places.shown(os.path.abspath(os.path.expanduser(path)))
+    shown = locations.shown(os.path.abspath(os.path.expanduser(path)))
     name = found.name or os.path.basename(shown)
     for issue in found.errors:
         yield _issue(issue, issue.code if issue.code in RULES else "malformed", name, shown)

@@ -10,7 +10,7 @@ from skillhub.model.dataclass import replace
 from skillhub.model.finding import Finding
 from skillhub.model.report import Rule
 
-Place = tuple[str | None, int]  # a path and a line, as of a ``Finding``
+Location = tuple[str | None, int]  # a path and a line, as of a ``Finding``
 
 _MEND = "skillhub sync puts back what is locked"
 _LEAVE = "skillhub remove takes it out; look for another version, or another skill"
@@ -146,7 +146,7 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-def note(rule: str, message: str, skill: str | None, place: Place) -> Finding:
+def note(rule: str, message: str, skill: str | None, place: Location) -> Finding:
     """Return a finding by a rule of the table, as grave as that says."""
     known = RULES[rule]
     return Finding(rule, known.severity, *place, message, known.hint, skill)

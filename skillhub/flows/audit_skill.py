@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError
 from skillhub.flows import recalled, signers
 from skillhub.flows.admission import since
-from skillhub.flows.audit_places import Places
-from skillhub.flows.audit_rules import Place, note, seen
+from skillhub.flows.audit_locations import Locations
+from skillhub.flows.audit_rules import Location, note, seen
 from skillhub.flows.choose import TakenBack, choose_release
 from skillhub.flows.hints import reinstall
 from skillhub.flows.locked import unsaid
@@ -79,17 +79,17 @@ class Case:
     stored: Stored | None
     said: Index
     closed: Mapping[str, Objection]
-    places: Places
+    locations: Locations
     ports: Ports
 
     @property
     def folder(self) -> str:
         """Where a person finds its files."""
-        return self.places.folder(self.entry.tree, self.record, self.ports.store)
+        return self.locations.folder(self.entry.tree, self.record, self.ports.store)
 
-    def note(self, rule: str, message: str, at: Place | None = None) -> Finding:
+    def note(self, rule: str, message: str, at: Location | None = None) -> Finding:
         """Return a finding about the skill; shown where the lock has it, unless it is said to be elsewhere."""
-        return note(rule, message, self.name, at or self.places.skill(self.name))
+        return note(rule, message, self.name, at or self.locations.skill(self.name))
 
 
 _HTTP = ("http://", "git+http://")
@@ -220,7 +220,7 @@ def agents(case: Case) -> Iterator[Finding]:
     """
     for link in case.record.links if case.record and case.record.enabled else ():
         if objection := case.closed.get(link.rpartition("/")[0]):
-            at = case.places.shown(place(case.ports.project, link)), 0
+            at = case.locations.shown(place(case.ports.project, link)), 0
             yield case.note("policy", f"{objection.message} ({objection.where})", at)
 
 

@@ -15,7 +15,7 @@ from skillhub.errors import (
     UnsafeTransfer,
     UsageError,
 )
-from skillhub.flows.audit_places import Places
+from skillhub.flows.audit_locations import Locations
 from skillhub.flows.audit_rules import note
 from skillhub.flows.newer import is_fixed, newest_of, wanted_under
 from skillhub.flows.ports import May, Place, Ports
@@ -35,7 +35,7 @@ class Inquiry:
 
     Args:
         state: What is locked, and what is wanted.
-        places: Where findings are shown.
+        locations: Where findings are shown.
         ports: The world.
         refresh: Ask; else what registries last said counts, and only places on this machine are looked at.
 
@@ -45,9 +45,9 @@ class Inquiry:
         notes: Who was not asked, or could not be, and what a reader should know of the rest.
     """
 
-    def __init__(self, state: State, places: Places, ports: Ports, *, refresh: bool) -> None:
+    def __init__(self, state: State, locations: Locations, ports: Ports, *, refresh: bool) -> None:
         self.state = state
-        self.places = places
+        self.locations = locations
         self.ports = ports
         self.said: dict[str, Index] = {}
         self.findings: list[Finding] = []
@@ -163,7 +163,7 @@ class Inquiry:
             source, locked, at = (
                 mine.get(alias),
                 self.state.lock.sources.get(alias),
-                self.places.source(alias),
+                self.locations.source(alias),
             )
             if source is None:
                 message = f"{alias} ({locked.url if locked else ''}) is no source of yours"
@@ -196,13 +196,13 @@ class Inquiry:
         for alias in sorted(before.sources.keys() & now.keys()):
             if before.sources[alias] != now[alias]:
                 message = f"{alias} was {before.sources[alias]}, and is {now[alias]}"
-                yield note("origin-changed", message, None, self.places.source(alias))
+                yield note("origin-changed", message, None, self.locations.source(alias))
 
     def _found(self, rule: str, message: str, name: str) -> None:
-        self.findings.append(note(rule, message, name, self.places.skill(name)))
+        self.findings.append(note(rule, message, name, self.locations.skill(name)))
 
     def _about(self, alias: str, rule: str, message: str) -> Finding:
-        return note(rule, f"{alias}: {message}", None, self.places.source(alias))
+        return note(rule, f"{alias}: {message}", None, self.locations.source(alias))
 
 
 class _Reaching:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from skillhub.errors import SkillhubError
+from skillhub.flows.hints import command
 from skillhub.flows.listing import agent_folders, beside, managed, unmanaged
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass
@@ -108,16 +109,17 @@ def _sources(ports: Ports) -> tuple[tuple[Source, ...], Check]:
 def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
     yield Check("lock", True, f"{len(skills)} locked")
     for skill in skills:
+        enabling = command(ports.project.scope, "enable", skill.name)
         missing = [need.spell() for need in skill.requires if need.open]
         if missing:
             yield Check(
                 f"needs of {skill.name}",
                 False,
                 f"missing: {', '.join(missing)}",
-                f"skillhub enable {skill.name}",
+                enabling,
             )
         elif skill.state == "disabled":
-            yield Check(f"state of {skill.name}", True, "disabled", f"skillhub enable {skill.name}")
+            yield Check(f"state of {skill.name}", True, "disabled", enabling)
     folders = agent_folders(ports.project, ports.user_home, ports.environ)
     copies = dict.fromkeys(link for skill in skills for link in skill.links)
     # Also what nobody here agreed to: agents read what is in their folders, whoever put it there.

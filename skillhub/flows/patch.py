@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from skillhub.errors import FormatError, UsageError
 from skillhub.flows.candidate import Candidate, read
 from skillhub.flows.carried import with_edits
+from skillhub.flows.hints import command
 from skillhub.flows.install import carry_out
 from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.locked import from_lock
@@ -75,7 +76,7 @@ def _agree(names: Sequence[str], make: _Make, options: Options, ports: Ports) ->
 def _edited(name: str, state: State, ports: Ports) -> Candidate:
     entry, record = state.lock.skills[name], state.agreed(name)
     if record is None or not record.enabled or record.link == "symlink":
-        hint = f"skillhub enable {name} --link copy, then edit the copy"
+        hint = f"{command(ports.project.scope, 'enable', name, '--link', 'copy')}, then edit the copy"
         raise UsageError(f"{name} has no copy here of what is locked", where=name, hint=hint)
     places = links.places(ports.project, record.links)
     copies = {path: read_local(path)[0].tree for path in places if os.path.lexists(path)}

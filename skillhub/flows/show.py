@@ -10,6 +10,7 @@ from skillhub.errors import Forbidden, NotFound, SourceError, StateError
 from skillhub.flows import recalled
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.choose import choose_release
+from skillhub.flows.hints import command
 from skillhub.flows.listing import unmanaged, view
 from skillhub.flows.needs import facts_of, given, needs_of
 from skillhub.flows.offered import by_source, releases_of
@@ -79,7 +80,9 @@ def show(ref: Ref, ports: Ports) -> Shown:
 def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
     tree = ports.store.read(entry.tree)
     if tree is None:
-        raise NotFound(f"the store does not hold {name}", hint="skillhub sync fetches it again")
+        raise NotFound(
+            f"the store does not hold {name}", hint=f"{command(ports.project.scope, 'sync')} fetches it again"
+        )
     record = ports.project.records().skills.get(name)
     skill = view(name, entry, record, given(ports.environ, lock.skills), ports.project, ports.store)
     said, silence = _said(name, entry, lock, ports)

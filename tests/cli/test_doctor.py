@@ -156,3 +156,14 @@ def test_the_users_own_skill_is_no_stranger_to_the_user(shell):
     assert [(each["path"], each["scope"]) for each in found["roots"]] == [
         (str(shell.home / ".agents/skills"), "user")
     ]
+
+
+def test_what_is_typed_for_a_users_own_skill_says_that_it_is_theirs(shell):
+    shell.run("install", "--global", REF, "--yes")
+    shell.run("disable", "--global", "release-notes")
+    by_name, _ = checks(shell, "--global")
+    assert by_name["state of release-notes"]["hint"] == "skillhub enable release-notes --global"
+    refused = shell.run("patch", "--global", "release-notes", "--json").json["error"]
+    assert refused["hint"].startswith("skillhub enable release-notes --link copy --global, ")
+    refused = shell.run("adopt", "--global", "release-notes", "--json").json["error"]
+    assert refused["hint"] == "skillhub list --global shows what is"

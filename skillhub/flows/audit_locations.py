@@ -6,7 +6,7 @@ import os
 import re
 from contextlib import suppress
 
-from skillhub.flows.audit_rules import Place
+from skillhub.flows.audit_rules import Location
 from skillhub.model.digest import Digest
 from skillhub.model.lock import CAP, Lock
 from skillhub.model.record import Record
@@ -19,7 +19,7 @@ _SECTION = re.compile(r'  "(skills|sources)": \{')
 _BLOCK = re.compile(r'    "([a-z0-9-]+)": \{')
 
 
-class Places:
+class Locations:
     """The places of one project.
 
     Args:
@@ -35,11 +35,11 @@ class Places:
         self._lines = _lines(data.decode("utf-8", "replace"))
         self._lock = self.shown(project.lock_path) if project.scope == "project" else LOCK
 
-    def skill(self, name: str) -> Place:
+    def skill(self, name: str) -> Location:
         """Return where the lock has a skill."""
         return self._lock, self._lines.get(("skills", name), 0)
 
-    def source(self, alias: str) -> Place:
+    def source(self, alias: str) -> Location:
         """Return where the lock has a source; nowhere, if it does not."""
         return (self._lock, self._lines.get(("sources", alias), 0)) if alias in self._sources else (None, 0)
 
