@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 from skillhub.errors import FormatError, UnsafeTransfer
 from skillhub.model.dataclass import dataclass, field
+from skillhub.model.decode import Read, array, located, record
 from skillhub.model.text import quote
-from skillhub.model.toml import CAP, strict_toml
+from skillhub.model.toml import CAP, strict_toml, tables
 from skillhub.world import files
 from skillhub.world.home import Home
 from skillhub.world.hop import Hop, is_loopback
@@ -74,74 +75,57 @@ class Settings:
             FormatError: see ``read``.
         """
         document = strict_toml(data, where)
-        for section in document:
-            if section not in ("tokens", "mirrors", _TRUSTED):
-                raise _unknown(section, where)
-        tokens = _table(document, "tokens", where)
-        mirrors = _table(document, "mirrors", where)
-        return cls(
-            {host: _variable(host, value, where) for host, value in tokens.items()},
-            dict(_mirror(base, value, where) for base, value in mirrors.items()),
-            _hosts(document.get(_TRUSTED, []), f"{where} {_TRUSTED}"),
-        )
+        for key in document:
+            if key not in _READERS:
+                hint = f"there are {_TRUSTED}, [tokens] and [mirrors]; mind the spelling"
+                raise FormatError(f"{quote(key)} is no setting", where=where, hint=hint)
+        with located(where):
+            found = _READ(document)
+        trusted = frozenset(found.get(_TRUSTED, ()))
+        return cls(found.get("tokens", {}), found.get("mirrors", {}), trusted)
 
 
-def _unknown(key: str, where: str) -> FormatError:
-    return FormatError(
-        f"{quote(key)} is no setting",
-        where=where,
-        hint=f"there are {_TRUSTED}, [tokens] and [mirrors]; mind the spelling",
-    )
-
-
-def _table(document: Mapping[str, object], key: str, where: str) -> dict[str, object]:
-    found = document.get(key, {})
-    if not isinstance(found, dict):
-        raise FormatError(f"expected a table, found {quote(found)}", where=f"{where} {key}")
-    return found
-
-
-def _variable(host: str, value: object, where: str) -> str:
+def _name_of_host(host: str) -> str:
     if not _HOST.fullmatch(host):
         hint = 'such as "skills.example" or "skills.example:8443"'
-        raise FormatError(f"expected a host in lower case, found {quote(host)}", where=where, hint=hint)
+        raise FormatError(f"expected a host in lower case, found {quote(host)}", hint=hint)
+    return host
+
+
+def _variable(value: object) -> str:
     name = value.get("env") if isinstance(value, dict) and len(value) == 1 else None
     if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
         # What stands there instead may be the token itself.
-        hint = f'put the token in a variable and its name here: "{host}" = {{ env = "NAME" }}'
-        raise FormatError("expected the name of a variable", where=f"{where} tokens.{host}", hint=hint)
+        hint = 'put the token in a variable and its name here: { env = "NAME" }'
+        raise FormatError("expected the name of a variable", hint=hint)
     return name
 
 
-def _hosts(found: object, where: str) -> frozenset[tuple[str, int | None]]:
-    if not isinstance(found, list):
-        raise FormatError(f"expected a list of hosts, found {quote(found)}", where=where)
-    return frozenset(_host(each, where) for each in found)
-
-
-def _host(text: object, where: str) -> tuple[str, int | None]:
+def _trusted(text: object) -> tuple[str, int | None]:
     try:
         if not isinstance(text, str) or text != text.lower() or not {*text}.isdisjoint("/?#"):
-            raise UnsafeTransfer(f"expected a host in lower case, found {quote(text)}")
+            raise UnsafeTransfer("expected a host")
         hop = Hop.parse(f"https://{text}")
     except UnsafeTransfer as error:
         hint = 'such as "git.corp.example", "git.corp.example:8443" or "10.0.0.7"'
-        raise FormatError(
-            f"expected a host in lower case, found {quote(text)}", where=where, hint=hint
-        ) from error
+        raise FormatError(f"expected a host in lower case, found {quote(text)}", hint=hint) from error
     return hop.host, hop.port if text.rpartition("]")[2].count(":") else None
 
 
-def _mirror(base: str, value: object, where: str) -> tuple[str, str]:
-    return _base(base, where), _base(value, f"{where} mirrors.{quote(base)[1:-1]}")
-
-
-def _base(value: object, where: str) -> str:
+def _base(value: object) -> str:
     try:
         if not isinstance(value, str) or "?" in value or "#" in value or "%" in value:
             raise UnsafeTransfer(f"expected a URL, found {quote(value)}")
         hop = Hop.parse(value)
     except UnsafeTransfer as error:
         hint = '"https://host/path" = "https://mirror.example/path"'
-        raise FormatError(error.message, where=where, hint=hint) from error
+        raise FormatError(error.message, hint=hint) from error
     return f"{hop.scheme}://{hop.authority}{hop.target}".rstrip("/")
+
+
+_READERS: Mapping[str, Read] = {
+    "tokens": tables(_name_of_host, _variable),
+    "mirrors": tables(_base, _base),
+    _TRUSTED: array(_trusted),
+}
+_READ = record({}, _READERS)

@@ -69,6 +69,21 @@ def test_what_means_nothing_here_is_refused(text, said):
     assert "config.toml" in caught.value.where
 
 
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ('[tokens]\n"a.example" = 1', "config.toml: tokens.a.example"),
+        ('[mirrors]\n"https://a" = "ftp://b"', "config.toml: mirrors.https://a"),
+        ('trusted-hosts = ["a.example", "*"]', "config.toml: trusted-hosts[1]"),
+        ("mirrors = 1", "config.toml: mirrors"),
+    ],
+)
+def test_what_means_nothing_here_is_named_by_its_place(text, where):
+    with pytest.raises(FormatError) as caught:
+        Settings.parse(text.encode(), "config.toml")
+    assert caught.value.where == where
+
+
 TRUSTING = Settings.parse(
     b'trusted-hosts = ["git.corp.example", "ports.example:8443", "10.0.0.7", "[fd00::1]:8443", "localhost:8000"]',
     "x",
