@@ -195,7 +195,7 @@ def disable(common: Common, names: Names) -> int:
     Example: skillhub disable gh-fix-ci
     """
     from skillhub.cli.render import show_outcome
-    from skillhub.flows.enable import disable as flow
+    from skillhub.flows.remove import disable as flow
 
     outcome = flow(names, common.ports(), dry_run=common.dry_run)
     show_outcome(common, outcome, "disable", "disabled")
@@ -208,7 +208,7 @@ def remove(common: Common, names: Names) -> int:
     Example: skillhub remove gh-fix-ci
     """
     from skillhub.cli.render import show_outcome
-    from skillhub.flows.enable import remove as flow
+    from skillhub.flows.remove import remove as flow
 
     outcome = flow(names, common.ports(), dry_run=common.dry_run)
     show_outcome(common, outcome, "remove", "removed")

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from skillhub.errors import NotFound, SourceError, UsageError
+from skillhub.model.lock import Locked
 from skillhub.model.ref import Named
 from skillhub.model.release import Index, Release
 from skillhub.model.text import quote
-from skillhub.model.version import Range
+from skillhub.model.version import Range, is_version
 
 
 class TakenBack(SourceError):
@@ -69,6 +70,17 @@ def choose_release(ref: Named, releases: tuple[Release, ...], settled: str | Non
     chosen = [each for each in chosen if settled is None or (each.published or "~") <= settled] or chosen
     stable = [release for release in chosen if "-" not in (release.version or "").split("+")[0]]
     return (stable if ref.range is None and stable else chosen)[0]
+
+
+def is_within(entry: Locked, range_: str | None) -> bool:
+    """Say whether what is locked is of a version that the range allows; what has none is in no range.
+
+    Raises:
+        UsageError: the range is none.
+    """
+    if range_ is None:
+        return True
+    return entry.version is not None and is_version(entry.version) and Range(range_).allows(entry.version)
 
 
 Choose = Callable[[Sequence[Release]], Sequence[Release]]

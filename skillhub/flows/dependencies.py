@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from skillhub.errors import NotFound, SourceError, UsageError
 from skillhub.flows.candidate import Candidate
+from skillhub.flows.choose import is_within
 from skillhub.flows.ports import Ports
 from skillhub.flows.resolve import Resolved, resolve_at, resolve_named
 from skillhub.flows.state import State
@@ -15,7 +16,6 @@ from skillhub.model.lock import Lock, Locked
 from skillhub.model.manifest import Manifest
 from skillhub.model.ref import Named, parse_remote
 from skillhub.model.requirement import Requirement
-from skillhub.model.version import Range
 
 _PREFIX = "skill:"
 
@@ -142,11 +142,7 @@ def _needs(manifest: Manifest) -> Iterator[Requirement]:
 def _suits(candidate: Candidate | None, entry: Locked | None, demands: Sequence[_Demand]) -> bool:
     """Say whether what is taken, or else what is locked, is what all of them want."""
     here = candidate.entry if candidate is not None else entry
-    return here is not None and all(_allows(demand.need.range, here) for demand in demands)
-
-
-def _allows(wanted: str | None, entry: Locked) -> bool:
-    return wanted is None or (entry.version is not None and Range(wanted).allows(entry.version))
+    return here is not None and all(is_within(here, demand.need.range) for demand in demands)
 
 
 def _obtained(demands: Sequence[_Demand], parent: Candidate, state: State, ports: Ports) -> Candidate:
@@ -165,7 +161,7 @@ def _obtained(demands: Sequence[_Demand], parent: Candidate, state: State, ports
         if len(ranges) > 1:
             raise _conflict(need.name, demands, None) from error
         raise
-    if not _allows(both.range, found.entry):
+    if not is_within(found.entry, both.range):
         raise _conflict(need.name, demands, found.entry.version)
     return found
 
@@ -203,7 +199,7 @@ def _refuse_strangers(whole: Mapping[str, Candidate], state: State, ports: Ports
         if before is None or before.version == candidate.entry.version:
             continue
         for other, wanted in ranges_on(name, state.lock, ports, but=whole):
-            if not _allows(wanted, candidate.entry):
+            if not is_within(candidate.entry, wanted):
                 raise NeedConflict(
                     f"{other} needs {name} {wanted}, found {candidate.entry.version}", where=name
                 )

@@ -140,7 +140,9 @@ def _forbidden(name: str, error: Forbidden) -> Left:
 def _add(candidate: Candidate, resolved: Resolved, gathered: Gathered, state: State, ports: Ports) -> None:
     if any((each.name, each.code) == (candidate.name, _AMBIGUOUS) for each in gathered.left):
         return
-    admitted = of_all(candidate, state, ports) if resolved.optional else admit(candidate, state, ports)
+    admitted = (
+        admit_optional(candidate, state, ports) if resolved.optional else admit(candidate, state, ports)
+    )
     if isinstance(admitted, Left):
         gathered.left.append(admitted)
         return
@@ -156,8 +158,8 @@ def _add(candidate: Candidate, resolved: Resolved, gathered: Gathered, state: St
     gathered.left.append(Left(candidate.name, _AMBIGUOUS, f"{message}; {hint}"))
 
 
-def of_all(candidate: Candidate, state: State, ports: Ports) -> Candidate | Left:
-    """Return a candidate that came with ``--all`` as it is admitted, or why it is left out.
+def admit_optional(candidate: Candidate, state: State, ports: Ports) -> Candidate | Left:
+    """Return a candidate that came with others as it is admitted, or why it is left out.
 
     Raises:
         SourceError: as for ``admit``.

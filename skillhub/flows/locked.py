@@ -50,7 +50,7 @@ def by_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> 
     else:
         way = _again(name, entry.original, ports, agreed=agreed)
         way = way.then(lambda found: _whole(found, entry, ports, agreed=agreed))
-    return way.then(lambda found: as_said(found, ports.project.scope, agreed=agreed))
+    return way.then(lambda found: _as_said(found, ports.project.scope, agreed=agreed))
 
 
 def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> Candidate:
@@ -106,7 +106,7 @@ def unsaid(can: Iterable[str], entry: Locked) -> str | None:
     )
 
 
-def as_said(found: Candidate, scope: Scope, *, agreed: bool = False) -> Candidate:
+def _as_said(found: Candidate, scope: Scope, *, agreed: bool = False) -> Candidate:
     """Return what the lock names if it can and needs what the lock says; where that is silent, a warning.
 
     Older versions of skillhub looked for less, and which hosts and variables count has changed. Of what a person has

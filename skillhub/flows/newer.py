@@ -9,7 +9,7 @@ from skillhub.flows.admission import too_young
 from skillhub.flows.ahead import turns
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.carried import carried
-from skillhub.flows.choose import TakenBack, choose_release
+from skillhub.flows.choose import TakenBack, choose_release, is_within
 from skillhub.flows.dependencies import ranges_on
 from skillhub.flows.gather import Gathered, Held
 from skillhub.flows.hints import command
@@ -27,7 +27,7 @@ from skillhub.model.lock import Locked
 from skillhub.model.ref import Git, GitHub, Named, Oci, parse_remote
 from skillhub.model.release import Index, Release
 from skillhub.model.text import is_object_id
-from skillhub.model.version import Range, is_version, precedence
+from skillhub.model.version import is_version, precedence
 
 Excuse = Callable[[str, SkillhubError], None]
 
@@ -135,7 +135,7 @@ def _is_wanted(entry: Locked, offered: Release, wanted: Wanted, locked: Release 
     if not (is_version(old) and is_version(new)) or precedence(new) > precedence(old):
         return True
     is_gone = locked is not None and locked.withdrawn is not None
-    return is_gone or (wanted.version is not None and not Range(wanted.version).allows(old))
+    return is_gone or not is_within(entry, wanted.version)
 
 
 def _said(name: str, entry: Locked, ports: Ports) -> Index:

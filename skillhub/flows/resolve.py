@@ -8,7 +8,7 @@ from typing import Any
 
 from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, UsageError
 from skillhub.flows.candidate import Candidate
-from skillhub.flows.choose import choose_release, choose_skills, choose_source
+from skillhub.flows.choose import choose_release, choose_skills, choose_source, is_within
 from skillhub.flows.locked import by_lock
 from skillhub.flows.obtain import Way, by_path, by_place
 from skillhub.flows.offered import by_source, releases_of
@@ -23,7 +23,6 @@ from skillhub.model.lock import Locked, of_plugin
 from skillhub.model.ref import Git, GitHub, Local, Named, Ref, Remote, canonical
 from skillhub.model.release import Index, Release
 from skillhub.model.tree import SKILL_MD
-from skillhub.model.version import Range, is_version
 from skillhub.world.links import portable
 from skillhub.world.sources import Source
 
@@ -193,20 +192,12 @@ def satisfies(entry: Locked, wanted: Wanted, base: str) -> bool:
         return inside and (canonical(entry.place), entry.plugin) == (canonical(ref.source), wanted.plugin)
     if wanted.path is not None:
         return entry.path == portable(os.path.join(base, os.path.expanduser(wanted.path)), base)
-    if wanted.source is not None and entry.source != wanted.source:
-        return False
-    if wanted.version is None:
-        return True
-    return (
-        entry.version is not None
-        and is_version(entry.version)
-        and Range(wanted.version).allows(entry.version)
-    )
+    return wanted.source in (None, entry.source) and is_within(entry, wanted.version)
 
 
 def _of_name(ref: Named, state: State, ports: Ports) -> Resolved:
     entry = state.lock.skills.get(ref.name)
-    if entry is not None and ref.source in (None, entry.source) and _within(entry, ref):
+    if entry is not None and ref.source in (None, entry.source) and is_within(entry, ref.range):
         # What a source says now never changes a locked entry; only `update` does.
         range_ = ref.range or _onward(ports.sources.get(entry.source), entry.version)
         # Who names no range agrees to the one that stands there; the line may be a person's own.
@@ -217,10 +208,6 @@ def _of_name(ref: Named, state: State, ports: Ports) -> Resolved:
         ports.sources.get(ref.source)  # one that is not there is a slip, and no sign of tampering
         raise elsewhere(ref.name, entry, f"{ref.source}:{ref.name}", ports.project.scope)
     return resolve_named(ref, ports)
-
-
-def _within(entry: Locked, ref: Named) -> bool:
-    return ref.range is None or (entry.version is not None and Range(ref.range).allows(entry.version))
 
 
 def _onward(source: Source, version: str | None) -> str | None:

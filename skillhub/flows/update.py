@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.dependencies import with_dependencies
-from skillhub.flows.gather import Gathered, Held, of_all
+from skillhub.flows.gather import Gathered, Held, admit_optional
 from skillhub.flows.hints import command
 from skillhub.flows.install import take
 from skillhub.flows.linking import Linker
@@ -47,18 +47,12 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     newer, gone = _newest(names, state, ports)
     candidates = newer.found
     if not names:
-        admitted = [of_all(each, state, ports) for each in newer.found.values()]
+        admitted = [admit_optional(each, state, ports) for each in newer.found.values()]
         gone |= {each.name: each for each in admitted if isinstance(each, Left)}
         candidates = {name: each for name, each in candidates.items() if name not in gone}
-    left = {each.name for each in newer.left}
-    others = [
-        name
-        for name in names or state.lock.skills
-        if name not in candidates
-        and name not in gone
-        and (state.agreed(name) is None or (name not in left and _edited(name, state, ports)))
-    ]
-    candidates |= _locked(others, state, ports)
+    rest = [name for name in names or state.lock.skills if name not in candidates and name not in gone]
+    otherwise = list(_otherwise(rest, {each.name for each in newer.left}, state, ports))
+    candidates |= _locked(otherwise, state, ports)
     found, notes = with_dependencies(candidates, state, ports)
     newer.warnings.extend(notes)
     if options.frozen:
@@ -69,7 +63,7 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     outcome = take(found, options, state, ports)
     warnings = (*newer.warnings, *outcome.warnings)
     # Also of what is only put back: that nothing differs from the version before is told in the same keys.
-    changes = {name: _changes(found[name], state, ports) for name in others if name in found}
+    changes = {name: _changes(found[name], state, ports) for name in otherwise if name in found}
     return replace(
         outcome,
         left=(*gone.values(), *newer.left, *outcome.left),
@@ -150,18 +144,8 @@ def _newest(
             raise found from error
         gone[name] = left_behind(found, name)
 
-    newer = newest_of(_named(names, state), state, ports, keep=keep, excuse=excuse)
-    return newer, gone
-
-
-def _named(names: Sequence[str], state: State) -> Sequence[str]:
-    """Return these skills, or all.
-
-    Raises:
-        NotFound: one is not locked.
-    """
     refuse_unknown(names, state.lock.skills)
-    return names or tuple(state.lock.skills)
+    return newest_of(names or state.lock.skills, state, ports, keep=keep, excuse=excuse), gone
 
 
 def _changes(candidate: Candidate, state: State, ports: Ports) -> Changes:
@@ -170,15 +154,18 @@ def _changes(candidate: Candidate, state: State, ports: Ports) -> Changes:
     return found or Changes.between(before, candidate.entry, candidate.tree.listing, candidate.tree.listing)
 
 
-def _locked(names: Sequence[str], state: State, ports: Ports) -> dict[str, Candidate]:
-    """Return what the lock has of skills that this person has otherwise.
-
-    They edited it, an update was cut off, or a pull brought another.
-    """
-    held = Held(ports.store)
-    return {name: held.keep(_again(name, state, ports)) for name in names if name in state.records.skills}
+def _otherwise(names: Iterable[str], left: Collection[str], state: State, ports: Ports) -> Iterator[str]:
+    """Yield what this person has otherwise than the lock: edited, cut off in an update, or not agreed to yet."""
+    for name in names:
+        if state.agreed(name) is None or (name not in left and _edited(name, state, ports)):
+            yield name
 
 
-def _again(name: str, state: State, ports: Ports) -> Candidate:
-    with named(name):
-        return resolve_locked(name, state.lock.skills[name], state, ports).way.go()
+def _locked(names: Iterable[str], state: State, ports: Ports) -> dict[str, Candidate]:
+    """Return what the lock has of skills that this machine knows."""
+    held, found = Held(ports.store), {}
+    for name in names:
+        if name in state.records.skills:
+            with named(name):
+                found[name] = held.keep(resolve_locked(name, state.lock.skills[name], state, ports).way.go())
+    return found

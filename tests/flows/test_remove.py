@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import NotFound, Refused
-from skillhub.flows.enable import remove
 from skillhub.flows.install import install
 from skillhub.flows.options import Options
+from skillhub.flows.remove import remove
 from skillhub.flows.verify import verify
 from skillhub.model.dataclass import replace
 from skillhub.model.ref import parse_ref

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import NotFound
-from skillhub.flows.enable import disable, enable, remove
+from skillhub.flows.enable import enable
 from skillhub.flows.install import install
 from skillhub.flows.locked import from_lock
 from skillhub.flows.options import Options
 from skillhub.flows.ports import Ports
+from skillhub.flows.remove import disable, remove
 from skillhub.flows.sync import sync
 from skillhub.flows.update import update
 from skillhub.flows.verify import verify

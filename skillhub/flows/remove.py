@@ -1,0 +1,173 @@
+"""Disable and remove: what is locked leaves the agents' folders, and with ``remove`` lock and intent, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from skillhub.errors import Refused
+from skillhub.flows.commit import forget, write_records
+from skillhub.flows.dependencies import dependencies_of, orphans
+from skillhub.flows.hints import command
+from skillhub.flows.linking import Linker, Linking, about_deleted
+from skillhub.flows.listing import refuse_unknown, view
+from skillhub.flows.needs import given
+from skillhub.flows.outcome import Outcome, ask
+from skillhub.flows.ports import Ports
+from skillhub.flows.state import State, read_unchecked
+from skillhub.model.dataclass import replace
+from skillhub.model.digest import NO_FILES
+from skillhub.model.question import Asked
+from skillhub.model.record import Record, Records
+from skillhub.model.skill import Skill
+from skillhub.world import made, mcp
+from skillhub.world.intent import edit
+
+
+def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outcome:
+    """Take the links of these skills away, nothing else; they stay so until ``enable``.
+
+    A dry run asks and does nothing.
+
+    Raises:
+        NotFound: a name that is not locked.
+        Refused: nobody agreed to what becomes of edits made by hand.
+        StateError: the disk is in the way.
+    """
+    state, names = read_unchecked(ports), tuple(dict.fromkeys(names))
+    refuse_unknown(names, state.lock.skills)
+    cleared, asked = _ask(names, state, ports, dry_run)
+    if dry_run:
+        return Outcome(_views(names, state.records.skills, state, ports), False, asked)
+    with ports.project.exclusively():
+        records = read_unchecked(ports).records
+        changed = {name: _held(records.skills.get(name)) for name in names}
+        # Their links are forgotten only when they are gone: until then `sync` would take them away.
+        write_records(replace(records, skills={**records.skills, **changed}), ports)
+        _take_away(cleared, state, ports)
+        changed = {name: replace(record, links=()) for name, record in changed.items()}
+        write_records(replace(records, skills={**records.skills, **changed}), ports)
+    skills = _views(names, changed, state, ports)
+    was = [state.records.skills.get(name) for name in names]
+    return Outcome(skills, any(record is None or record.held != "user" for record in was), asked)
+
+
+def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outcome:
+    """Take these skills out of links, lock and intent, with the MCP entries that are as we wrote them.
+
+    What only they have needed goes with them, as do agents' folders and files that were made for skills and are
+    empty by now. A dry run asks and does nothing.
+
+    Raises:
+        NotFound: a name that is not locked.
+        Refused: a skill that stays needs one of them, or nobody agreed to what becomes of edits made by hand.
+        StateError: the disk is in the way.
+    """
+    state = read_unchecked(ports)
+    _refuse_needed(names, state, ports)
+    names = tuple(dict.fromkeys((*names, *orphans(names, state))))
+    # What `sync` found gone from the lock may have left MCP entries behind.
+    refuse_unknown(names, {*state.lock.skills, *state.records.skills})
+    cleared, asked = _ask(names, state, ports, dry_run)
+    if dry_run:
+        return Outcome(_views(names, state.records.skills, state, ports), False, asked)
+    gone = {name: replace(r, enabled=False, links=()) for name, r in state.records.skills.items()}
+    skills = _views(names, gone, state, ports)
+    with ports.project.exclusively():
+        now = read_unchecked(ports)
+        lock, records = forget(names, now)
+        text = ports.project.intent_bytes()
+        ports.project.write_intent(edit(text, {}, names))
+        ports.project.write_lock(lock.dump())
+        _take_away(cleared, state, ports)
+        removed = [now.records.skills[name] for name in names if name in now.records.skills]
+        records = _take_back_servers(removed, records, ports)
+        write_records(replace(records, made=made.clear(ports.project, records.made)), ports)
+    return Outcome(skills, True, asked)
+
+
+def _refuse_needed(names: Sequence[str], state: State, ports: Ports) -> None:
+    """Refuse to remove what a skill that stays needs."""
+    for other, entry in state.lock.skills.items():
+        missed = sorted({*names} & {*dependencies_of(entry)})
+        if missed and other not in names:
+            hint = f"remove both: {command(ports.project.scope, 'remove', other, *missed)}"
+            raise Refused(f"{other} needs {', '.join(missed)}", where=other, hint=hint)
+
+
+def _take_back_servers(gone: Iterable[Record], left: Records, ports: Ports) -> Records:
+    """Remove the MCP entries of skills that are gone, unless somebody changed them.
+
+    Entries that another skill needs stay, and are that skill's from now on.
+
+    Raises:
+        FormatError: an agent's configuration is malformed; it is left as it is.
+        StateError: it cannot be written.
+    """
+    skills = dict(left.skills)
+    for record in gone:
+        for server, entries in record.mcp.items():
+            heir = next((name for name, each in skills.items() if _needs(each, server)), None)
+            if heir is None:
+                _take_back(server, entries, ports)
+            else:
+                merged = {**entries, **skills[heir].mcp.get(server, {})}
+                skills[heir] = replace(skills[heir], mcp={**skills[heir].mcp, server: merged})
+    return replace(left, skills=skills)
+
+
+def _needs(record: Record, server: str) -> bool:
+    return server in record.mcp or any(
+        (need["kind"], need["name"]) == ("mcp", server) for need in record.facts.needs
+    )
+
+
+def _take_back(server: str, entries: Mapping[str, Any], ports: Ports) -> None:
+    project = ports.project
+    for agent, entry in entries.items():
+        file = mcp.config_file(agent, project.scope, project.base, ports.user_home, ports.environ)
+        if file is not None:
+            mcp.remove(file, server, entry, project.config_lock)
+
+
+def _ask(
+    names: Sequence[str], state: State, ports: Ports, dry_run: bool
+) -> tuple[list[Linking], tuple[Asked, ...]]:
+    """Ask what becomes of edits where links are to go; return what is to be done there, and what was said.
+
+    Raises:
+        Refused: nobody agreed.
+    """
+    linker, records = Linker(ports.project, ports.store), state.records.skills
+    # To keep a copy would be to keep the skill: that is a no to the command.
+    found = [
+        replace(linker.plan_removal(name, records[name]), ways=("save", "take"))
+        for name in names
+        if name in records
+    ]
+    asked = ask(about_deleted(found), ports, dry_run)
+    return [linking for each in found if (linking := each.answered(asked))], tuple(asked)
+
+
+def _views(
+    names: Sequence[str], records: Mapping[str, Record], state: State, ports: Ports
+) -> tuple[Skill, ...]:
+    """Return these skills as they are shown, as far as they are locked."""
+    locked, is_met = state.lock.skills, given(ports.environ, state.lock.skills)
+    return tuple(
+        view(name, locked[name], records.get(name), is_met, ports.project, ports.store)
+        for name in names
+        if name in locked
+    )
+
+
+def _take_away(cleared: Sequence[Linking], state: State, ports: Ports) -> None:
+    linker = Linker(ports.project, ports.store)
+    for linking in cleared:
+        linker.save(linking, state.records.skills.get(linking.name))
+        linker.take_away(linking)
+
+
+def _held(record: Record | None) -> Record:
+    """Return the record of a skill that its user disabled; to disable it is not to agree to its tree."""
+    return replace(record or Record(tree=NO_FILES, enabled=False), enabled=False, held="user")
