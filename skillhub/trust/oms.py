@@ -17,7 +17,7 @@ from skillhub.trust.oms_statement import Statement
 from skillhub.trust.x509 import Certificate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Envelope:
     """A signature that fits its tree, and that nobody is proven to have made until ``prove`` returns.
 

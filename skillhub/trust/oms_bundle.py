@@ -27,7 +27,7 @@ _KINDS = ("publicKey", "x509CertificateChain", "certificate")
 _LOGS = ("tlogEntries", "timestampVerificationData")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Bundle:
     """A signature and what it is on, nothing of it verified.
 

@@ -22,7 +22,7 @@ PREDICATE_TYPE = "https://model_signing/signature/v1.0"
 IGNORED = (".git", ".gitattributes", ".github", ".gitignore")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Statement:
     """What a signature says of a folder.
 

@@ -50,7 +50,7 @@ class Publisher:
         return not self.sources or source in self.sources
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What a signature is worth; a broken one never gets here.
 
