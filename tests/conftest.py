@@ -5,6 +5,7 @@ A sample is tried by default, everything where ``SKILLHUB_EVERY_FAULT`` is set.
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -19,6 +20,12 @@ from tests.support.world import World
 settings.register_profile("sample", max_examples=40)
 settings.register_profile("everything", max_examples=500)
 settings.load_profile("everything" if "SKILLHUB_EVERY_FAULT" in os.environ else "sample")
+
+
+def pytest_collection_finish():
+    """Spare every later search for garbage what is none: ten thousand tests took one 0.15 s."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

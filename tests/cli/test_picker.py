@@ -6,10 +6,6 @@ import json
 
 import pytest
 
-from skillhub.cli import streams
-from skillhub.cli.picker import pick
-from skillhub.cli.terminal import Terminal
-from skillhub.model.release import Release
 from tests.support.cli import Shell, hidden_in
 
 PROMPT = "empty to stop: "
@@ -24,16 +20,7 @@ MANY = [
 class Picker(Shell):
     """Runs the picker alone."""
 
-    def program(self, *args):
-        def run():
-            streams.ready()
-            offered = [
-                Release(name=n, plugin=p, path=f"x/{p}/{n}", description=d, url="u") for n, p, d in args
-            ]
-            print("picked", [offered.index(each) for each in pick(Terminal(), offered)])
-            return 0
-
-        return run
+    entry = "tests.support.picking"
 
 
 @pytest.fixture
@@ -42,7 +29,7 @@ def picker(tmp_path):
 
 
 def picked(picker, *lines, rows=MANY, **more):
-    done = picker.at_terminal(*rows, say=[(PROMPT, f"{line}\n") for line in lines], **more)
+    done = picker.at_terminal(*map(json.dumps, rows), say=[(PROMPT, f"{line}\n") for line in lines], **more)
     assert done.status == 0, done.out
     return json.loads(done.out.rpartition("picked ")[2]), done
 
@@ -82,7 +69,7 @@ def test_what_means_nothing_or_several_picks_nothing(picker, line):
 
 
 def test_a_keyboard_that_ends_picks_nothing(picker):
-    done = picker.at_terminal(*MANY, say=[(PROMPT, "\x04")])
+    done = picker.at_terminal(*map(json.dumps, MANY), say=[(PROMPT, "\x04")])
     assert done.out.rstrip().endswith("picked []")
 
 

@@ -16,15 +16,14 @@ import tempfile
 import termios
 import time
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from skillhub.cli.main import main
-from tests.support.forked import fork, wait
+from tests.support import forked
+from tests.support.forked import REPO
 
-REPO = Path(__file__).resolve().parents[2]
 SKILLS = REPO / "fixtures" / "skills"
 SECONDS = 60
 
@@ -60,7 +59,12 @@ class Done:
 
 
 class Shell:
-    """A user's machine in a folder: ``home``, skillhub's own folder, and a project to work in."""
+    """A user's machine in a folder: ``home``, skillhub's own folder, and a project to work in.
+
+    ``entry`` is the module whose ``main`` is the program.
+    """
+
+    entry = "skillhub.cli.main"
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -86,10 +90,6 @@ class Shell:
     def words(self, *args: object) -> list[str]:
         return [sys.executable, "-m", "skillhub", *map(str, args)]
 
-    def program(self, *args: object) -> Callable[[], int]:
-        """Return what a process does that is not started anew."""
-        return partial(main, [str(each) for each in args])
-
     def run(self, *args: object, cwd: object = None, stdin: bytes | None = None, **environ: str) -> Done:
         """Run the program without a terminal; a value of None in ``environ`` takes the variable away."""
         given = self.having(environ)
@@ -103,7 +103,8 @@ class Shell:
             said.write(stdin or b"")
             said.seek(0)
             streams = [each.fileno() for each in (said, out, err)]
-            status = wait(fork(self.program(*args), cwd or self.project, given, streams, SECONDS))
+            self._fork(args, cwd or self.project, given, streams)
+            status = forked.wait()
             out.seek(0)
             err.seek(0)
             return Done(status, out.read(), err.read())
@@ -156,17 +157,24 @@ class Shell:
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         environ = self.having({"TERM": "xterm", **environ})
-        child = fork(self.program(*args), self.project, environ, (theirs,) * 3, SECONDS)
+        child = self._fork(args, self.project, environ, [theirs] * 3)
         os.close(theirs)
         try:
             screen = _converse(ours, list(say))
         except BaseException:
-            os.kill(child, signal.SIGKILL)
-            wait(child)
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            forked.wait()
             raise
         finally:
             os.close(ours)
-        return Done(wait(child), screen, b"")
+        return Done(forked.wait(), screen, b"")
+
+    def _fork(
+        self, args: Sequence[object], folder: object, environ: dict[str, str], streams: Sequence[int]
+    ) -> int:
+        program = forked.Program(self.entry, [str(each) for each in args], str(folder), environ)
+        return forked.start(program, streams, SECONDS)
 
     def having(self, environ: dict[str, str]) -> dict[str, str]:
         merged = {**self.environ, **environ}

@@ -18,8 +18,11 @@ from tests.support.cli import Done, Shell
 def let_go() -> Iterator[None]:
     """Close, after a test that lets ResourceWarnings pass, what commands keep open: elsewhere their process ends."""
     yield
-    gc.unfreeze()
     gc.collect()
+
+
+def _keep() -> None:
+    """Freeze nothing."""
 
 
 class Here(Shell):
@@ -31,8 +34,10 @@ class Here(Shell):
     def run(self, *args: object, cwd: object = None, **environ: str) -> Done:
         """Run a command line with this machine's environment alone."""
         before = dict(os.environ)
+        freeze, threshold = gc.freeze, gc.get_threshold()
         out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
         try:
+            gc.freeze = _keep  # this process goes on, and finds what a command left
             os.environ.clear()
             os.environ.update(self.having(environ))
             with chdir(cwd or self.project), redirect_stdout(out), redirect_stderr(err):
@@ -40,4 +45,7 @@ class Here(Shell):
         finally:
             os.environ.clear()
             os.environ.update(before)
+            gc.freeze = freeze
+            gc.set_threshold(*threshold)
+            gc.enable()
         return Done(status, out.buffer.getvalue(), err.buffer.getvalue())

@@ -1,0 +1,21 @@
+"""The picker alone, as a program: each word is a skill in JSON, its name, plugin and description."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from skillhub.cli import streams
+from skillhub.cli.picker import pick
+from skillhub.cli.terminal import Terminal
+from skillhub.model.release import Release
+
+
+def main(args: Sequence[str]) -> int:
+    streams.ready()
+    offered = [
+        Release(name=n, plugin=p, path=f"x/{p}/{n}", description=d, url="u")
+        for n, p, d in map(json.loads, args)
+    ]
+    print("picked", [offered.index(each) for each in pick(Terminal(), offered)])
+    return 0
