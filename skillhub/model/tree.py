@@ -67,8 +67,7 @@ class Tree(Mapping[str, File]):
     def listing(self) -> Listing:
         """One line for each file; its SHA-256 is the identity of the skill."""
         return Listing(
-            (path, ListedFile(sha256(file.data).hexdigest(), file.executable))
-            for path, file in self.items()
+            (path, ListedFile(sha256(file.data).hexdigest(), file.executable)) for path, file in self.items()
         )
 
     @property
