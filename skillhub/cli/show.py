@@ -100,11 +100,9 @@ def _patched(shown: Shown) -> Iterator[str]:
 
 
 def _spelled(release: Release) -> str:
-    """Return version and day, and whether it was taken back; what was withdrawn need not be yanked besides."""
-    for what, reason in (("withdrawn", release.withdrawn), ("yanked", release.yanked)):
-        if reason is not None:
-            return f"{release.version} {release.published or ''} {what}: {reason or 'no reason given'}"
-    return f"{release.version} {release.published or ''}"
+    """Return version and day, and whether it was taken back."""
+    spelled = f"{release.version} {release.published or ''}"
+    return f"{spelled} {release.taken_back}" if release.taken_back else spelled
 
 
 COMMANDS = {"show": show}

@@ -58,15 +58,10 @@ def choose_release(ref: Named, releases: tuple[Release, ...], settled: str | Non
     if not allowed:
         known = ", ".join(release.version or "one without a version" for release in releases[:8])
         raise NotFound(f"no release of {ref.name} is {ref.range}", where=str(ref), hint=f"there are: {known}")
-    chosen = [release for release in allowed if release.yanked is None and release.withdrawn is None]
+    chosen = [release for release in allowed if not release.taken_back]
     if not chosen:
         gone = allowed[0]
-        what, reason = (
-            ("withdrawn", gone.withdrawn) if gone.withdrawn is not None else ("yanked", gone.yanked)
-        )
-        raise TakenBack(
-            f"{ref.name} {gone.version} was {what}: {reason or 'no reason given'}", where=str(ref)
-        )
+        raise TakenBack(f"{ref.name} {gone.version} was {gone.taken_back}", where=str(ref))
     chosen = [each for each in chosen if settled is None or (each.published or "~") <= settled] or chosen
     stable = [release for release in chosen if "-" not in (release.version or "").split("+")[0]]
     return (stable if ref.range is None and stable else chosen)[0]

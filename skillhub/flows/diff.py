@@ -15,7 +15,7 @@ from skillhub.flows.newer import wanted_of, wanted_under
 from skillhub.flows.outcome import Left
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
-from skillhub.flows.provenance import same_origin
+from skillhub.flows.provenance import hold_to_lock
 from skillhub.flows.resolve import resolve_wanted
 from skillhub.flows.state import State, read_state
 from skillhub.model.changes import Changes
@@ -123,7 +123,7 @@ def diff(ref: Named, ports: Ports) -> Diff:
             raise NotFound(f"{entry.source} has no versions to choose from", where=str(ref))
         wanted = replace(wanted_of(entry), version=ref.range)
     found = resolve_wanted(ref.name, wanted, state, ports).way.go()
-    same_origin(found, entry, ports.project.scope)
+    hold_to_lock(found, entry, ports.project.scope)
     whole = carried(found, entry, ports)
     notes = (whole.message,) if isinstance(whole, Left) else ()
     found = found if isinstance(whole, Left) else whole

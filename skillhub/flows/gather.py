@@ -15,7 +15,7 @@ from skillhub.flows.locked import named
 from skillhub.flows.options import Options
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
-from skillhub.flows.provenance import same_origin
+from skillhub.flows.provenance import hold_to_lock
 from skillhub.flows.resolve import Resolved, resolve_locked, resolve_ref, resolve_wanted, satisfies
 from skillhub.flows.state import State
 from skillhub.flows.unsafe import UnsafeSkills
@@ -129,7 +129,7 @@ def _whole(
             raise
         return _forbidden(resolved.name, error)
     entry = state.lock.skills.get(candidate.name)
-    same_origin(candidate, entry, ports.project.scope)
+    hold_to_lock(candidate, entry, ports.project.scope)
     return carried(candidate, entry, ports)
 
 

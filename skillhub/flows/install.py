@@ -20,7 +20,7 @@ from skillhub.flows.plan import Plan, Planner, decide
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.proposed import about_sources, add_sources, proposed_sources
-from skillhub.flows.provenance import but_other_signers
+from skillhub.flows.provenance import without_other_signers
 from skillhub.flows.state import State, read_state
 from skillhub.model.dataclass import replace
 from skillhub.model.question import UNANSWERED, Asked
@@ -58,7 +58,7 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
     found, notes = with_dependencies(asked_for, state, ports, gathered.excepted)
     found = {**gathered.found, **found}
     if not (refs or options.frozen):
-        found, apart = but_other_signers(found, state, ports)
+        found, apart = without_other_signers(found, state, ports)
         notes = [*notes, *apart]
     outcome = take(found, options, state, ports)
     return replace(

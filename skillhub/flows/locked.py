@@ -16,7 +16,7 @@ from skillhub.flows.obtain import Way, by_path, by_place, by_registry, nothing
 from skillhub.flows.patched import patched
 from skillhub.flows.ports import Ports
 from skillhub.flows.provenance import same_signer
-from skillhub.flows.recalled import last_seen, refuse_recalled
+from skillhub.flows.recalled import last_seen, refuse_recalled, yanked
 from skillhub.model.capability import is_kept_for_documentation
 from skillhub.model.dataclass import replace
 from skillhub.model.lock import Locked
@@ -146,7 +146,7 @@ def _original(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Candid
     here = entry if size is None else replace(entry, size=size)
     found = _as_locked(name, entry, candidate(content, here, verdict, (), publishers), ports)
     found = replace(found, stored=ports.store.listing(entry.tree) is not None)
-    return _yanked(replace(found, published=seen.published), seen) if seen else found
+    return replace(found, published=seen.published).noted(*yanked(seen)) if seen else found
 
 
 def _again(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Way[Any]:
@@ -190,7 +190,7 @@ def _at_registry(name: str, entry: Locked, ports: Ports) -> Way[bytes]:
         if release is None:
             raise _not_there(name, entry, index.releases(name), source)
     way = by_registry(source, release, index.admissions[release.publisher or ""], ports, (entry.tree,))
-    return way.then(lambda found: _yanked(found, release))
+    return way.then(lambda found: found.noted(*yanked(release)))
 
 
 def _not_there(
@@ -214,12 +214,6 @@ def _under_its_name(name: str, entry: Locked) -> Iterator[None]:
             raise
         message = f"the lock names {name} what is {quote(found[1])} by its URL"
         raise SourceMismatch(message, where=entry.url) from error
-
-
-def _yanked(found: Candidate, release: Release) -> Candidate:
-    if release.yanked is None:
-        return found
-    return found.noted(f"version {release.version} was yanked: {release.yanked or 'no reason given'}")
 
 
 def _as_locked(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candidate:

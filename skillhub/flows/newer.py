@@ -16,7 +16,7 @@ from skillhub.flows.hints import command
 from skillhub.flows.locked import named
 from skillhub.flows.outcome import Left
 from skillhub.flows.ports import Ports
-from skillhub.flows.provenance import same_origin
+from skillhub.flows.provenance import hold_to_lock
 from skillhub.flows.recalled import locked_release
 from skillhub.flows.resolve import Resolved, resolve_wanted
 from skillhub.flows.signers import EXPIRED
@@ -72,7 +72,7 @@ def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports,
     if (candidate.tree.digest, candidate.entry.version) == (entry.original.tree, entry.version):
         newer.warnings.extend(f"{candidate.name}: {each}" for each in candidate.warnings if each == EXPIRED)
         return
-    same_origin(candidate, entry, ports.project.scope)
+    hold_to_lock(candidate, entry, ports.project.scope)
     if young := too_young(candidate, ports):
         newer.warnings.append(f"{young.message} ({young.where})")
         return
@@ -147,11 +147,9 @@ def _said(name: str, entry: Locked, ports: Ports) -> Index:
 
 def _taken_back(locked: Release | None) -> str | None:
     """Return what is told of a locked release that nobody should have any more, if that is so."""
-    if locked is None or (locked.withdrawn, locked.yanked) == (None, None):
+    if locked is None or not locked.taken_back:
         return None
-    is_gone = locked.withdrawn is not None
-    reason = (locked.withdrawn if is_gone else locked.yanked) or "no reason given"
-    return f"{locked.name} {locked.version} was {'withdrawn' if is_gone else 'yanked'}: {reason}"
+    return f"{locked.name} {locked.version} was {locked.taken_back}"
 
 
 def wanted_under(name: str, entry: Locked, state: State) -> Wanted:

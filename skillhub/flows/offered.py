@@ -56,13 +56,9 @@ class Listings:
             replace(chosen, plugin=source.alias)
             for source, listing in self.each
             for releases in listing.skills.values()
-            if (chosen := next((each for each in releases if _may_be_chosen(each)), None))
+            if (chosen := next((each for each in releases if not each.taken_back), None))
         )
         return tuple(sorted(found, key=lambda each: (each.name, each.plugin or "")))
-
-
-def _may_be_chosen(release: Release) -> bool:
-    return release.withdrawn is None and release.yanked is None
 
 
 def reference(picked: Release) -> Named:

@@ -12,7 +12,7 @@ from skillhub.flows.needs import Given, facts_of, given, needs_of
 from skillhub.flows.open_needs import OpenNeeds, open_for_more_agents, open_needs
 from skillhub.flows.options import Options, chosen_agents
 from skillhub.flows.ports import Ports
-from skillhub.flows.provenance import as_agreed, refuse_other
+from skillhub.flows.provenance import as_agreed, hold_to_record
 from skillhub.flows.questions import consent
 from skillhub.flows.state import State
 from skillhub.model.changes import Changes
@@ -88,7 +88,7 @@ class Planner:
             SignerChanged, BadSignature: it is not signed as what the person agreed to, or is so no longer.
             StateError: something is in the way that skillhub did not put there.
         """
-        refuse_other(candidate, self.state, self.ports)
+        hold_to_record(candidate, self.state, self.ports)
         candidate = admit(candidate, self.state, self.ports)
         record = self.state.records.skills.get(candidate.name)
         is_enabled = record is not None and record.enabled and record.is_of(candidate.entry)

@@ -1,6 +1,6 @@
 """Whether what comes under a name is from where, and by whom, it was before: as the lock has it, as a person agreed.
 
-``same_origin`` holds it against the lock, ``refuse_other`` against this machine's record, whatever the lock says.
+``hold_to_lock`` holds it against the lock, ``hold_to_record`` against this machine's record, whatever the lock says.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from skillhub.model.tree import SIGNATURE
 from skillhub.trust.registry import publisher_of
 
 
-def same_origin(candidate: Candidate, entry: Locked | None, scope: Scope) -> None:
+def hold_to_lock(candidate: Candidate, entry: Locked | None, scope: Scope) -> None:
     """Refuse a candidate that is not from where the lock has its name from, or not by the same publisher.
 
     Raises:
@@ -120,7 +120,7 @@ def as_agreed(before: Locked, record: Record, after: Locked) -> Locked:
     return replace(before, source=record.provenance.source, signed_by=spelled)
 
 
-def refuse_other(candidate: Candidate, state: State, ports: Ports) -> None:
+def hold_to_record(candidate: Candidate, state: State, ports: Ports) -> None:
     """Refuse what comes under the name of something agreed to, and its signature does not allow for.
 
     Raises:
@@ -181,7 +181,7 @@ def _refuse_expired(candidate: Candidate, state: State) -> None:
         raise BadSignature("certificate-expired", message, where=f"{candidate.name}: {SIGNATURE}", hint=hint)
 
 
-def but_other_signers(
+def without_other_signers(
     candidates: Mapping[str, Candidate], state: State, ports: Ports
 ) -> tuple[dict[str, Candidate], list[str]]:
     """Return the candidates that nobody asked for by name, and what is told of those that are left out.
@@ -190,7 +190,7 @@ def but_other_signers(
     another signer as ever. Were it to stop the command, the way on would be to agree to what was disabled.
 
     Raises:
-        SourceError, FormatError: as ``refuse_other``.
+        SourceError, FormatError: as ``hold_to_record``.
     """
     found, notes = dict(candidates), []
     for name, candidate in candidates.items():
@@ -198,7 +198,7 @@ def but_other_signers(
         if record is None or record.held != "user":
             continue
         try:
-            refuse_other(candidate, state, ports)
+            hold_to_record(candidate, state, ports)
         except (SignerChanged, BadSignature) as error:
             del found[name]
             notes.append(f"{name} stays disabled, in the version agreed to: {error.message}; {error.hint}")

@@ -61,7 +61,7 @@ def _way_out(error: SecurityError, name: str, entry: Locked, said: Index, scope:
     if isinstance(error, NameNotOwned):
         return f"{remove}; whoever has the name now may be installed in its place then"
     others = (each for each in said.skills.get(name, ()) if each.digest != entry.digest)
-    if any((each.withdrawn, each.yanked) == (None, None) for each in others):
+    if not all(each.taken_back for each in others):
         return f"{command(scope, 'update', name)} takes another version, {remove}"
     return f"{remove}; its registry has no other version of it so far"
 
@@ -84,4 +84,4 @@ def yanked(release: Release | None) -> tuple[str, ...]:
     """Return the warning about a locked release that was yanked, if no more than that: a lock still gives it."""
     if release is None or release.yanked is None or release.withdrawn is not None:
         return ()
-    return (f"version {release.version} was yanked: {release.yanked or 'no reason given'}",)
+    return (f"version {release.version} was {release.taken_back}",)

@@ -20,7 +20,7 @@ from skillhub.flows.outcome import Left, Outcome
 from skillhub.flows.plan import changes_of
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
-from skillhub.flows.provenance import but_other_signers
+from skillhub.flows.provenance import without_other_signers
 from skillhub.flows.resolve import resolve_locked
 from skillhub.flows.state import State, read_state
 from skillhub.flows.unavailable import left_behind, unavailable
@@ -58,7 +58,7 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     if options.frozen:
         _refuse_changes(found, state, ports)
     if not names:
-        found, notes = but_other_signers(found, state, ports)
+        found, notes = without_other_signers(found, state, ports)
         newer.warnings.extend(notes)
     outcome = take(found, options, state, ports)
     warnings = (*newer.warnings, *outcome.warnings)

@@ -52,6 +52,14 @@ class Release:
     path: str | None = None
     plugin: str | None = None
 
+    @property
+    def taken_back(self) -> str:
+        """What became of it and why, ``yanked: broken``; empty if anybody may choose it."""
+        for what, reason in (("withdrawn", self.withdrawn), ("yanked", self.yanked)):
+            if reason is not None:
+                return f"{what}: {reason or 'no reason given'}"
+        return ""
+
 
 @dataclass(frozen=True, slots=True)
 class Revocation:
