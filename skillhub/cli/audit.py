@@ -154,11 +154,8 @@ def _summarise(report: Report, path: str | None) -> None:
 
     if not path:
         return
-    try:
-        with open(path, "a", encoding="utf-8", errors="replace") as file:
-            file.write(markdown(report))
-    except OSError as error:
-        raise files.disk_error(error, path) from error
+    with files.disk_errors(path), open(path, "a", encoding="utf-8", errors="replace") as file:
+        file.write(markdown(report))
 
 
 COMMANDS = {"audit": audit}

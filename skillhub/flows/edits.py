@@ -35,12 +35,10 @@ def save(name: str, edited: Iterable[Mapping[str, File]], base: Mapping[str, Fil
         saved.append(edits)
         patch, whole = edits
         path = os.path.join(project.root, *free_path(name, project).split("/"))
-        try:
+        with files.disk_errors(path):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             if whole:
                 write_tree(path.removesuffix(".patch"), whole.items(), read_only=False)
-        except OSError as error:
-            raise files.disk_error(error, path) from error
         files.write_atomic(path, patch.encode("utf-8"))
 
 

@@ -202,10 +202,8 @@ class Linker:
             )
         if not os.path.isdir(path):
             return False
-        try:
+        with files.disk_errors(path):
             listing = list_folder(path)
-        except OSError as error:
-            raise files.disk_error(error, path) from error
         if listing is None:
             return False
         return listing.digest == was or self._store.listing(listing.digest) is not None

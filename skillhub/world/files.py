@@ -48,6 +48,15 @@ def disk_error(error: OSError, path: str) -> StateError:
     return StateError(f"the disk refused: {error.strerror}", where=path, hint=_HINTS.get(error.errno or 0))
 
 
+@contextmanager
+def disk_errors(path: str) -> Iterator[None]:
+    """Raise an ``OSError`` from within as the ``StateError`` that ``disk_error`` makes of it."""
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(error, path) from error
+
+
 def inside(root: str, relative: str) -> str:
     """Return the path that ``relative`` (``/`` between segments) names below ``root``, free of links.
 
@@ -150,10 +159,8 @@ def lock(path: str, *, timeout: float = 60.0, waiting: Callable[[], None] | None
         StateError: another process held it for ``timeout`` seconds, or the disk refuses.
     """
     # Written by hand: the package `filelock` takes 40 ms to import.
-    try:
+    with disk_errors(path):
         handle = _create(path, _LOCK, 0o600)
-    except OSError as error:
-        raise disk_error(error, path) from error
     try:
         began = time.monotonic()
         while not _try_lock(handle, path):
@@ -183,7 +190,7 @@ def _is_link(status: os.stat_result) -> bool:
 
 def _resolved(root: str, link: str, rest: list[str]) -> str:
     """Follow every link below ``link``, as far as all of it stays in ``root``."""
-    try:
+    with disk_errors(link):
         top, real = os.path.realpath(root), os.path.realpath(os.path.join(link, *rest))
         relative = "" if real == top else real.removeprefix(top.rstrip(os.sep) + os.sep)
         if relative == real:
@@ -193,8 +200,6 @@ def _resolved(root: str, link: str, rest: list[str]) -> str:
             raise LinkLeavesProject("a link leads into .git", where=link)
         with suppress(FileNotFoundError):
             os.stat(real)  # links that lead to each other: ELOOP
-    except OSError as error:
-        raise disk_error(error, link) from error
     return os.path.join(root, relative) if relative else root
 
 
@@ -225,7 +230,7 @@ def _read_all(handle: int, limit: int) -> bytes:
 def _staged(path: str, data: bytes, mode: int | None, sync: bool) -> Iterator[str]:
     """Hold ``data`` in a new file beside ``path``; unless it was renamed, it is gone in the end."""
     temporary = os.path.join(os.path.dirname(path), f".skillhub-{os.urandom(8).hex()}.tmp")
-    try:
+    with disk_errors(path):
         mode = _mode_of(path) if mode is None else mode
         # Never wider than the file is to be, not even before fchmod: others may not be meant to read it.
         handle = _create(temporary, _CREATE, 0o666 if mode is None else mode & 0o600)
@@ -235,8 +240,6 @@ def _staged(path: str, data: bytes, mode: int | None, sync: bool) -> Iterator[st
         finally:
             with suppress(OSError):
                 os.unlink(temporary)
-    except OSError as error:
-        raise disk_error(error, path) from error
 
 
 def _fill(handle: int, data: bytes, mode: int | None, sync: bool) -> None:
@@ -288,13 +291,10 @@ if sys.platform == "win32":
 else:
 
     def _try_lock(handle: int, path: str) -> bool:
-        try:
+        with disk_errors(path), suppress(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            raise disk_error(error, path) from error
-        return True
+            return True
+        return False
 
     def _unlock(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_UN)

@@ -45,17 +45,15 @@ class FolderSnapshot:
         waiting = [""]
         while waiting:
             prefix = waiting.pop()
-            try:
-                with os.scandir(os.path.join(self._path, prefix)) as rows:
-                    for row in rows:
-                        if row.name in _SKIPPED:
-                            continue
-                        if row.is_dir(follow_symlinks=False):
-                            waiting.append(f"{prefix}{row.name}/")
-                        else:
-                            found[prefix + row.name] = _node(row)
-            except OSError as error:
-                raise files.disk_error(error, os.path.join(self._path, prefix)) from error
+            folder = os.path.join(self._path, prefix)
+            with files.disk_errors(folder), os.scandir(folder) as rows:
+                for row in rows:
+                    if row.name in _SKIPPED:
+                        continue
+                    if row.is_dir(follow_symlinks=False):
+                        waiting.append(f"{prefix}{row.name}/")
+                    else:
+                        found[prefix + row.name] = _node(row)
             if len(found) > _NODES_MAX:
                 raise FormatError(
                     f"expected at most {_NODES_MAX} files, found more",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import TypeVar
 
@@ -181,7 +181,7 @@ class GitCache:
                 self._discard()
                 fresh = True
             if fresh:
-                with _disk_errors(self._folder), suppress(FileNotFoundError):
+                with files.disk_errors(self._folder), suppress(FileNotFoundError):
                     os.unlink(os.path.join(self._folder, "shallow"))  # It would speak of what is not here.
             here = {} if fresh else self.sizes(ids)
             wanted = [id_ for id_ in ids if id_ not in here]
@@ -207,7 +207,7 @@ class GitCache:
             raise NotFound(f"the repository has nothing with the id {wanted[0]}", where=self.url)
 
     def _fetch(self, git: GitProgram, words: Sequence[str], ids: Sequence[str]) -> None:
-        with _disk_errors(self._folder):
+        with files.disk_errors(self._folder):
             self._sweep()
         stdin = "".join(f"{id_}\n" for id_ in ids).encode() if "--stdin" in words else b""
         git.run(words, self._bounds, stdin=stdin, grown=self._size)
@@ -225,7 +225,7 @@ class GitCache:
 
         Whoever can write here, or brought a cache of theirs, shall not tell git what to run or where to look.
         """
-        with _disk_errors(self._folder):
+        with files.disk_errors(self._folder):
             for name in _FOLDERS:
                 folder = os.path.join(self._folder, name).rstrip(os.sep)
                 if is_link(folder):
@@ -249,7 +249,7 @@ class GitCache:
         if self._beneath and os.path.isdir(self._beneath):
             return False
         objects = os.path.join(self._folder, "objects")
-        with _disk_errors(objects):
+        with files.disk_errors(objects):
             return os.listdir(objects) == ["pack"] and not os.listdir(os.path.join(objects, "pack"))
 
     def _size(self) -> int:
@@ -267,7 +267,7 @@ class GitCache:
                 self._reader.close()
                 self._reader = None
             gone = f"{self._folder}.{os.urandom(4).hex()}.gone"
-            with _disk_errors(self._folder), suppress(FileNotFoundError):
+            with files.disk_errors(self._folder), suppress(FileNotFoundError):
                 # At once, for others may just be looking whether it is there.
                 os.rename(self._folder, gone)
                 remove_tree(gone)
@@ -285,11 +285,3 @@ class GitCache:
 
 def _is_known(name: str) -> bool:
     return name in _OURS or name.endswith(".lock") or name.startswith(_WRITTEN)
-
-
-@contextmanager
-def _disk_errors(path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise files.disk_error(error, error.filename or path) from error

@@ -204,12 +204,10 @@ def unmake(path: str) -> None:
     """
     parent = os.path.dirname(path)
     gone = os.path.join(os.path.dirname(parent), f"{_STAGED}{os.urandom(6).hex()}-old")
-    try:
+    with files.disk_errors(path):
         with suppress(FileNotFoundError):
             os.rename(path, gone)
         remove_tree(gone)
-    except OSError as error:
-        raise files.disk_error(error, path) from error
 
 
 def sweep(project: Project, links: Iterable[str]) -> None:
@@ -225,13 +223,14 @@ def sweep(project: Project, links: Iterable[str]) -> None:
     edits = os.path.join(project.root, EDITS)
     beside |= {project.root} if is_link(edits) else {project.root, edits}
     for folder in beside:
-        try:
-            with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as rows:
-                for row in rows:
-                    if _LEFT.fullmatch(row.name):
-                        remove_tree(row.path)
-        except OSError as error:
-            raise files.disk_error(error, folder) from error
+        with (
+            files.disk_errors(folder),
+            suppress(FileNotFoundError, NotADirectoryError),
+            os.scandir(folder) as rows,
+        ):
+            for row in rows:
+                if _LEFT.fullmatch(row.name):
+                    remove_tree(row.path)
 
 
 def foreign(path: str) -> StateError:

@@ -63,10 +63,8 @@ def _read_folder(full: str, path: str) -> Unpacked:
     if not os.path.lexists(os.path.join(full, SKILL_MD)):
         hint = "a skill is a folder with a SKILL.md; name that folder"
         raise NotFound(f"{quote(path)} has no SKILL.md", where=os.path.abspath(full), hint=hint)
-    try:
+    with files.disk_errors(full):
         return gather(_entries(full), wrapper=False)
-    except OSError as error:
-        raise files.disk_error(error, full) from error
 
 
 def _entries(folder: str) -> Iterator[Entry]:

@@ -157,10 +157,8 @@ class Project:
 
     def _make_state(self) -> None:
         folder = os.path.dirname(self._state)
-        try:
+        with files.disk_errors(folder):
             os.makedirs(folder, mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise files.disk_error(error, folder) from error
 
     def _parsed(self, parse: Callable[[bytes, str], _Parsed], data: bytes, path: str) -> _Parsed:
         """Return what ``parse`` makes of ``data``; bytes that were parsed before are not parsed again."""

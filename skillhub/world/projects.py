@@ -42,10 +42,8 @@ def known(home: Home, patience: float = Project.patience) -> Iterator[Known]:
         StateError: one cannot be read, or another process is at work for longer than ``patience`` seconds.
     """
     folder = os.path.join(home.state, "projects")
-    try:
+    with files.disk_errors(folder):
         names = os.listdir(folder) if os.path.isdir(folder) else []
-    except OSError as error:
-        raise files.disk_error(error, folder) from error
     for key in sorted({name.removesuffix(end) for name in names for end in _ENDS if name.endswith(end)}):
         path = os.path.join(folder, f"{key}.json")
         with files.lock(f"{path}.lock", timeout=patience):

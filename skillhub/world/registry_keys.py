@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 
 from skillhub.errors import FormatError, StateError
 from skillhub.model.json import strict_json
@@ -122,12 +123,9 @@ class RegistryKeys:
 
     def _all(self, role: str) -> list[tuple[str, PrivateKey]]:
         place = self._place(role)
-        try:
+        names: list[str] = []
+        with files.disk_errors(place), suppress(FileNotFoundError):
             names = sorted(os.listdir(place))
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise files.disk_error(error, place) from error
         ours = [name for name in names if name == role + _PEM or _is_numbered(name, role)]
         found = ((path, self._read(path)) for path in (os.path.join(place, name) for name in ours))
         return [(path, key) for path, key in found if key is not None]
@@ -150,10 +148,8 @@ class RegistryKeys:
             raise StateError("expected the key that was there a moment ago", where=path)
         # The other folder may be on another disk, across which nothing can be renamed.
         files.write_atomic(to, data, mode=0o600)
-        try:
+        with files.disk_errors(path):
             os.remove(path)
-        except OSError as error:
-            raise files.disk_error(error, path) from error
 
 
 def _is_numbered(name: str, role: str) -> bool:

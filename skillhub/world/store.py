@@ -132,16 +132,13 @@ class Store:
         Raises:
             StateError: the store cannot be read.
         """
-        try:
-            with suppress(FileNotFoundError):
-                for first in sorted(os.listdir(self.root)):
-                    shelf = os.path.join(self.root, first)
-                    is_shelf = os.path.isdir(shelf) and not os.path.islink(shelf)
-                    names = sorted(os.listdir(shelf)) if is_shelf else []
-                    trees = (Digest(f"sha256:{name}") for name in names if is_hex(name))
-                    yield from (tree for tree in trees if tree.hex[:2] == first and self.has(tree))
-        except OSError as error:
-            raise files.disk_error(error, self.root) from error
+        with files.disk_errors(self.root), suppress(FileNotFoundError):
+            for first in sorted(os.listdir(self.root)):
+                shelf = os.path.join(self.root, first)
+                is_shelf = os.path.isdir(shelf) and not os.path.islink(shelf)
+                names = sorted(os.listdir(shelf)) if is_shelf else []
+                trees = (Digest(f"sha256:{name}") for name in names if is_hex(name))
+                yield from (tree for tree in trees if tree.hex[:2] == first and self.has(tree))
 
     def set_aside(self, tree: Digest) -> str:
         """Take a tree and its listing out of their place, and return where they are for now.
@@ -151,12 +148,10 @@ class Store:
         """
         path = self.path(tree)
         aside = f"{path}.{os.urandom(4).hex()}.tmp"
-        try:
+        with files.disk_errors(path):
             for end in _PARTS:
                 with suppress(FileNotFoundError):
                     os.rename(path + end, aside + end)
-        except OSError as error:
-            raise files.disk_error(error, path) from error
         return aside
 
     def put_back(self, tree: Digest, aside: str) -> None:
