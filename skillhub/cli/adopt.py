@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from skillhub.cli.common import Common
 from skillhub.cli.given import options_of
-from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp
+from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, argument, option
 from skillhub.cli.render import finish
 
 
 def adopt(
     common: Common,
     names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Skills in agents' folders; else all of them."),
+        list[str] | None, argument("[NAME]...", "Skills in agents' folders; else all of them.")
     ] = None,
     into: Annotated[
-        str,
-        typer.Option("--into", metavar="FOLDER", help="Where the project keeps those that no origin has."),
+        str, option("--into FOLDER", "Where the project keeps those that no origin has.")
     ] = "skills",
     agent: Agents = None,
     env: Env = None,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from skillhub.cli.common import Common, Run
+from skillhub.cli.options import argument, option
 from skillhub.errors import SkillhubError, UsageError
 
 if TYPE_CHECKING:
@@ -16,13 +15,8 @@ if TYPE_CHECKING:
     from skillhub.runtime.catalog import Catalog
     from skillhub.runtime.folder import Agreed
 
-HostName = Annotated[
-    str, typer.Option("--host", metavar="NAME", help="The agent whose folders, rules and words count.")
-]
-Window = Annotated[
-    int | None,
-    typer.Option("--window", metavar="TOKENS", min=1, help="How many tokens the model's context has."),
-]
+HostName = Annotated[str, option("--host NAME", "The agent whose folders, rules and words count.")]
+Window = Annotated[int | None, option("--window TOKENS", "How many tokens the model's context has.", min=1)]
 
 
 def catalog(common: Common, host: HostName = "agents", window: Window = None) -> int:
@@ -55,7 +49,7 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
 
 def resolve(
     common: Common,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What a user would say to an agent.")],
+    text: Annotated[str, argument("TEXT", "What a user would say to an agent.")],
     host: HostName = "agents",
 ) -> int:
     """Show which skills a message means, and what it asks for besides. Loads nothing, chooses nothing in doubt.
@@ -83,18 +77,10 @@ def resolve(
 
 def load(
     common: Common,
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="The skill, if it has its name alone.")
-    ] = None,
-    path: Annotated[
-        str | None, typer.Option("--path", metavar="PATH", help="Its folder; decides before NAME.")
-    ] = None,
-    arguments: Annotated[
-        str, typer.Option("--arguments", metavar="TEXT", help="What is put into its instructions.")
-    ] = "",
-    session: Annotated[
-        str, typer.Option("--session", metavar="ID", help="The session that instructions may name.")
-    ] = "",
+    name: Annotated[str | None, argument("NAME", "The skill, if it has its name alone.")] = None,
+    path: Annotated[str | None, option("--path PATH", "Its folder; decides before NAME.")] = None,
+    arguments: Annotated[str, option("--arguments TEXT", "What is put into its instructions.")] = "",
+    session: Annotated[str, option("--session ID", "The session that instructions may name.")] = "",
     host: HostName = "agents",
 ) -> int:
     """Show what an agent gets of a skill: its instructions in the agent's envelope. Runs nothing.

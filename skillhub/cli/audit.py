@@ -7,9 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from skillhub.cli.common import Common
+from skillhub.cli.options import argument, option
 from skillhub.cli.terminal import Terminal, Tone
 from skillhub.errors import UsageError
 from skillhub.world import files
@@ -20,24 +19,16 @@ if TYPE_CHECKING:
 Format = Literal["text", "json", "sarif", "markdown"]
 What = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[NAME|PATH]...", help="Skills, or folders and archives that need not be installed."
-    ),
+    argument("[NAME|PATH]...", "Skills, or folders and archives that need not be installed."),
 ]
-Sources = Annotated[bool, typer.Option("--sources", help="Only where skills come from and who signed them.")]
-Ci = Annotated[
-    bool, typer.Option("--ci", help="For GitHub: annotations, and markdown to GITHUB_STEP_SUMMARY.")
-]
+Sources = Annotated[bool, option("--sources", "Only where skills come from and who signed them.")]
+Ci = Annotated[bool, option("--ci", "For GitHub: annotations, and markdown to GITHUB_STEP_SUMMARY.")]
 FailOn = Annotated[
     Literal["low", "medium", "high", "critical"],
-    typer.Option("--fail-on", help="Exit 1 at a finding as bad as that, or worse."),
+    option("--fail-on", "Exit 1 at a finding as bad as that, or worse."),
 ]
-FromLock = Annotated[
-    str | None, typer.Option("--from-lock", metavar="FILE", help="Compare with this lock, too (- for stdin).")
-]
-Sarif = Annotated[
-    str | None, typer.Option("--sarif", metavar="FILE", help="Write the report as SARIF to a file, too.")
-]
+FromLock = Annotated[str | None, option("--from-lock FILE", "Compare with this lock, too (- for stdin).")]
+Sarif = Annotated[str | None, option("--sarif FILE", "Write the report as SARIF to a file, too.")]
 _TONES: dict[str, Tone] = {"critical": "red", "high": "red", "medium": "yellow", "low": "dim"}
 _SUMMARY, _WORKSPACE = "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"
 
@@ -46,7 +37,7 @@ def audit(
     common: Common,
     what: What = None,
     sources: Sources = False,
-    form: Annotated[Format | None, typer.Option("--format", help="How the report is printed.")] = None,
+    form: Annotated[Format | None, option("--format", "How the report is printed.")] = None,
     fail_on: FailOn = "high",
     ci: Ci = False,
     from_lock: FromLock = None,
@@ -117,7 +108,7 @@ def _annotate(report: Report, shape: Format, terminal: Terminal) -> None:
     from skillhub.model.report_text import workflow_commands
 
     for line in workflow_commands(report):
-        terminal.order(line, sys.stdout if shape == "text" else sys.stderr)
+        terminal.workflow_command(line, sys.stdout if shape == "text" else sys.stderr)
 
 
 def _end(report: Report, shape: Format, terminal: Terminal) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from skillhub.cli.common import Common, Run, now, working_folder
+from skillhub.cli.options import argument, option
 from skillhub.cli.passphrase import with_passphrase
 from skillhub.cli.terminal import Terminal
 from skillhub.model.dataclass import asdict
@@ -14,12 +13,12 @@ from skillhub.model.dataclass import asdict
 if TYPE_CHECKING:
     from skillhub.flows.author import Validated
 
-Format = Annotated[Literal["zip", "tar.gz"], typer.Option("--format", help="The form of the archive.")]
+Format = Annotated[Literal["zip", "tar.gz"], option("--format", "The form of the archive.")]
 
 
 def new(
     common: Common,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the skill, and its folder, is called.")],
+    name: Annotated[str, argument("NAME", "What the skill, and its folder, is called.")],
 ) -> int:
     """Begin a skill: a folder NAME here, which validate accepts and you fill in.
 
@@ -42,7 +41,7 @@ def new(
 
 def validate(
     common: Common,
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Folders and archives.")],
+    paths: Annotated[list[str], argument("PATH...", "Folders and archives.")],
 ) -> int:
     """Check skills: a folder by the specification, an archive with the very code that install uses.
 
@@ -98,10 +97,8 @@ def _draw(found: Validated, terminal: Terminal) -> None:
 
 def pack(
     common: Common,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The skill's folder.")],
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="The file, or a folder for it.")
-    ] = None,
+    path: Annotated[str, argument("PATH", "The skill's folder.")],
+    output: Annotated[str | None, option("--output -o FILE", "The file, or a folder for it.")] = None,
     form: Format = "zip",
 ) -> int:
     """Pack a skill into an archive: NAME-VERSION.zip here, the same bytes each time.
@@ -111,23 +108,16 @@ def pack(
     from skillhub.flows.author import pack_skill
 
     packed = pack_skill(path, output, form, now(), dry_run=common.dry_run)
-    if common.json:
-        common.terminal.json(asdict(packed))
-    else:
-        done = "would write " if common.dry_run else ""
-        common.terminal.did(f"{done}{packed.path}: {packed.size} bytes, {packed.digest}", "green")
-    return 0
+    done = "would write " if common.dry_run else ""
+    return common.done(asdict(packed), f"{done}{packed.path}: {packed.size} bytes, {packed.digest}", "green")
 
 
 def sign(
     common: Common,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The skill's folder.")],
-    key: Annotated[
-        str, typer.Option("--key", metavar="NAME|FILE", help="A key of yours, or a PEM file.")
-    ] = "default",
+    path: Annotated[str, argument("PATH", "The skill's folder.")],
+    key: Annotated[str, option("--key NAME|FILE", "A key of yours, or a PEM file.")] = "default",
     chain: Annotated[
-        str | None,
-        typer.Option("--chain", metavar="FILE", help="The key's certificate, then its issuers, PEM."),
+        str | None, option("--chain FILE", "The key's certificate, then its issuers, PEM.")
     ] = None,
 ) -> int:
     """Sign a skill: write skill.oms.sig into its folder, and nothing else.
@@ -142,13 +132,10 @@ def sign(
     keys, certificates = Keys(common.home), read_as(chain, x509.load) if chain else ()
     private = with_passphrase(f"passphrase of {key}", common, lambda given: keys.load(key, given))
     signed = sign_skill(path, private, certificates, now(), dry_run=common.dry_run)
-    if common.json:
-        common.terminal.json(asdict(signed))
-    else:
-        done = "would be" if common.dry_run else "is"
-        who = f" of {signed.identity}" if signed.identity else ""
-        common.terminal.did(f"{signed.path} {done} signed by the key {signed.fingerprint}{who}", "green")
-    return 0
+    done = "would be" if common.dry_run else "is"
+    who = f" of {signed.identity}" if signed.identity else ""
+    text = f"{signed.path} {done} signed by the key {signed.fingerprint}{who}"
+    return common.done(asdict(signed), text, "green")
 
 
 COMMANDS: dict[str, Run] = {"new": new, "validate": validate, "pack": pack, "sign": sign}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from skillhub.cli.common import Common, Run
 from skillhub.cli.failure import question_json
+from skillhub.cli.options import option
 from skillhub.model.dataclass import asdict
 
 if TYPE_CHECKING:
@@ -36,9 +35,7 @@ def info(common: Common) -> int:
 
 def gc(
     common: Common,
-    days: Annotated[
-        int, typer.Option("--days", metavar="N", min=0, help="Keep what was fetched in the last N days.")
-    ] = 30,
+    days: Annotated[int, option("--days N", "Keep what was fetched in the last N days.", min=0)] = 30,
 ) -> int:
     """Remove what nobody needs. Stored skills that no project names, old downloads, what killed processes left.
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
 from skillhub.cli.streams import is_interactive
-from skillhub.cli.terminal import Terminal
+from skillhub.cli.terminal import Terminal, Tone
 from skillhub.errors import NotFound, UsageError
+from skillhub.flows.hints import command
 from skillhub.model.dataclass import dataclass, field
 from skillhub.world.home import Home
 from skillhub.world.project import Project
@@ -61,6 +62,18 @@ class Common:
     def user_home(self) -> str:
         """The user's home folder."""
         return os.path.expanduser("~")
+
+    def command(self, *words: str) -> str:
+        """Return what to type, in the scope that this command is about."""
+        return command("user" if self.user_scope else "project", *words)
+
+    def done(self, value: object, text: str, tone: Tone = "plain") -> int:
+        """Show what a command did, as its JSON value or in a line, and return the exit status of what went well."""
+        if self.json:
+            self.terminal.json(value)
+        else:
+            self.terminal.did(text, tone)
+        return 0
 
     @property
     def asks(self) -> bool:
@@ -172,16 +185,16 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-# What every command takes: by the attribute of ``Common`` how it is spelled, and its line of help.
-FLAGS: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "json": (("--json",), "Print one JSON value on stdout and nothing else there."),
-    "user_scope": (("--global", "-g"), "The user's own scope instead of the project's."),
-    "project": (("--project",), "The project's folder, instead of the one around the working folder."),
-    "yes": (("--yes", "-y"), "Answer yes to what a flag may answer."),
-    "dry_run": (("--dry-run",), "Show what would be done; change nothing."),
-    "offline": (("--offline",), "Use no network."),
-    "quiet": (("--quiet", "-q"), "Say only what you asked for and what is missing or wrong."),
-    "verbose": (("--verbose", "-v"), "Say more."),
+# What every command takes: by the attribute of ``Common`` how it is typed, and its line of help.
+FLAGS: Mapping[str, tuple[str, str]] = {
+    "json": ("--json", "Print one JSON value on stdout and nothing else there."),
+    "user_scope": ("--global -g", "The user's own scope instead of the project's."),
+    "project": ("--project DIR", "The project's folder, instead of the one around the working folder."),
+    "yes": ("--yes -y", "Answer yes to what a flag may answer."),
+    "dry_run": ("--dry-run", "Show what would be done; change nothing."),
+    "offline": ("--offline", "Use no network."),
+    "quiet": ("--quiet -q", "Say only what you asked for and what is missing or wrong."),
+    "verbose": ("--verbose -v", "Say more."),
 }
 Run = Callable[..., int]
 
@@ -196,28 +209,23 @@ def perform(run: Run, common: Common, *args: Any, **values: Any) -> int:  # noqa
         return run(common, *args, **values)
 
 
-def command(run: Run) -> Run:
+def with_flags(run: Run) -> Run:
     """Give a command the common flags: it takes a ``Common`` first, Typer sees the flags after its own."""
     import inspect
-
-    import typer
+    from typing import Annotated
 
     from skillhub.cli import options
 
     # What is served without Typer as well imports these names for type checkers alone.
     names = {**vars(options), **run.__globals__}
     own = list(inspect.signature(run, globals=names, eval_str=True).parameters.values())[1:]
-    flags = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=typer.Option(None, *spelled, help=about, metavar="DIR")
-            if name == "project"
-            else typer.Option(False, *spelled, help=about),
-            annotation=str | None if name == "project" else bool,
+    flags = []
+    for name, (spelled, about) in FLAGS.items():
+        kind, default = (str | None, None) if name == "project" else (bool, False)
+        takes = Annotated[kind, options.option(spelled, about)]  # type: ignore[valid-type]
+        flags.append(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=takes)
         )
-        for name, (spelled, about) in FLAGS.items()
-    ]
 
     def wrapped(**values: Any) -> int:  # noqa: ANN401 - whatever Typer parsed
         common = Common(**{name: values.pop(name) for name in FLAGS})
@@ -245,5 +253,5 @@ def add_group(
     about = f"{COMMANDS[name].help}\n\nExample: {example}"
     group = typer.Typer(help=about, no_args_is_help=True, rich_markup_mode=None)
     for verb, run in commands.items():
-        group.command(verb, context_settings=settings.get(verb))(command(run))
+        group.command(verb, context_settings=settings.get(verb))(with_flags(run))
     app.add_typer(group, name=name)

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from skillhub.cli.common import Common
+from skillhub.cli.options import argument, option
 from skillhub.cli.terminal import Terminal, Tone
 from skillhub.errors import NotFound, SkillhubError, UsageError
 from skillhub.flows.diff import Diff, Edit
@@ -26,18 +25,11 @@ _TONES: dict[str, Tone] = {"+": "green", "-": "red", "@": "dim", "d": "bold"}
 
 def diff(
     common: Common,
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME[@VERSION]]...", help="Installed skills.")
-    ] = None,
+    names: Annotated[list[str] | None, argument("[NAME[@VERSION]]...", "Installed skills.")] = None,
     from_lock: Annotated[
-        str | None,
-        typer.Option(
-            "--from-lock", metavar="FILE", help="Compare this lock (- for stdin) with the present one."
-        ),
+        str | None, option("--from-lock FILE", "Compare this lock (- for stdin) with the present one.")
     ] = None,
-    form: Annotated[
-        Literal["text", "json", "markdown"], typer.Option("--format", help="How to write it.")
-    ] = "text",
+    form: Annotated[Literal["text", "json", "markdown"], option("--format", "How to write it.")] = "text",
 ) -> int:
     """Show what you edited by hand, then what an update would change. Writes nothing.
 

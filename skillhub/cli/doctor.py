@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from skillhub.cli.common import Common
+from skillhub.cli.options import argument
 from skillhub.errors import UsageError
 from skillhub.model.dataclass import asdict
 from skillhub.model.text import quote
@@ -14,9 +13,7 @@ from skillhub.model.text import quote
 
 def doctor(
     common: Common,
-    what: Annotated[
-        str | None, typer.Argument(metavar="[policy]", help="Show the policy that is in force here.")
-    ] = None,
+    what: Annotated[str | None, argument("[policy]", "Show the policy that is in force here.")] = None,
 ) -> int:
     """Check sources, lock, agents, skills and their needs; change nothing. Exits 1 if something is wrong.
 

@@ -8,17 +8,16 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from skillhub.cli.common import Common, Run
 from skillhub.cli.extras import optional
+from skillhub.cli.options import argument, option
 from skillhub.errors import UsageError
 
 if TYPE_CHECKING:
     from skillhub.flows.env import Vault
     from skillhub.world.secret_index import Secret
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The variable.")]
+Name = Annotated[str, argument("NAME", "The variable.")]
 _BYTES_MAX = 1 << 20
 
 
@@ -41,10 +40,9 @@ def list_(common: Common) -> int:
 
 def set_(
     common: Common,
-    words: Annotated[list[str], typer.Argument(metavar="NAME", help="The variable.")],
+    words: Annotated[list[str], argument("NAME", "The variable.")],
     skill: Annotated[
-        list[str] | None,
-        typer.Option("--skill", metavar="SKILL", help="A skill that may have it too (repeatable)."),
+        list[str] | None, option("--skill SKILL", "A skill that may have it too (repeatable).")
     ] = None,
 ) -> int:
     """Store a value in the system's keyring, for skills of this project. It is asked for, or read from stdin.
@@ -74,7 +72,9 @@ def set_(
         f"{'would store' if common.dry_run else 'stored'} {name} {may}, {_place(secret)}", "green"
     )
     if not secret.skills:
-        common.terminal.say(f"to say which may have it: skillhub env set {name} --skill SKILL")
+        common.terminal.say(
+            f"to say which may have it: {common.command('env', 'set', name, '--skill', 'SKILL')}"
+        )
     common.terminal.say("skillhub env exec -- CMD runs CMD with the values of enabled skills", "dim")
     return 0
 
@@ -83,8 +83,7 @@ def unset(
     common: Common,
     name: Name,
     skill: Annotated[
-        list[str] | None,
-        typer.Option("--skill", metavar="SKILL", help="Take it from this skill alone (repeatable)."),
+        list[str] | None, option("--skill SKILL", "Take it from this skill alone (repeatable).")
     ] = None,
 ) -> int:
     """Remove a stored value of this project. A skill that is enabled stays so.
@@ -97,18 +96,15 @@ def unset(
     left = remainder(name, skill or (), project)
     if not common.dry_run:
         forget(left, project, _vault())
-    if common.json:
-        common.terminal.json({**_json(left), "stored": bool(left.skills)})
-    elif left.skills:
-        common.terminal.did(f"{name} is for {', '.join(left.skills)} alone now")
-    else:
-        common.terminal.did(f"{'would remove' if common.dry_run else 'removed'} the value of {name}")
-    return 0
+    done = f"{'would remove' if common.dry_run else 'removed'} the value of {name}"
+    if left.skills:
+        done = f"{name} {'would be' if common.dry_run else 'is'} for {', '.join(left.skills)} alone now"
+    return common.done({**_json(left), "stored": bool(left.skills)}, done)
 
 
 def exec_(
     common: Common,
-    words: Annotated[list[str], typer.Argument(metavar="CMD...", help="The program and its arguments.")],
+    words: Annotated[list[str], argument("CMD...", "The program and its arguments.")],
 ) -> int:
     """Run a program with the values that enabled skills may have. They are those of this project; no shell is used.
 
@@ -128,7 +124,8 @@ def exec_(
         return 0
     released = release(secrets, os.environ, _vault()) if secrets else Released(os.environ)
     for name in released.missing:
-        common.terminal.warn(f"warning: the keyring has no value of {name}; skillhub env set {name}")
+        store = common.command("env", "set", name)
+        common.terminal.warn(f"warning: the keyring has no value of {name}; {store}")
     sys.stdout.flush()
     sys.stderr.flush()
     return become(words, released.environ)

@@ -14,38 +14,38 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Annotated
 
-    import typer
-
-    from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable
+    from skillhub.cli.options import (
+        Agents,
+        AllowUnsigned,
+        Env,
+        EnvFile,
+        Link,
+        Mcp,
+        NoEnable,
+        argument,
+        option,
+    )
 
 
 def install(
     common: Common,
     refs: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[REF]...", help="source:name, name@^1.2, owner/repo, https://host, ./folder, ./skill.zip"
-        ),
+        argument("[REF]...", "source:name, name@^1.2, owner/repo, https://host, ./folder, ./skill.zip"),
     ] = None,
     skill: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--skill", metavar="NAME", help="Of a place with several skills, this one (repeatable)."
-        ),
+        list[str] | None, option("--skill NAME", "Of a place with several skills, this one (repeatable).")
     ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Of a place with several skills, all of them.")
-    ] = False,
+    every: Annotated[bool, option("--all", "Of a place with several skills, all of them.")] = False,
     excepted: Annotated[
-        list[str] | None,
-        typer.Option("--except", metavar="NAME", help="Of --all, not this one (repeatable)."),
+        list[str] | None, option("--except NAME", "Of --all, not this one (repeatable).")
     ] = None,
     agent: Agents = None,
     env: Env = None,
     env_file: EnvFile = None,
     mcp: Mcp = "ask",
     link: Link = None,
-    frozen: Annotated[bool, typer.Option("--frozen", help="The lock as it stands, or fail.")] = False,
+    frozen: Annotated[bool, option("--frozen", "The lock as it stands, or fail.")] = False,
     no_enable: NoEnable = False,
     allow_unsigned: AllowUnsigned = False,
 ) -> int:

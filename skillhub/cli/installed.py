@@ -14,9 +14,7 @@ TYPE_CHECKING = False  # as type checkers know it: without `typing` a command st
 if TYPE_CHECKING:
     from typing import Annotated, Any
 
-    import typer
-
-    from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, Names
+    from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, Names, argument
     from skillhub.flows.verify import Verified
     from skillhub.model.lock import Locked
     from skillhub.model.tree import Tree
@@ -60,7 +58,7 @@ def _show(skills: list[Skill], users: list[Skill], common: Common) -> None:
     waiting = {skill.name for skill in skills if skill.managed and skill.state == "disabled"}
     for skill in skills:
         if not skill.managed and skill.name in waiting:
-            message = f"{skill.name} is disabled, and agents read {skill.path}: skillhub verify"
+            message = f"{skill.name} is disabled, and agents read {skill.path}: {common.command('verify')}"
             common.terminal.out(message, "yellow")
     if users:
         common.terminal.out("")
@@ -70,9 +68,7 @@ def _show(skills: list[Skill], users: list[Skill], common: Common) -> None:
         common.terminal.out(f"{name}: {path} is hidden by {by}", "yellow")
 
 
-def verify(
-    common: Common, names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...")] = None
-) -> int:
+def verify(common: Common, names: Annotated[list[str] | None, argument("[NAME]...")] = None) -> int:
     """Check store, links, lock and signatures against each other, every byte, without a network.
 
     Exits 1 if something is not as locked.
@@ -97,23 +93,24 @@ def verify(
             counted = "1 skill is" if len(found) == 1 else f"{len(found)} skills are"
             common.terminal.did(f"{counted} as locked, to the last byte", "green")
         else:
-            for hint in _hints({problem.code for each in found for problem in each.problems}):
+            for hint in _hints({problem.code for each in found for problem in each.problems}, common):
                 common.terminal.say(hint)
     return 0 if is_ok else 1
 
 
-def _hints(codes: Set[str]) -> Iterator[str]:
+def _hints(codes: Set[str], common: Common) -> Iterator[str]:
     """Yield what to do about problems with these codes."""
     from skillhub.flows.verify import BEYOND_SYNC
 
+    sync, diff = common.command("sync"), common.command("diff", "NAME")
     if codes - BEYOND_SYNC:
-        yield "skillhub sync puts back what is locked"
+        yield f"{sync} puts back what is locked"
     if "other-skill" in codes:
-        yield "move away what has the name of a locked skill: skillhub sync does not"
+        yield f"move away what has the name of a locked skill: {sync} does not"
     if "not-enabled" in codes:
-        yield "skillhub sync takes away what is not enabled"
+        yield f"{sync} takes away what is not enabled"
     if codes & _EDITED:
-        yield "skillhub diff NAME shows what was edited"
+        yield f"{diff} shows what was edited"
         yield "skillhub patch NAME makes edits a patch that the project agrees to"
 
 
@@ -159,9 +156,8 @@ def sync(common: Common) -> int:
         if record is None or (record.held != "user" and not record.is_of(locked[skill.name]))
     ]
     if unasked and not common.json:
-        common.terminal.warn(
-            f"nobody agreed to {', '.join(unasked)} on this machine: skillhub install asks", "plain"
-        )
+        asks = f"{common.command('install')} asks"
+        common.terminal.warn(f"nobody agreed to {', '.join(unasked)} on this machine: {asks}", "plain")
     return Refused.exit_code if outcome.left else 0
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from skillhub.cli.common import Common, Run
+from skillhub.cli.options import argument, option
 from skillhub.cli.passphrase import new_passphrase, with_passphrase
 from skillhub.model.dataclass import asdict
 
@@ -16,14 +15,13 @@ if TYPE_CHECKING:
     from skillhub.world.keys import Key
 
 Kind = Annotated[
-    Literal["p256", "p384", "ed25519"],
-    typer.Option("--kind", help="p256 is what every verifier knows; ed25519 few."),
+    Literal["p256", "p384", "ed25519"], option("--kind", "p256 is what every verifier knows; ed25519 few.")
 ]
 
 
 def new(
     common: Common,
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="What you will call it.")] = "default",
+    name: Annotated[str, argument("[NAME]", "What you will call it.")] = "default",
     kind: Kind = "p256",
 ) -> int:
     """Make a key to sign skills with; give away its public half.
@@ -37,13 +35,9 @@ def new(
     keys = Keys(common.home)
     if common.dry_run:
         keys.free(name)
-        if common.json:
-            common.terminal.json({"name": name, "kind": kind, "fingerprint": None})
-        else:
-            common.terminal.did(f"would make the key {name}: {kind}")
-        return 0
-    _made(keys.new(name, kind, new_passphrase(f"key {name}", common)), common)
-    return 0
+        planned = {"name": name, "kind": kind, "fingerprint": None}
+        return common.done(planned, f"would make the key {name}: {kind}")
+    return _made(keys.new(name, kind, new_passphrase(f"key {name}", common)), common)
 
 
 def list_(common: Common) -> int:
@@ -68,7 +62,7 @@ def list_(common: Common) -> int:
 
 def show(
     common: Common,
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Which of your keys.")] = "default",
+    name: Annotated[str, argument("[NAME]", "Which of your keys.")] = "default",
 ) -> int:
     """Show a key. Its fingerprint, its files, and its public half to give away.
 
@@ -90,8 +84,8 @@ def show(
 
 def import_(
     common: Common,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A private key, PEM, encrypted or not.")],
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What you will call it.")] = "default",
+    file: Annotated[str, argument("FILE", "A private key, PEM, encrypted or not.")],
+    name: Annotated[str, option("--name NAME", "What you will call it.")] = "default",
 ) -> int:
     """Take over a private key from elsewhere; the file is left as it is.
 
@@ -105,17 +99,16 @@ def import_(
     keys.free(name)
     private = with_passphrase(f"passphrase of {file}", common, lambda given: read_key(file, given))
     if common.dry_run:
-        common.terminal.json(None) if common.json else common.terminal.did(f"would make the key {name}")
-        return 0
-    _made(keys.add(name, private, new_passphrase(f"key {name}", common)), common)
-    return 0
+        return common.done(None, f"would make the key {name}")
+    return _made(keys.add(name, private, new_passphrase(f"key {name}", common)), common)
 
 
-def _made(key: Key, common: Common) -> None:
+def _made(key: Key, common: Common) -> int:
     if common.json:
         common.terminal.json(asdict(key))
     else:
         _draw(key, common.terminal.did)
+    return 0
 
 
 def _draw(key: Key, write: Callable[..., None]) -> None:

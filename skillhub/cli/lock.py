@@ -6,13 +6,11 @@ import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from skillhub.cli.common import Common, Run
 from skillhub.cli.epoch import epoch
 from skillhub.cli.extras import optional
 from skillhub.cli.given import options_of, read_file
-from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable
+from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, argument, option
 from skillhub.cli.render import finish
 from skillhub.errors import Refused, UsageError
 from skillhub.model.dataclass import asdict
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
 def import_(
     common: Common,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The lock of another installer.")],
+    file: Annotated[str, argument("FILE", "The lock of another installer.")],
     agent: Agents = None,
     env: Env = None,
     env_file: EnvFile = None,
@@ -59,12 +57,9 @@ def import_(
 def export(
     common: Common,
     form: Annotated[
-        Literal["cyclonedx", "spdx"],
-        typer.Option("--format", help="CycloneDX 1.6 or SPDX 2.3, both as JSON."),
+        Literal["cyclonedx", "spdx"], option("--format", "CycloneDX 1.6 or SPDX 2.3, both as JSON.")
     ] = "cyclonedx",
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write here instead of to stdout.")
-    ] = None,
+    output: Annotated[str | None, option("--output -o FILE", "Write here instead of to stdout.")] = None,
 ) -> int:
     """Write the lock as a bill of materials. The same lock gives the same bytes.
 
@@ -85,13 +80,9 @@ def export(
 
 def fix(
     common: Common,
-    ours: Annotated[
-        list[str] | None,
-        typer.Option("--ours", metavar="NAME", help="Take our side of this skill or source."),
-    ] = None,
+    ours: Annotated[list[str] | None, option("--ours NAME", "Take our side of this skill or source.")] = None,
     theirs: Annotated[
-        list[str] | None,
-        typer.Option("--theirs", metavar="NAME", help="Take their side of this skill or source."),
+        list[str] | None, option("--theirs NAME", "Take their side of this skill or source.")
     ] = None,
 ) -> int:
     """Resolve a merge conflict in skillhub.lock. What skillhub.toml says decides; what was done is told.
@@ -131,9 +122,9 @@ def fix(
 
 def merge(
     common: Common,
-    base: Annotated[str, typer.Argument(metavar="BASE", help="%O: the version that both came from.")],
-    ours: Annotated[str, typer.Argument(metavar="OURS", help="%A: ours; the result is written here.")],
-    theirs: Annotated[str, typer.Argument(metavar="THEIRS", help="%B: theirs.")],
+    base: Annotated[str, argument("BASE", "%O: the version that both came from.")],
+    ours: Annotated[str, argument("OURS", "%A: ours; the result is written here.")],
+    theirs: Annotated[str, argument("THEIRS", "%B: theirs.")],
 ) -> int:
     """Merge three versions of skillhub.lock skill by skill. This is what git asks its merge drivers to do.
 

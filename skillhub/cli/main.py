@@ -130,7 +130,7 @@ def build(args: list[str]) -> typer.Typer:
 
     import typer
 
-    from skillhub.cli.common import add_group, command
+    from skillhub.cli.common import add_group, with_flags
     from skillhub.cli.table import COMMANDS
 
     one = args[:1] if args and args[0] in COMMANDS and _COMPLETE not in os.environ else []
@@ -150,5 +150,5 @@ def build(args: list[str]) -> typer.Typer:
         if hasattr(module, "VERBS"):
             add_group(app, name, module.VERBS, getattr(module, "SETTINGS", {}))
         else:
-            app.command(name)(command(module.COMMANDS[name]))
+            app.command(name)(with_flags(module.COMMANDS[name]))
     return app

@@ -1,35 +1,43 @@
-"""Options that several commands share, for Typer; ``common.command`` knows their names where a module cannot."""
+"""Options and arguments for Typer, and those that several commands share.
+
+Modules that are served without Typer import this for type checkers alone; ``common.with_flags`` knows these names.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of installed skills.")]
+
+def option(spelled: str, about: str, **more: Any) -> Any:  # noqa: ANN401 - as Typer has it
+    """Return an option, spelled as it is typed: ``--output -o FILE``."""
+    words = spelled.split(" ")
+    names = [word for word in words if word.startswith("-")]
+    return typer.Option(*names, metavar=" ".join(words[len(names) :]) or None, help=about, **more)
+
+
+def argument(metavar: str, about: str | None = None) -> Any:  # noqa: ANN401 - as Typer has it
+    """Return an argument, with its line of help."""
+    return typer.Argument(metavar=metavar, help=about)
+
+
+Names = Annotated[list[str], argument("NAME...", "Names of installed skills.")]
 Agents = Annotated[
-    list[str] | None,
-    typer.Option("--agent", metavar="NAME", help="Enable for this agent too (repeatable, or all)."),
+    list[str] | None, option("--agent NAME", "Enable for this agent too (repeatable, or all).")
 ]
 Env = Annotated[
     list[str] | None,
-    typer.Option(
-        "--env", metavar="NAME[=VALUE]", help="A variable for this command alone; NAME takes the process's."
-    ),
+    option("--env NAME[=VALUE]", "A variable for this command alone; NAME takes the process's."),
 ]
-EnvFile = Annotated[
-    str | None,
-    typer.Option("--env-file", metavar="FILE", help="Variables for this command, NAME=VALUE a line."),
-]
+EnvFile = Annotated[str | None, option("--env-file FILE", "Variables for this command, NAME=VALUE a line.")]
 Mcp = Annotated[
     Literal["ask", "configure", "skip"],
-    typer.Option("--mcp", help="MCP servers that a skill needs: ask, write them, or leave them to you."),
+    option("--mcp", "MCP servers that a skill needs: ask, write them, or leave them to you."),
 ]
 Link = Annotated[
     Literal["copy", "symlink"] | None,
-    typer.Option(
-        "--link", help="Copies in the agents' folders, or links into the store (edits are then shared)."
-    ),
+    option("--link", "Copies in the agents' folders, or links into the store (edits are then shared)."),
 ]
-NoEnable = Annotated[bool, typer.Option("--no-enable", help="Store and lock; link nothing.")]
-AllowUnsigned = Annotated[bool, typer.Option("--allow-unsigned", help="Take skills that nobody signed.")]
+NoEnable = Annotated[bool, option("--no-enable", "Store and lock; link nothing.")]
+AllowUnsigned = Annotated[bool, option("--allow-unsigned", "Take skills that nobody signed.")]

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from skillhub.cli.common import Common
+from skillhub.cli.options import argument, option
 from skillhub.cli.render import finish
 
 
 def patch(
     common: Common,
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of installed skills.")],
+    names: Annotated[list[str], argument("NAME...", "Names of installed skills.")],
     drop: Annotated[
-        bool, typer.Option("--drop", help="Give up the patch: the skill is as its source has it again.")
+        bool, option("--drop", "Give up the patch: the skill is as its source has it again.")
     ] = False,
 ) -> int:
     """Keep what was edited in a skill's copy as a patch that the project agrees to.

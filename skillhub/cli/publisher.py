@@ -4,33 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from skillhub.cli.common import Common, Run
+from skillhub.cli.options import argument, option
 from skillhub.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
     from skillhub.world.publishers import Trusted
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="What you call the publisher.")]
-KeyFile = Annotated[str | None, typer.Option("--key", metavar="FILE", help="A public key, PEM.")]
-RootFile = Annotated[
-    str | None, typer.Option("--certificate", metavar="FILE", help="A root certificate, PEM.")
-]
-Account = Annotated[
-    str | None, typer.Option("--identity", metavar="NAME", help="A Sigstore identity: mail address or URI.")
-]
-Issuer = Annotated[
-    str | None, typer.Option("--issuer", metavar="URL", help="The OpenID provider of the identity.")
-]
+Name = Annotated[str, argument("NAME", "What you call the publisher.")]
+KeyFile = Annotated[str | None, option("--key FILE", "A public key, PEM.")]
+RootFile = Annotated[str | None, option("--certificate FILE", "A root certificate, PEM.")]
+Account = Annotated[str | None, option("--identity NAME", "A Sigstore identity: mail address or URI.")]
+Issuer = Annotated[str | None, option("--issuer URL", "The OpenID provider of the identity.")]
 TrustedRoot = Annotated[
-    str | None,
-    typer.Option("--trusted-root", metavar="FILE", help="Of a Sigstore that is not the public one."),
+    str | None, option("--trusted-root FILE", "Of a Sigstore that is not the public one.")
 ]
-Only = Annotated[
-    list[str] | None,
-    typer.Option("--source", metavar="NAME", help="Only for skills of this source (repeatable)."),
-]
+Only = Annotated[list[str] | None, option("--source NAME", "Only for skills of this source (repeatable).")]
 
 
 def list_(common: Common) -> int:
@@ -110,11 +99,7 @@ def remove(common: Common, name: Name) -> int:
         gone = common.publishers.all()[name]
     else:
         gone = common.publishers.remove(name)
-    if common.json:
-        common.terminal.json(_json(gone))
-    else:
-        common.terminal.did(f"{gone.name} {'would be' if common.dry_run else 'is'} no longer trusted")
-    return 0
+    return common.done(_json(gone), f"{gone.name} {'would be' if common.dry_run else 'is'} no longer trusted")
 
 
 def _json(one: Trusted) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def run(args: list[str]) -> int | None:
     from skillhub.cli.common import FLAGS, Common, perform
     from skillhub.cli.table import COMMANDS
 
-    flags = {word: name for name in _PLAIN for word in FLAGS[name][0]}
+    flags = {word: name for name in _PLAIN for word in FLAGS[name][0].split()}
     command, *rest = args
     common: dict[str, Any] = {}
     own: dict[str, Any] = {}

@@ -6,10 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from skillhub.cli.common import Common, Run, now
 from skillhub.cli.epoch import signing_time
+from skillhub.cli.options import argument, option
 from skillhub.cli.passphrase import new_passphrase
 from skillhub.cli.registry_operate import Dir, KeysDir, delegate, refresh, rotate, signed, withdraw, yank
 from skillhub.cli.registry_push import push
@@ -24,10 +23,7 @@ def init(
     common: Common,
     folder: Dir,
     publisher: Annotated[
-        str,
-        typer.Option(
-            "--publisher", metavar="NAME", help="The name that the registry's own skills are signed by."
-        ),
+        str, option("--publisher NAME", "The name that the registry's own skills are signed by.")
     ] = "own",
     keys: KeysDir = None,
 ) -> int:
@@ -65,7 +61,7 @@ def init(
 def add(
     common: Common,
     folder: Dir,
-    skills: Annotated[list[str], typer.Argument(metavar="SKILL...", help="Folders or archives.")],
+    skills: Annotated[list[str], argument("SKILL...", "Folders or archives.")],
     keys: KeysDir = None,
 ) -> int:
     """Publish skills, all or none. Each is signed by a publisher that is admitted, or else by the registry's own.
@@ -93,7 +89,7 @@ def add(
 
 def check(
     common: Common,
-    place: Annotated[str, typer.Argument(metavar="DIR|URL", help="The registry's folder, or its URL.")],
+    place: Annotated[str, argument("DIR|URL", "The registry's folder, or its URL.")],
 ) -> int:
     """Verify a registry as a client would. All metadata, every release of every skill; exits 1 if something is wrong.
 
@@ -119,8 +115,8 @@ def check(
 def serve(
     common: Common,
     folder: Dir,
-    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="The port; 0 takes a free one.")] = 8000,
+    host: Annotated[str, option("--host", "The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, option("--port", "The port; 0 takes a free one.")] = 8000,
 ) -> int:
     """Serve a registry's site, read-only. For trying out and for small teams; any web server does as well.
 

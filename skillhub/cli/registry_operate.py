@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from skillhub.cli.common import Common
 from skillhub.cli.epoch import signing_time
 from skillhub.cli.given import read_file
+from skillhub.cli.options import argument, option
 from skillhub.cli.passphrase import with_passphrase
 from skillhub.errors import FormatError, UsageError
 from skillhub.model import time as times
@@ -27,38 +26,23 @@ if TYPE_CHECKING:
 
 KEYS_VARIABLE = "SKILLHUB_REGISTRY_KEYS"
 
-Dir = Annotated[str, typer.Argument(metavar="DIR", help="The registry's folder.")]
+Dir = Annotated[str, argument("DIR", "The registry's folder.")]
 KeysDir = Annotated[
     str | None,
-    typer.Option(
-        "--keys",
-        metavar="DIR",
-        envvar=KEYS_VARIABLE,
-        help="Where the offline keys are, if not in the registry's own folder.",
+    option(
+        "--keys DIR", "Where the offline keys are, if not in the registry's own folder.", envvar=KEYS_VARIABLE
     ),
 ]
-Wanted = Annotated[str, typer.Argument(metavar="NAME@VERSION", help="The release.")]
+Wanted = Annotated[str, argument("NAME@VERSION", "The release.")]
 PublicKeys = Annotated[
-    list[str] | None,
-    typer.Option("--key", metavar="FILE", help="A public key that it signs with (PEM; repeatable)."),
+    list[str] | None, option("--key FILE", "A public key that it signs with (PEM; repeatable).")
 ]
-Roots = Annotated[
-    list[str] | None,
-    typer.Option("--certificate", metavar="FILE", help="A root of its signers (PEM; repeatable)."),
-]
-Names = Annotated[
-    list[str] | None,
-    typer.Option("--name", metavar="SKILL", help="A skill that it may publish (repeatable)."),
-]
-Since = Annotated[
-    str | None,
-    typer.Option("--since", metavar="TIME", help="What it signed before stays good; else nothing does."),
-]
+Roots = Annotated[list[str] | None, option("--certificate FILE", "A root of its signers (PEM; repeatable).")]
+Names = Annotated[list[str] | None, option("--name SKILL", "A skill that it may publish (repeatable).")]
+Since = Annotated[str | None, option("--since TIME", "What it signed before stays good; else nothing does.")]
 Revoked = Annotated[
     list[str] | None,
-    typer.Option(
-        "--revoke", metavar="FINGERPRINT|FILE", help="A key or certificate that is not its own any more."
-    ),
+    option("--revoke FINGERPRINT|FILE", "A key or certificate that is not its own any more."),
 ]
 
 
@@ -76,10 +60,8 @@ def yank(
     common: Common,
     folder: Dir,
     wanted: Wanted,
-    reason: Annotated[
-        str | None, typer.Option("--reason", metavar="TEXT", help="Why; users read it.")
-    ] = None,
-    undo: Annotated[bool, typer.Option("--undo", help="Offer it again.")] = False,
+    reason: Annotated[str | None, option("--reason TEXT", "Why; users read it.")] = None,
+    undo: Annotated[bool, option("--undo", "Offer it again.")] = False,
 ) -> int:
     """Tell clients not to choose a release any more. Who has it locked can still install it, with a warning.
 
@@ -97,7 +79,7 @@ def withdraw(
     common: Common,
     folder: Dir,
     wanted: Wanted,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; users read it.")],
+    reason: Annotated[str, option("--reason TEXT", "Why; users read it.")],
 ) -> int:
     """Take a release back for good. Clients refuse it, also from a lock; there is no way back.
 
@@ -110,12 +92,8 @@ def withdraw(
 
 
 def _recalled(common: Common, release: Release, verb: str) -> int:
-    if common.json:
-        common.terminal.json(_row(release))
-    else:
-        would = "would be " if common.dry_run else ""
-        common.terminal.did(f"{release.name} {release.version} {would}{verb}", "green")
-    return 0
+    would = "would be " if common.dry_run else ""
+    return common.done(_row(release), f"{release.name} {release.version} {would}{verb}", "green")
 
 
 def _row(release: Release) -> dict[str, str | None]:
@@ -130,11 +108,11 @@ def _row(release: Release) -> dict[str, str | None]:
 def delegate(
     common: Common,
     folder: Dir,
-    publisher: Annotated[str, typer.Argument(metavar="PUBLISHER", help="Whom; admitted if it is new.")],
+    publisher: Annotated[str, argument("PUBLISHER", "Whom; admitted if it is new.")],
     key: PublicKeys = None,
     certificate: Roots = None,
     name: Names = None,
-    move: Annotated[bool, typer.Option("--move", help="Take the names from whoever has them.")] = False,
+    move: Annotated[bool, option("--move", "Take the names from whoever has them.")] = False,
     revoke: Revoked = None,
     since: Since = None,
     keys: KeysDir = None,
@@ -190,14 +168,10 @@ def _show_delegated(done: Delegated, common: Common) -> None:
 def rotate(
     common: Common,
     folder: Dir,
-    role: Annotated[str, typer.Argument(metavar="ROLE", help="root, targets, namespaces, releases, …")],
+    role: Annotated[str, argument("ROLE", "root, targets, namespaces, releases, …")],
     lost: Annotated[
         list[str] | None,
-        typer.Option(
-            "--lost",
-            metavar="KEYID",
-            help="Replace this key alone, lost or stolen (repeatable; 8 digits do).",
-        ),
+        option("--lost KEYID", "Replace this key alone, lost or stolen (repeatable; 8 digits do)."),
     ] = None,
     keys: KeysDir = None,
 ) -> int:
@@ -227,12 +201,9 @@ def rotate(
 def refresh(
     common: Common,
     folder: Dir,
-    within: Annotated[
-        float, typer.Option("--within", metavar="DAYS", min=0, help="Sign anew what expires so soon.")
-    ] = 2,
+    within: Annotated[float, option("--within DAYS", "Sign anew what expires so soon.", min=0)] = 2,
     role: Annotated[
-        list[str] | None,
-        typer.Option("--role", metavar="ROLE", help="Sign for this role in any case (repeatable)."),
+        list[str] | None, option("--role ROLE", "Sign for this role in any case (repeatable).")
     ] = None,
     keys: KeysDir = None,
 ) -> int:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from skillhub.cli.common import Common, now
 from skillhub.cli.extras import optional
+from skillhub.cli.options import argument
 from skillhub.errors import SourceError, UsageError
 from skillhub.model.text import quote
 
@@ -19,12 +18,9 @@ _MODULES = {"": "push_folder", "s3": "push_s3", "oci": "push_oci"}
 
 def push(
     common: Common,
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="The registry's folder.")],
+    folder: Annotated[str, argument("DIR", "The registry's folder.")],
     target: Annotated[
-        str,
-        typer.Argument(
-            metavar="TARGET", help="A folder, s3://BUCKET/PREFIX, or oci://REGISTRY/REPOSITORY:TAG."
-        ),
+        str, argument("TARGET", "A folder, s3://BUCKET/PREFIX, or oci://REGISTRY/REPOSITORY:TAG.")
     ],
 ) -> int:
     """Publish a registry's site. Immutable files first, the timestamp last; nothing newer is ever overwritten.

@@ -70,7 +70,7 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
         terminal.did(_done(skill, did), "green" if skill.links else "yellow")
         for link in skill.links if terminal.reports else ():
             terminal.verbatim(f"  {link}")  # a path may have blanks
-    _show_edits(outcome, terminal)
+    _show_edits(common, outcome)
     if is_plan:
         _show_open(outcome, terminal)
         if not (is_busy or outcome.asked or outcome.left or waiting(outcome)):
@@ -79,15 +79,15 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
         terminal.say("nothing had to be done", "dim")
 
 
-def _show_edits(outcome: Outcome, terminal: Terminal) -> None:
+def _show_edits(common: Common, outcome: Outcome) -> None:
     """Show what became of edits made by hand."""
-    if any(way_of(question, answer) == "save" for question, answer in outcome.asked):
-        terminal.say("what was edited by hand is kept in skillhub-edits/")
-    for question, answer in outcome.asked:
-        if way_of(question, answer) == "merge":
-            terminal.say(
-                f"the edits of {question.skill} are in what is new; to agree to them: skillhub patch {question.skill}"
-            )
+    ways = [(question.skill, way_of(question, answer)) for question, answer in outcome.asked]
+    if any(way == "save" for _, way in ways):
+        common.terminal.say("what was edited by hand is kept in skillhub-edits/")
+    for name, way in ways:
+        if way == "merge":
+            agree = common.command("patch", name)
+            common.terminal.say(f"the edits of {name} are in what is new; to agree to them: {agree}")
 
 
 def _show_beside(outcome: Outcome, left_out: str, terminal: Terminal) -> None:
@@ -120,14 +120,14 @@ def show_changes(common: Common, outcome: Outcome) -> None:
         terminal.json(outcome_json(outcome))
         return
     _show_beside(outcome, "update would leave out", terminal)
-    show_plan({skill.name: outcome.changes[skill.name] for skill in outcome.skills}, terminal.out)
+    show_plan(common, {skill.name: outcome.changes[skill.name] for skill in outcome.skills}, terminal.out)
     if not outcome.skills:
         what = "all else" if outcome.left else "everything"
         terminal.say(f"{what} is as new as the intent allows", "dim")
 
 
 def show_plan(
-    plan: Mapping[str, Changes], write: Callable[[str, Tone], None], most: int | None = None
+    common: Common, plan: Mapping[str, Changes], write: Callable[[str, Tone], None], most: int | None = None
 ) -> None:
     """Show what is to differ, skill by skill, in ``most`` lines each."""
     for name, changes in plan.items():
@@ -141,7 +141,7 @@ def show_plan(
         for line in lines[:most]:
             write(f"  {line}", "plain")
         if more := len(lines[most:]) if most else 0:
-            write(f"  and {more} more: skillhub diff {name}", "dim")
+            write(f"  and {more} more: {common.command('diff', name)}", "dim")
 
 
 def show_waiting(outcome: Outcome, terminal: Terminal, *, planned: bool = False) -> None:
@@ -190,7 +190,7 @@ def ended(common: Common, outcome: Outcome, *, enable: bool = True) -> int:
         ready = [each.name for each in outcome.skills if each.state == "disabled" and each not in held]
         if ready:
             stay = "would stay disabled until" if dry_run else "to enable what stays disabled"
-            terminal.say(f"{stay}: skillhub enable {' '.join(ready)}")
+            terminal.say(f"{stay}: {common.command('enable', *ready)}")
     return Refused.exit_code if (held or outcome.left) and enable and not dry_run else 0
 
 

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from skillhub.cli.agent import HostName, seen_by
 from skillhub.cli.common import Common
+from skillhub.cli.options import argument, option
 
 
 def search(
     common: Common,
-    words: Annotated[
-        list[str],
-        typer.Argument(metavar="WORDS", help="A name, its beginning, words of the text, or a path."),
-    ],
-    local: Annotated[bool, typer.Option("--local", help="Search only what is here; ask no source.")] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="How many to show, 50 at most.")
-    ] = 8,
+    words: Annotated[list[str], argument("WORDS", "A name, its beginning, words of the text, or a path.")],
+    local: Annotated[bool, option("--local", "Search only what is here; ask no source.")] = False,
+    limit: Annotated[int, option("--limit N", "How many to show, 50 at most.", min=1)] = 8,
     host: HostName = "agents",
 ) -> int:
     """Search the skills that sources list, and those that are here. What matches best comes first, with the reason.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-import typer
-
 from skillhub.cli.common import Common
+from skillhub.cli.options import argument
 from skillhub.cli.terminal import Terminal
 from skillhub.flows.show import Shown
 from skillhub.model.changes import Delta
@@ -17,7 +16,7 @@ from skillhub.model.release import Release
 
 def show(
     common: Common,
-    ref: Annotated[str, typer.Argument(metavar="NAME|REF", help="An installed skill, or a reference.")],
+    ref: Annotated[str, argument("NAME|REF", "An installed skill, or a reference.")],
 ) -> int:
     """Show a skill: one installed, one in an agent's folder, else what the reference finds. Installs nothing.
 

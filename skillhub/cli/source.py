@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from skillhub.cli.common import Common, Run, now
 from skillhub.cli.given import read_file
+from skillhub.cli.options import argument, option
 from skillhub.errors import FormatError, UsageError
 from skillhub.model.dataclass import asdict
 
@@ -16,23 +15,19 @@ if TYPE_CHECKING:
     from skillhub.flows.trusting import Pin
     from skillhub.world.sources import Source
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The source's alias.")]
-Root = Annotated[str | None, typer.Option("--root", metavar="FILE", help="Its 1.root.json, had elsewhere.")]
-Fingerprint = Annotated[
-    str | None, typer.Option("--fingerprint", metavar="sha256:…", help="The SHA-256 of its 1.root.json.")
-]
+Name = Annotated[str, argument("NAME", "The source's alias.")]
+Root = Annotated[str | None, option("--root FILE", "Its 1.root.json, had elsewhere.")]
+Fingerprint = Annotated[str | None, option("--fingerprint sha256:…", "The SHA-256 of its 1.root.json.")]
 _ROOT_CAP = 512_000
 
 
 def add(
     common: Common,
     name: Name,
-    url: Annotated[str, typer.Argument(metavar="URL", help="Where the registry or the site is.")],
+    url: Annotated[str, argument("URL", "Where the registry or the site is.")],
     root: Root = None,
     fingerprint: Fingerprint = None,
-    allow_unsigned: Annotated[
-        bool, typer.Option("--allow-unsigned", help="Take a site that is no registry.")
-    ] = False,
+    allow_unsigned: Annotated[bool, option("--allow-unsigned", "Take a site that is no registry.")] = False,
 ) -> int:
     """Add a registry, pinned by its root. Without --root or --fingerprint you are shown it and asked.
 
@@ -44,12 +39,8 @@ def add(
 
     ports = common.ports(allow_unsigned=allow_unsigned)
     source = add_source(name, url, _pin(root, fingerprint), ports, dry_run=common.dry_run)
-    if common.json:
-        common.terminal.json(_json(source))
-    else:
-        done = "would add" if common.dry_run else "added"
-        common.terminal.did(f"{done} {source.alias}: {_spelled(source)}", "green")
-    return 0
+    done = "would add" if common.dry_run else "added"
+    return common.done(_json(source), f"{done} {source.alias}: {_spelled(source)}", "green")
 
 
 def list_(common: Common) -> int:
@@ -107,11 +98,8 @@ def remove(common: Common, name: Name) -> int:
     Example: skillhub source remove acme
     """
     gone = common.sources.get(name) if common.dry_run else common.sources.remove(name)
-    if common.json:
-        common.terminal.json(_json(gone))
-    else:
-        common.terminal.did(f"{'would remove' if common.dry_run else 'removed'} {gone.alias}: {gone.url}")
-    return 0
+    done = "would remove" if common.dry_run else "removed"
+    return common.done(_json(gone), f"{done} {gone.alias}: {gone.url}")
 
 
 def trust(
@@ -127,11 +115,7 @@ def trust(
     from skillhub.flows.trusting import trust_source
 
     source = trust_source(name, _pin(root, fingerprint), common.ports())
-    if common.json:
-        common.terminal.json(_json(source))
-    else:
-        common.terminal.did(f"trusted {source.alias}: {_spelled(source)}", "green")
-    return 0
+    return common.done(_json(source), f"trusted {source.alias}: {_spelled(source)}", "green")
 
 
 def _pin(root: str | None, fingerprint: str | None) -> Pin:

@@ -40,7 +40,7 @@ _WORD = re.compile(r" *(?:(?<=: )(?<!hint: )skillhub (?:(?!, |; |  ).)+$|[^ ]+)"
 class Terminal:
     """Writes text that may come from outside: every line is cleaned, then coloured, never the other way round."""
 
-    _drawn = False  # of the screen, which all that write to it share
+    _drawn = False  # whether progress stands in the last row of the screen, which all terminals share
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False, planning: bool = False) -> None:
         self.quiet = quiet
@@ -53,7 +53,7 @@ class Terminal:
         self._write(sys.stdout, text, tone, hang)
 
     def did(self, text: str, tone: Tone = "plain") -> None:
-        """Write what was done, or found to be in order; ``--quiet`` silences it, but not the plan of a dry run."""
+        """Write what was done, or found in order; ``--quiet`` silences it unless it is the plan of a dry run."""
         if self.reports:
             self.out(text, tone)
 
@@ -76,8 +76,8 @@ class Terminal:
         self._write(sys.stderr, text, tone)
 
     def prompt(self, text: str) -> str:
-        """Write what an answer is typed behind, and return the line; where input has ended that is empty."""
-        *above, last = _broken(clean(text), sys.stderr, None)
+        """Write a prompt and return the line that is typed behind it; empty where input has ended."""
+        *above, last = _wrapped(clean(text), sys.stderr, None)
         for line in above:
             self._put(sys.stderr, f"{line}\n")
         self._put(sys.stderr, f"{last} ")
@@ -87,7 +87,7 @@ class Terminal:
             self._put(sys.stderr, "\n")  # nobody ended the row
         return line
 
-    def order(self, text: str, stream: TextIO) -> None:
+    def workflow_command(self, text: str, stream: TextIO) -> None:
         """Write a line that GitHub's runner is to obey; every other is written so that it does not."""
         self._put(stream, f"{clean(text)}\n")
 
@@ -97,7 +97,7 @@ class Terminal:
         It is indented for a person only: with a thousand skills that takes the encoder 80 ms, without it 8.
         """
         for piece in [json.dumps(value, indent=2)] if sys.stdout.isatty() else _pieces(value):
-            sys.stdout.write(_obeyed_by_nobody(piece))
+            sys.stdout.write(_inert(piece))
         sys.stdout.write("\n")
 
     def prose(self, text: str, indent: int = 0, tone: Tone = "plain") -> None:
@@ -142,11 +142,11 @@ class Terminal:
 
     @cached_property
     def _draws(self) -> bool:
-        return not (self.quiet or is_ci()) and _steers(sys.stderr)
+        return not (self.quiet or is_ci()) and _obeys_escapes(sys.stderr)
 
     def page(self, lines: Sequence[tuple[str, Tone]]) -> None:
         """Write lines of the result; on a terminal, through the person's pager if they are more than a screen."""
-        if _steers(sys.stdout) and len(lines) >= _size().lines:
+        if _obeys_escapes(sys.stdout) and len(lines) >= _size().lines:
             from pydoc import pager
 
             os.environ.setdefault("LESS", "-R")  # or `less` would show the colours as letters
@@ -156,7 +156,7 @@ class Terminal:
             self.verbatim(text, tone)
 
     def _write(self, stream: TextIO, text: str, tone: Tone, hang: int | None = None) -> None:
-        for line in _broken(clean(text), stream, hang):
+        for line in _wrapped(clean(text), stream, hang):
             self._put(stream, _line(line, tone, stream))
 
     def _put(self, stream: TextIO, line: str) -> None:
@@ -174,7 +174,7 @@ def _line(text: str, tone: Tone, stream: TextIO) -> str:
     return f"\x1b[{code}m{line}\x1b[0m\n" if code else f"{line}\n"
 
 
-def _broken(text: str, stream: TextIO, hang: int | None) -> list[str]:
+def _wrapped(text: str, stream: TextIO, hang: int | None) -> list[str]:
     """Break a line for a terminal between words; what is long moves to the left if it fits there, and is never cut.
 
     Args:
@@ -199,8 +199,8 @@ def _broken(text: str, stream: TextIO, hang: int | None) -> list[str]:
     return [*lines, line]
 
 
-def _obeyed_by_nobody(text: str) -> str:
-    """Return JSON without what is left in it that a terminal, or a log of Azure's, would take for a command."""
+def _inert(text: str) -> str:
+    """Return JSON with the rest of what a terminal, or a log of Azure's, would take for a command escaped."""
     text = text.replace("\x7f", "\\u007f")
     return text.replace("##[", "#\\u0023[") if "#" in text else text
 
@@ -222,13 +222,13 @@ def _pieces(value: object) -> Iterator[str]:
     yield "}"
 
 
-def _steers(stream: TextIO) -> bool:
+def _obeys_escapes(stream: TextIO) -> bool:
     """Say whether the stream is a terminal that obeys escape sequences."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _wants_colour(stream: TextIO) -> bool:
-    return _steers(stream) and not os.environ.get("NO_COLOR")
+    return _obeys_escapes(stream) and not os.environ.get("NO_COLOR")
 
 
 def _size() -> os.terminal_size:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from skillhub.cli.common import Common
 from skillhub.cli.given import options_of
-from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable
+from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, argument, option
 from skillhub.cli.render import finish, show_changes, show_plan
 from skillhub.errors import UsageError
 from skillhub.flows.ports import unplanned
@@ -24,20 +22,18 @@ _MOST = 24  # lines of the plan for one skill, where nobody is there to scroll b
 
 def update(
     common: Common,
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...")] = None,
+    names: Annotated[list[str] | None, argument("[NAME]...")] = None,
     check: Annotated[
-        bool,
-        typer.Option("--check", help="Only tell what is behind, and exit 1 if anything is; write nothing."),
+        bool, option("--check", "Only tell what is behind, and exit 1 if anything is; write nothing.")
     ] = False,
     skill: Annotated[
-        list[str] | None,
-        typer.Option("--skill", metavar="NAME", help="Of the locked skills, this one too (repeatable)."),
+        list[str] | None, option("--skill NAME", "Of the locked skills, this one too (repeatable).")
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="All that are locked, as without a name; goes with none.")
+        bool, option("--all", "All that are locked, as without a name; goes with none.")
     ] = False,
     frozen: Annotated[
-        bool, typer.Option("--frozen", help="Fail rather than change the lock, if anything is newer.")
+        bool, option("--frozen", "Fail rather than change the lock, if anything is newer.")
     ] = False,
     agent: Agents = None,
     env: Env = None,
@@ -80,7 +76,7 @@ def _planning(common: Common) -> Callable[[Mapping[str, Changes]], None]:
         return unplanned
     terminal = common.terminal
     write = terminal.out if common.dry_run else terminal.say
-    return lambda plan: show_plan(plan, write, _MOST)
+    return lambda plan: show_plan(common, plan, write, _MOST)
 
 
 COMMANDS = {"update": update}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from skillhub.model.skill import SkillScope
+from skillhub.model.skill import SkillScope, typed_flags
 from skillhub.model.text import as_command
 
 
 def command(scope: SkillScope, *words: str) -> str:
     """Return a command of skillhub's about this scope."""
-    flags = ("--global",) if scope == "user" else ()
-    return as_command("skillhub", *words, *flags)
+    return as_command("skillhub", *words, *typed_flags(scope))
 
 
 def reinstall(scope: SkillScope, name: str, words: Iterable[str]) -> str:

@@ -18,6 +18,11 @@ SkillScope: TypeAlias = "Literal['project', 'user', 'system', 'admin', 'plugin',
 Reach: TypeAlias = "Literal['disabled', 'enabled', 'active']"
 
 
+def typed_flags(scope: SkillScope) -> tuple[str, ...]:
+    """Return what a command takes, as it is typed, to be about this scope."""
+    return ("--global",) if scope == "user" else ()
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
     """Something a skill cannot work without (``required``) or with less (not), and whether it is there."""

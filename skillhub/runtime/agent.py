@@ -1,4 +1,4 @@
-"""The front door: what one agent, as its profile has it, finds and may use from where it runs."""
+"""What one agent, as its profile has it, finds and may use from where it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What earlier looks have met, one flat file for each root: proved by stamps each time, and safe to delete.
+"""The cache of discovery: what was found in each root, one file for each, believed only while all stamps agree.
 
 Measured with 10,000 skills: JSON takes 0.7 µs for the facts of one, SQLite 1.2 µs and twice the time to import.
 """

@@ -8,7 +8,13 @@ from functools import cached_property
 from typing import Any, Literal
 
 from skillhub.model.dataclass import dataclass
-from skillhub.model.skill import Skill
+from skillhub.model.skill import Skill, typed_flags
+from skillhub.model.text import as_command, clean
+
+
+def enabling(skill: Skill) -> str:
+    """Return what a user types to enable a locked skill."""
+    return as_command("skillhub", "enable", clean(skill.name), *typed_flags(skill.scope))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from skillhub.model.skill import Skill
 from skillhub.model.text import clean, quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.arguments import Given, put_in
-from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.catalog import Catalog, enabling
 from skillhub.runtime.folder import Agreed, Folder
 from skillhub.runtime.resolve import Caller, called, may_invoke
 from skillhub.runtime.suggest import Suggestions
@@ -193,8 +193,8 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
 
 def _refuse(skill: Skill, caller: Caller) -> None:
     if skill.state == "disabled":
-        hint = f"enable it with: skillhub enable {clean(skill.name)}"
-        raise Refused(f"the skill {quote(skill.full_name)} is disabled", hint=hint)
+        message = f"the skill {quote(skill.full_name)} is disabled"
+        raise Refused(message, hint=f"enable it with: {enabling(skill)}")
     if not may_invoke(skill, caller):
         who = "the model" if caller == "user" else "the user"
         raise Refused(f"the skill {quote(skill.full_name)} is for {who} alone to invoke")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from skillhub.model.dataclass import dataclass
 from skillhub.model.skill import Skill
 from skillhub.model.text import clean, quote
-from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.catalog import Catalog, enabling
 from skillhub.runtime.mention import Typed, mentions
 from skillhub.runtime.suggest import Suggested, Suggestions
 
@@ -217,7 +217,7 @@ class _Meaning:
 
     def _chosen(self, text: str, skill: Skill, name: str) -> Mention:
         if skill.state == "disabled":
-            message = f"Skill {quote(name)} is disabled. Enable it with: skillhub enable {clean(skill.name)}"
+            message = f"Skill {quote(name)} is disabled. Enable it with: {enabling(skill)}"
             return Mention(text, "disabled", message, skill)
         if not may_invoke(skill, self.rules.caller):
             who = "the model" if self.rules.caller == "user" else "the user"

@@ -7,6 +7,10 @@ import sys
 
 import pytest
 
+from skillhub.world.home import Home
+from skillhub.world.project import Project
+from skillhub.world.secret_index import Secret
+
 PYTHON = sys.executable
 
 
@@ -35,6 +39,15 @@ def test_without_the_extra_a_program_runs_if_nothing_is_stored(bare):
 def test_nothing_is_stored_at_first(shell):
     assert shell.run("env", "list", "--json").json == {"variables": []}
     assert shell.run("env", "unset", "TOKEN", "--json").error["code"] == "not-found"
+
+
+def test_a_dry_run_takes_no_value_away(shell):
+    project = Project(str(shell.project), "project", Home.of(shell.environ))
+    secret = Secret(project.key, project.scope, project.base, "TOKEN", ("a", "b"))
+    project.secrets.put(secret)
+    done = shell.run("env", "unset", "TOKEN", "--skill", "a", "--dry-run")
+    assert (done.status, done.out) == (0, "TOKEN would be for b alone now\n")
+    assert project.secrets.all() == (secret,)
 
 
 def test_a_variable_that_steers_programs_is_refused(shell):

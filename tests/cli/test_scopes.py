@@ -65,6 +65,21 @@ def test_one_scope_at_a_time(shell):
     assert shell.run("list", "--global", "--project", shell.project).status == 2
 
 
+def test_what_is_told_to_be_typed_is_about_the_same_scope(shell):
+    words = ("--global", "--yes")
+    assert "skillhub enable release-notes --global" in shell.run("install", REF, *words, "--no-enable").err
+    assert "skillhub enable release-notes --global" in shell.run("resolve", "$release-notes").out
+    refused = shell.run("load", "release-notes", "--json").error
+    assert refused["hint"] == "enable it with: skillhub enable release-notes --global"
+    assert shell.run("enable", "release-notes", *words).status == 0
+    copy = shell.folder / "home/.agents/skills/release-notes/SKILL.md"
+    copy.chmod(0o644)
+    copy.write_text("mine")
+    told = shell.run("verify", "--global").err
+    assert "skillhub sync --global puts back what is locked" in told
+    assert "skillhub diff NAME --global shows what was edited" in told
+
+
 def test_a_folder_inside_a_project_is_the_project(shell):
     shell.write("project/skillhub.toml", "")
     (shell.project / "deep/er").mkdir(parents=True)
