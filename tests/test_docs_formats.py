@@ -12,10 +12,11 @@ from skillhub.model.intent import Intent, ProposedSource, Wanted
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.policy import KEYS
 from skillhub.model.policy_file import AGREEABLE, parse_policy
+from skillhub.model.release import Index
 from skillhub.model.tree import Listing
 from skillhub.model.version import Range
 from skillhub.trust.registry import admitted, released_by
-from skillhub.trust.registry_documents import Shelf
+from skillhub.trust.registry_documents import pinned_documents, signed_documents
 from skillhub.trust.roles import namespace_path
 from tests.model.test_tree import PIPELINE
 
@@ -84,10 +85,10 @@ def test_the_pipeline_of_the_page_is_the_one_that_is_tested():
 def test_the_documents_of_a_registry_say_what_is_shown():
     bucket, document, index = examples("registry.md", "json")
     admission = admitted("acme", document, "publishers")
-    shelf = Shelf({"acme": admission}, {})
-    written = shelf.targets(["acme"], [])[namespace_path("acme")]
+    shelf = Index({}, {"acme": admission})
+    written = signed_documents(shelf, ["acme"], [])[namespace_path("acme")]
     assert parse_namespaces(bucket, "ns") == parse_namespaces(written, "ns")
-    (kept,) = shelf.pinned(["acme"]).values()
+    (kept,) = pinned_documents(shelf, ["acme"]).values()
     assert json.loads(kept) == json.loads(document)
     publisher, (release,) = parse_releases(index, "idx")
     assert released_by(admission, publisher, (release,)) == {"my-skill": (release,)}

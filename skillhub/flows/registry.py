@@ -10,12 +10,11 @@ from skillhub.flows.registry_opened import Opened, Signing, opened
 from skillhub.flows.registry_submission import Desk, Submission, submit
 from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.digest import Digest
-from skillhub.model.release import Admission, Release, newest_first
+from skillhub.model.release import Admission, Index, Release, newest_first
 from skillhub.model.text import as_command, is_name, quote
 from skillhub.trust.keys import Kind, PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet
 from skillhub.trust.registry import publisher_of
-from skillhub.trust.registry_documents import Shelf
 from skillhub.trust.roles import NAMESPACES, ROLES, ROOT, key_names
 from skillhub.world.registry_dir import RegistryDir, RegistrySettings
 
@@ -84,7 +83,7 @@ def init(folder: str, setup: Setup, now: datetime) -> Created:
         metadata = MetadataSet.create(made.__getitem__, settings.bin_bits, Dates(now, settings.days))
         admission = Admission(publisher=settings.publisher, keys=(own.public.pem.decode(),))
         hub = Opened(registry, settings, metadata, keys, Signing(now=now))
-        hub.publish(Shelf({settings.publisher: admission}, {}), [settings.publisher], [])
+        hub.publish(Index({}, {settings.publisher: admission}), [settings.publisher], [])
         keys.save_first_root(metadata.documents[ROOT])
         registry.create(settings)
     return Created(registry.path, registry.fingerprint())
@@ -105,53 +104,53 @@ def add(folder: str, skills: Sequence[str], signing: Signing) -> Added:
         StateError: the disk refuses.
     """
     with opened(folder, signing) as hub:
-        shelf = hub.shelf()
-        desk = _desk(hub, shelf)
+        index = hub.index()
+        desk = _desk(hub, index)
         submissions = [submit(path, desk, signing.now) for path in skills]
         fresh: list[Submission] = []
         for each in submissions:
-            if _is_new(each, shelf):
+            if _is_new(each, index):
                 fresh.append(each)
-                shelf = _with(shelf, each.release, hub)
+                index = _with(index, each.release, hub)
         publishers = sorted({each.release.publisher or "" for each in submissions})
         archives = {each.release.url: each.artifact for each in fresh}
-        hub.publish(shelf, publishers, sorted({each.release.name for each in submissions}), archives)
+        hub.publish(index, publishers, sorted({each.release.name for each in submissions}), archives)
     old = tuple(each.release for each in submissions if each not in fresh)
     return Added(tuple(each.release for each in fresh), old)
 
 
-def _desk(hub: Opened, shelf: Shelf) -> Desk:
+def _desk(hub: Opened, index: Index) -> Desk:
     own = hub.settings.publisher
     return Desk(
-        publishers=tuple(publisher_of(each, hub.signing.time) for each in shelf.admissions.values()),
-        owners={name: owner for owner, each in shelf.admissions.items() for name in each.names},
+        publishers=tuple(publisher_of(each, hub.signing.time) for each in index.admissions.values()),
+        owners={name: owner for owner, each in index.admissions.items() for name in each.names},
         own=own,
         key=hub.keys.publisher(own),
         compress=hub.settings.compress,
     )
 
 
-def _is_new(submission: Submission, shelf: Shelf) -> bool:
+def _is_new(submission: Submission, index: Index) -> bool:
     """Say whether this version is new; if it is there, it must be there with this content."""
     release = submission.release
-    for owner, admission in shelf.admissions.items():
+    for owner, admission in index.admissions.items():
         if owner != release.publisher and release.name in admission.names:
             raise NameNotOwned(f"the name {quote(release.name)} is {quote(owner)}'s", where=submission.path)
-    same = [each for each in shelf.skills.get(release.name, ()) if each.version == release.version]
+    same = [each for each in index.skills.get(release.name, ()) if each.version == release.version]
     if same and same[0].tree != release.tree:
         message = f"{release.name} {release.version} is published already, with other content"
         raise Refused(message, where=submission.path, hint="raise metadata.version; what is published stays")
     return not same
 
 
-def _with(shelf: Shelf, release: Release, hub: Opened) -> Shelf:
+def _with(index: Index, release: Release, hub: Opened) -> Index:
     publisher, name = release.publisher or "", release.name
-    admission = shelf.admissions[publisher]
+    admission = index.admissions[publisher]
     if name not in admission.names:
         _may_claim(release, hub)
     claimed = replace(admission, names=admission.names | {name})
-    releases = newest_first((*shelf.skills.get(name, ()), release))
-    return Shelf({**shelf.admissions, publisher: claimed}, {**shelf.skills, name: releases})
+    releases = newest_first((*index.skills.get(name, ()), release))
+    return Index({**index.skills, name: releases}, {**index.admissions, publisher: claimed})
 
 
 def _may_claim(release: Release, hub: Opened) -> None:

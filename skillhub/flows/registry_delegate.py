@@ -13,14 +13,13 @@ from skillhub.errors import BadSignature, FormatError, NameNotOwned, NotFound, R
 from skillhub.flows.registry_opened import Opened, Signing, opened
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
-from skillhub.model.release import Admission, Release, Revocation
+from skillhub.model.release import Admission, Index, Release, Revocation
 from skillhub.model.text import is_name, quote
 from skillhub.model.tree import Tree
 from skillhub.trust import oms, x509
 from skillhub.trust.judgement import judge
 from skillhub.trust.keys import PublicKey
 from skillhub.trust.registry import publisher_of
-from skillhub.trust.registry_documents import Shelf
 from skillhub.trust.x509 import Certificate
 
 ALWAYS = "1970-01-01T00:00:00Z"
@@ -70,30 +69,30 @@ def delegate(folder: str, mandate: Mandate, signing: Signing) -> Delegated:
     """
     _check(mandate, signing)
     with opened(folder, signing) as hub:
-        before = hub.shelf()
+        before = hub.index()
         admission = before.admissions.get(mandate.publisher, Admission(publisher=mandate.publisher))
         if not (admission.keys or admission.certificates or mandate.keys or mandate.certificates):
             hint = "give it one: --key FILE or --certificate FILE"
             raise UsageError(f"{mandate.publisher} is not admitted, and has no key", hint=hint)
         admission = _revoked(_admitted(admission, mandate), mandate, before, hub)
-        shelf, former = _given(before, replace(admission, names=admission.names | set(mandate.names)))
+        index, former = _given(before, replace(admission, names=admission.names | set(mandate.names)))
         if former and not mandate.move:
             name, owner = next(iter(former.items()))
             hint = f"to take it from {owner}: --move"
             raise NameNotOwned(f"the name {quote(name)} is {quote(owner)}'s", hint=hint)
-        changed = {**shelf.skills}
+        changed = {**index.skills}
         if mandate.revoke or former:
-            changed |= {name: tuple(_sound(name, shelf, hub)) for name in _names(shelf, mandate.publisher)}
-        shelf = Shelf(shelf.admissions, changed)
-        names = _names(shelf, mandate.publisher)
-        hub.publish(shelf, dict.fromkeys([mandate.publisher, *former.values()]), names)
+            changed |= {name: tuple(_sound(name, index, hub)) for name in _names(index, mandate.publisher)}
+        index = Index(changed, index.admissions)
+        names = _names(index, mandate.publisher)
+        hub.publish(index, dict.fromkeys([mandate.publisher, *former.values()]), names)
     gone = [
         release
         for name in names
-        for release, old in zip(shelf.skills[name], before.skills[name], strict=True)
+        for release, old in zip(index.skills[name], before.skills[name], strict=True)
         if release.withdrawn != old.withdrawn
     ]
-    return Delegated(shelf.admissions[mandate.publisher], tuple(gone))
+    return Delegated(index.admissions[mandate.publisher], tuple(gone))
 
 
 def _check(mandate: Mandate, signing: Signing) -> None:
@@ -125,12 +124,12 @@ def _admitted(admission: Admission, mandate: Mandate) -> Admission:
     )
 
 
-def _revoked(admission: Admission, mandate: Mandate, shelf: Shelf, hub: Opened) -> Admission:
+def _revoked(admission: Admission, mandate: Mandate, index: Index, hub: Opened) -> Admission:
     """Add revocations. What was admitted stays listed, for what it signed before its time had come."""
     revoked = {each.fingerprint: each for each in admission.revoked}
     for wanted in mandate.revoke:
         found = _parse(wanted.encode()) if wanted.startswith("-----BEGIN ") else None
-        for known in () if found else _known(admission, shelf, hub):
+        for known in () if found else _known(admission, index, hub):
             if wanted in (known.fingerprint, getattr(known, "key", known).fingerprint):
                 found = known
                 break
@@ -143,12 +142,12 @@ def _revoked(admission: Admission, mandate: Mandate, shelf: Shelf, hub: Opened) 
     return replace(admission, revoked=tuple(revoked[key] for key in sorted(revoked)))
 
 
-def _known(admission: Admission, shelf: Shelf, hub: Opened) -> Iterator[PublicKey | Certificate]:
+def _known(admission: Admission, index: Index, hub: Opened) -> Iterator[PublicKey | Certificate]:
     """Yield the keys and certificates of a publisher: those it is admitted with, then those in its chains."""
     for pem in (*admission.keys, *admission.certificates, *(each.pem for each in admission.revoked)):
         yield _parse(pem.encode())
-    for name in _names(shelf, admission.publisher):
-        for release in shelf.skills[name]:
+    for name in _names(index, admission.publisher):
+        for release in index.skills[name]:
             if release.publisher == admission.publisher and release.withdrawn is None:
                 envelope = oms.read(_tree(release, hub))
                 yield from envelope.chain if envelope else ()
@@ -158,40 +157,40 @@ def _parse(pem: bytes) -> PublicKey | Certificate:
     return x509.load(pem)[0] if b"CERTIFICATE" in pem.partition(b"\n")[0] else PublicKey.load(pem)
 
 
-def _given(shelf: Shelf, admission: Admission) -> tuple[Shelf, dict[str, str]]:
-    """Return the shelf on which the publisher has its names, and who had which of them before."""
+def _given(index: Index, admission: Admission) -> tuple[Index, dict[str, str]]:
+    """Return the index in which the publisher has its names, and who had which of them before."""
     former = {
         name: owner
-        for owner, other in shelf.admissions.items()
+        for owner, other in index.admissions.items()
         for name in sorted(other.names & admission.names)
         if owner != admission.publisher
     }
     admissions = {
-        owner: replace(other, names=other.names - set(former)) for owner, other in shelf.admissions.items()
+        owner: replace(other, names=other.names - set(former)) for owner, other in index.admissions.items()
     }
     skills = {
         name: tuple(replace(each, publisher=admission.publisher) for each in releases)
         if name in former
         else releases
-        for name, releases in shelf.skills.items()
+        for name, releases in index.skills.items()
     }
-    return Shelf({**admissions, admission.publisher: admission}, skills), former
+    return Index(skills, {**admissions, admission.publisher: admission}), former
 
 
-def _names(shelf: Shelf, publisher: str) -> list[str]:
+def _names(index: Index, publisher: str) -> list[str]:
     """Return the skills of the publisher of which there is a release."""
     return (
-        sorted(shelf.admissions[publisher].names & set(shelf.skills)) if publisher in shelf.admissions else []
+        sorted(index.admissions[publisher].names & set(index.skills)) if publisher in index.admissions else []
     )
 
 
-def _sound(name: str, shelf: Shelf, hub: Opened) -> Iterator[Release]:
+def _sound(name: str, index: Index, hub: Opened) -> Iterator[Release]:
     """Yield the releases of a skill; one that its publisher has not validly signed any more is withdrawn."""
-    for release in shelf.skills[name]:
+    for release in index.skills[name]:
         if release.withdrawn is not None:
             yield release
             continue
-        publisher = publisher_of(shelf.admissions[release.publisher or ""], release.published)
+        publisher = publisher_of(index.admissions[release.publisher or ""], release.published)
         try:
             locked = (release.tree,) if release.tree else ()
             verdict = judge(_tree(release, hub), [publisher], None, hub.signing.now, locked)

@@ -13,10 +13,15 @@ from skillhub.errors import WrongBytes
 from skillhub.model import time as times
 from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.index import parse_listing, parse_namespaces, parse_releases
-from skillhub.model.release import Release
+from skillhub.model.release import Index, Release
 from skillhub.trust.metadata import Dates, MetadataSet, path_of, publisher_target
 from skillhub.trust.registry import admitted, checked, refuse_shared
-from skillhub.trust.registry_documents import LISTING_PATH, Shelf
+from skillhub.trust.registry_documents import (
+    LISTING_PATH,
+    pinned_documents,
+    public_documents,
+    signed_documents,
+)
 from skillhub.trust.roles import NAMESPACES, ROOT, TARGETS, index_path
 from skillhub.trust.signing import keyid
 from skillhub.world.registry_dir import RegistryDir, RegistrySettings
@@ -77,7 +82,7 @@ class Opened:
             for publisher, pinned in parse_namespaces(self.signed(path), path).items()
         }
 
-    def shelf(self) -> Shelf:
+    def index(self) -> Index:
         """Read back what the registry offers; descriptions stand in the listing alone.
 
         Raises:
@@ -97,11 +102,11 @@ class Opened:
                 described = listing.skills.get(release.name)
                 text = described[0].description if described else ""
                 skills[release.name] = (*skills.get(release.name, ()), replace(release, description=text))
-        return Shelf(admissions, skills)
+        return Index(skills, admissions)
 
     def publish(
         self,
-        shelf: Shelf,
+        index: Index,
         publishers: Collection[str],
         names: Collection[str],
         archives: Mapping[str, bytes] | None = None,
@@ -113,13 +118,13 @@ class Opened:
             Refused: too few keys are at hand of a role whose documents change.
             StateError: the disk refuses.
         """
-        refuse_shared(shelf.admissions.values())
-        targets = shelf.targets(publishers, names)
+        refuse_shared(index.admissions.values())
+        targets = signed_documents(index, publishers, names)
         revised = self.metadata.revise(targets, self.keys.of, self.dates)
         found = ((revised.find(path), data) for path, data in targets.items())
         signed = {path_of(target): data for target, data in found if target}
-        first = {**(archives or {}), **shelf.pinned(publishers), **signed}
-        self.serve(revised, first, shelf.public(targets, names))
+        first = {**(archives or {}), **pinned_documents(index, publishers), **signed}
+        self.serve(revised, first, public_documents(index, targets, names))
 
     def serve(
         self,

@@ -23,7 +23,7 @@ from skillhub.model.dataclass import dataclass
 from skillhub.model.release import Release
 from skillhub.model.text import as_command, quote
 from skillhub.trust.metadata import MetadataSet, path_of
-from skillhub.trust.registry_documents import LISTING_PATH
+from skillhub.trust.registry_documents import LISTING_PATH, public_documents
 from skillhub.trust.roles import ROOT, SNAPSHOT, TARGETS, TIMESTAMP, WELL_KNOWN, skill_path
 from skillhub.trust.signing import verify
 from skillhub.world.push_target import APART, File, Target
@@ -110,8 +110,8 @@ def _site(hub: Opened, target: Target) -> Iterator[File]:
     served = _served(hub, roots, target)
     known = sum(target.read(path) is not None for path in paths)
     ahead = known + sum(1 for _ in takewhile(lambda root: _believes(root, served), roots[known:]))
-    shelf = hub.shelf()
-    for releases in shelf.skills.values():
+    index = hub.index()
+    for releases in index.skills.values():
         yield from (File(_archive_path(release), partial(hub.artifact, release)) for release in releases)
     yield from (File(path_of(each), partial(hub.registry.content, each)) for each in _targets(hub))
     yield from map(_given, paths[:ahead], roots[:ahead])
@@ -120,8 +120,8 @@ def _site(hub: Opened, target: Target) -> Iterator[File]:
     among = sorted((path for path in metadata if path not in placed), key=is_fixed, reverse=True)
     yield from (_given(path, metadata[path]) for path in among)
     # For readers that know no TUF.
-    public = {path: hub.signed(path) for path in (LISTING_PATH, *map(skill_path, shelf.skills))}
-    yield from (_given(path, data) for path, data in shelf.public(public, shelf.skills).items())
+    public = {path: hub.signed(path) for path in (LISTING_PATH, *map(skill_path, index.skills))}
+    yield from (_given(path, data) for path, data in public_documents(index, public, index.skills).items())
     yield _given(_TIMESTAMP, metadata[_TIMESTAMP])
     yield from map(_given, paths[ahead:], roots[ahead:])
 

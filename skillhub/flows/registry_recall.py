@@ -7,9 +7,8 @@ from collections.abc import Callable
 from skillhub.errors import NotFound, UsageError
 from skillhub.flows.registry_opened import Signing, opened
 from skillhub.model.dataclass import replace
-from skillhub.model.release import Release
+from skillhub.model.release import Index, Release
 from skillhub.model.text import clean, quote
-from skillhub.trust.registry_documents import Shelf
 
 _REASON_MAX = 1024
 
@@ -52,11 +51,11 @@ def withdraw(folder: str, wanted: str, reason: str, signing: Signing) -> Release
 
 def _revise(folder: str, wanted: str, change: Callable[[Release], Release], signing: Signing) -> Release:
     with opened(folder, signing) as hub:
-        shelf = hub.shelf()
-        release = _find(shelf, wanted)
+        index = hub.index()
+        release = _find(index, wanted)
         changed = change(release)
-        releases = tuple(changed if each == release else each for each in shelf.skills[release.name])
-        revised = Shelf(shelf.admissions, {**shelf.skills, release.name: releases})
+        releases = tuple(changed if each == release else each for each in index.skills[release.name])
+        revised = Index({**index.skills, release.name: releases}, index.admissions)
         hub.publish(revised, [release.publisher or ""], [release.name])
     return changed
 
@@ -69,12 +68,12 @@ def _reason(text: str) -> str:
     return reason
 
 
-def _find(shelf: Shelf, wanted: str) -> Release:
+def _find(index: Index, wanted: str) -> Release:
     """Return the release that ``NAME@VERSION`` names; the hint of the error lists the versions that are here."""
     name, _, version = wanted.partition("@")
     if not name or not version:
         raise UsageError(f"expected NAME@VERSION, found {quote(wanted)}")
-    releases = shelf.skills.get(name, ())
+    releases = index.skills.get(name, ())
     found = next((release for release in releases if release.version == version), None)
     if found is None:
         known = ", ".join(release.version or "" for release in releases[:8])

@@ -6,90 +6,83 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
-from skillhub.model.dataclass import asdict, dataclass
+from skillhub.model.dataclass import asdict
 from skillhub.model.digest import Digest
 from skillhub.model.index import SCHEMA, Pinned
-from skillhub.model.release import Admission, Release
+from skillhub.model.release import Admission, Index, Release
 from skillhub.trust.metadata import path_of, publisher_target
 from skillhub.trust.roles import WELL_KNOWN, index_path, namespace_path, skill_path
 
 LISTING_PATH = "index.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Shelf:
-    """What one registry offers.
+def signed_documents(index: Index, publishers: Iterable[str], names: Iterable[str]) -> Mapping[str, bytes]:
+    """Return the signed documents about these publishers and skills, and the listing, by target path."""
+    found = {}
+    for publisher in publishers:
+        path = namespace_path(publisher)
+        found[path] = _namespaces(_neighbours(index, [path]))
+        found[index_path(publisher)] = _releases(index, publisher)
+    for name in names:
+        found[skill_path(name)] = _skill(name, index.skills[name])
+    found[LISTING_PATH] = _listing(index, index.skills, "../../")
+    return MappingProxyType(found)
 
-    Attributes:
-        admissions: By publisher.
-        skills: By name, every release, newest first.
+
+def pinned_documents(index: Index, publishers: Collection[str]) -> Mapping[str, bytes]:
+    """Return all publishers' documents that the signed ones about these pin, by path below the site."""
+    found = _neighbours(index, {namespace_path(publisher) for publisher in publishers})
+    return MappingProxyType(
+        {path_of(publisher_target(publisher, _pin(data))): data for publisher, data in found.items()}
+    )
+
+
+def public_documents(index: Index, signed: Mapping[str, bytes], names: Iterable[str]) -> Mapping[str, bytes]:
+    """Return what is served under plain names, by path below the site: for readers that know no TUF.
+
+    The scoped index of a skill is for those that would read the whole listing to find one.
     """
+    found = {f"{name}/{WELL_KNOWN}/{LISTING_PATH}": _listing(index, [name], "../../../") for name in names}
+    found |= {f"{WELL_KNOWN}/{skill_path(name)}": signed[skill_path(name)] for name in names}
+    found[f"{WELL_KNOWN}/{LISTING_PATH}"] = signed[LISTING_PATH]
+    return MappingProxyType(found)
 
-    admissions: Mapping[str, Admission]
-    skills: Mapping[str, tuple[Release, ...]]
 
-    def targets(self, publishers: Iterable[str], names: Iterable[str]) -> Mapping[str, bytes]:
-        """Return the signed documents about these publishers and skills, and the listing, by target path."""
-        found = {}
-        for publisher in publishers:
-            path = namespace_path(publisher)
-            found[path] = _namespaces(self._neighbours([path]))
-            found[index_path(publisher)] = self._index(publisher)
-        for name in names:
-            found[skill_path(name)] = _skill(name, self.skills[name])
-        found[LISTING_PATH] = self._listing(self.skills, "../../")
-        return MappingProxyType(found)
+def _neighbours(index: Index, paths: Collection[str]) -> Mapping[str, bytes]:
+    """Return the documents of the publishers that the targets at ``paths`` name."""
+    return {
+        publisher: _publisher(each)
+        for publisher, each in index.admissions.items()
+        if namespace_path(publisher) in paths
+    }
 
-    def pinned(self, publishers: Collection[str]) -> Mapping[str, bytes]:
-        """Return all publishers' documents that the signed ones about these pin, by path below the site."""
-        found = self._neighbours({namespace_path(publisher) for publisher in publishers})
-        return MappingProxyType(
-            {path_of(publisher_target(publisher, _pin(data))): data for publisher, data in found.items()}
-        )
 
-    def public(self, targets: Mapping[str, bytes], names: Iterable[str]) -> Mapping[str, bytes]:
-        """Return what is served under plain names, by path below the site: for readers that know no TUF.
+def _releases(index: Index, publisher: str) -> bytes:
+    names = sorted(index.skills)
+    releases = [each for name in names for each in index.skills[name] if each.publisher == publisher]
+    rows = [
+        _facts(each)
+        | {"name": each.name, "sha256": each.digest.hex if each.digest else None, "url": each.url}
+        for each in releases
+    ]
+    return _dump({"publisher": publisher, "releases": rows, "version": 1})
 
-        The scoped index of a skill is for those that would read the whole listing to find one.
-        """
-        found = {f"{name}/{WELL_KNOWN}/{LISTING_PATH}": self._listing([name], "../../../") for name in names}
-        found |= {f"{WELL_KNOWN}/{skill_path(name)}": targets[skill_path(name)] for name in names}
-        found[f"{WELL_KNOWN}/{LISTING_PATH}"] = targets[LISTING_PATH]
-        return MappingProxyType(found)
 
-    def _neighbours(self, paths: Collection[str]) -> Mapping[str, bytes]:
-        """Return the documents of the publishers that the targets at ``paths`` name."""
-        return {
-            publisher: _publisher(each)
-            for publisher, each in self.admissions.items()
-            if namespace_path(publisher) in paths
+def _listing(index: Index, names: Iterable[str], home: str) -> bytes:
+    rows = [
+        _facts(newest)
+        | _public(newest, home)
+        | {
+            "name": name,
+            "type": newest.type,
+            "description": newest.description,
+            "publisher": newest.publisher,
+            "releases": f"{home}{WELL_KNOWN}/{skill_path(name)}",
         }
-
-    def _index(self, publisher: str) -> bytes:
-        names = sorted(self.skills)
-        releases = [each for name in names for each in self.skills[name] if each.publisher == publisher]
-        rows = [
-            _facts(each)
-            | {"name": each.name, "sha256": each.digest.hex if each.digest else None, "url": each.url}
-            for each in releases
-        ]
-        return _dump({"publisher": publisher, "releases": rows, "version": 1})
-
-    def _listing(self, names: Iterable[str], home: str) -> bytes:
-        rows = [
-            _facts(newest)
-            | _public(newest, home)
-            | {
-                "name": name,
-                "type": newest.type,
-                "description": newest.description,
-                "publisher": newest.publisher,
-                "releases": f"{home}{WELL_KNOWN}/{skill_path(name)}",
-            }
-            for name in sorted(names)
-            for newest in [_best(self.skills[name])]
-        ]
-        return _dump({"$schema": SCHEMA, "skills": rows})
+        for name in sorted(names)
+        for newest in [_best(index.skills[name])]
+    ]
+    return _dump({"$schema": SCHEMA, "skills": rows})
 
 
 def _best(releases: tuple[Release, ...]) -> Release:

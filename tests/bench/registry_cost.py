@@ -21,11 +21,11 @@ from hashlib import sha256
 from tuf.ngclient.urllib3_fetcher import Urllib3Fetcher
 
 from skillhub.model.digest import Digest
-from skillhub.model.release import Admission, Release
+from skillhub.model.release import Admission, Index, Release
 from skillhub.server.site import site_server
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet, path_of
-from skillhub.trust.registry_documents import Shelf
+from skillhub.trust.registry_documents import pinned_documents, signed_documents
 from skillhub.trust.roles import WELL_KNOWN, index_path, key_names, namespace_path, skill_path
 from skillhub.world.fetch import Answer
 from skillhub.world.http import Http
@@ -92,9 +92,9 @@ def site_of(size: Size, asked: str) -> dict[str, bytes]:
     for each in same_bin:
         for release in releases(each, size):
             shelves[release.name] = (*shelves.get(release.name, ()), release)
-    shelf = Shelf(admissions, shelves)
+    index = Index(shelves, admissions)
     names = skill_names(asked, size.skills)
-    found = dict(shelf.targets(same_bin, names))
+    found = dict(signed_documents(index, same_bin, names))
     targets = {f"ns/{number:02x}.json": found[namespace_path(asked)] for number in range(256)} | found
     metadata = empty.revise(targets, keys_of, Dates(datetime.now(UTC)))
     documents = {
@@ -102,7 +102,7 @@ def site_of(size: Size, asked: str) -> dict[str, bytes]:
         for path in (namespace_path(asked), index_path(asked))
         if (target := metadata.find(path))
     }
-    documents |= shelf.pinned([asked])
+    documents |= pinned_documents(index, [asked])
     public = {f"{WELL_KNOWN}/{skill_path(name)}": found[skill_path(name)] for name in names}
     return {**metadata.files(), "metadata/1.root.json": metadata.documents["root"], **documents, **public}
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from skillhub.model.digest import Digest
-from skillhub.model.release import Admission, Release
-from skillhub.trust.registry_documents import LISTING_PATH, Shelf
+from skillhub.model.release import Admission, Index, Release
+from skillhub.trust.registry_documents import LISTING_PATH, signed_documents
 from skillhub.trust.roles import index_path
 
 
@@ -29,22 +29,22 @@ def release(version, **more):
     ],
 )
 def test_listing_shows_the_newest_release_that_one_may_choose(newest, older, shown):
-    shelf = Shelf(
-        {"acme": Admission(publisher="acme", names=frozenset({"hello"}))},
+    index = Index(
         {"hello": (release("2.0.0", **newest), release("1.0.0", **older))},
+        {"acme": Admission(publisher="acme", names=frozenset({"hello"}))},
     )
-    (row,) = json.loads(shelf.targets(["acme"], ["hello"])[LISTING_PATH])["skills"]
+    (row,) = json.loads(signed_documents(index, ["acme"], ["hello"])[LISTING_PATH])["skills"]
     assert row["version"] == shown
 
 
 def test_index_of_a_publisher_has_its_own_releases_alone():
     moved = (release("2.0.0"), release("1.0.0", publisher="rival", digest=None))
-    shelf = Shelf({}, {"hello": moved})
+    index = Index({"hello": moved}, {})
     for publisher, version, has_digest in (("acme", "2.0.0", True), ("rival", "1.0.0", False)):
-        (row,) = json.loads(shelf.targets([publisher], [])[index_path(publisher)])["releases"]
+        (row,) = json.loads(signed_documents(index, [publisher], [])[index_path(publisher)])["releases"]
         assert (row["version"], row["sha256"] is not None) == (version, has_digest)
 
 
 def test_documents_are_utf8_as_they_are_written():
-    shelf = Shelf({}, {"hello": (release("1.0.0", description="Größe 😀"),)})
-    assert "Größe 😀".encode() in shelf.targets([], [])[LISTING_PATH]
+    index = Index({"hello": (release("1.0.0", description="Größe 😀"),)}, {})
+    assert "Größe 😀".encode() in signed_documents(index, [], [])[LISTING_PATH]

@@ -9,7 +9,7 @@ from skillhub.errors import FormatError, NameNotOwned, NotFound, Refused, Source
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.index import parse_listing, parse_namespaces, parse_releases, parse_skill
-from skillhub.model.release import Admission, Release, Revocation
+from skillhub.model.release import Admission, Index, Release, Revocation
 from skillhub.trust import x509
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet, publisher_target
@@ -22,7 +22,7 @@ from skillhub.trust.registry import (
     refuse_shared,
     released_by,
 )
-from skillhub.trust.registry_documents import Shelf
+from skillhub.trust.registry_documents import pinned_documents, signed_documents
 from skillhub.trust.roles import NAMESPACE_PATHS, ROLES, index_path, key_names, namespace_path
 from tests.support.registry import role_keys
 
@@ -140,9 +140,9 @@ def test_document_of_another_kind_than_its_role_has():
         MADE.signed("timestamp", Root)
 
 
-def read_back(shelf, bucket):
+def read_back(index, bucket):
     """Return what publishers are admitted to, by the documents that a bucket pins."""
-    files, found = shelf.pinned(["acme"]), {}
+    files, found = pinned_documents(index, ["acme"]), {}
     for publisher, pin in parse_namespaces(bucket, "ns").items():
         data = files[f"targets/publishers/{pin.digest.hex}.{publisher}.json"]
         publisher_target(publisher, pin).verify_length_and_hashes(data)
@@ -161,9 +161,9 @@ def test_documents_are_read_back_as_they_were():
     )
     newest = release(version="2.0.0", description="Größe 😀", yanked="broken", requires=("env:TOKEN",))
     releases = (newest, release(capabilities=("scripts",), description="Größe 😀"))
-    shelf = Shelf({"acme": admission}, {"hello": releases})
-    targets = shelf.targets(["acme"], ["hello"])
-    assert read_back(shelf, targets[namespace_path("acme")]) == {"acme": admission}
+    index = Index({"hello": releases}, {"acme": admission})
+    targets = signed_documents(index, ["acme"], ["hello"])
+    assert read_back(index, targets[namespace_path("acme")]) == {"acme": admission}
     publisher, read = parse_releases(targets[index_path("acme")], "idx")
     assert publisher == "acme"
     assert [(each.version, each.digest, each.yanked) for each in read] == [
@@ -185,9 +185,9 @@ def test_neighbours_in_a_bucket_are_kept():
     )
     both = {name: Admission(publisher=name, names=frozenset({f"of-{name}"})) for name in (first, second)}
     far = {"rival": Admission(publisher="rival")}
-    shelf = Shelf({**both, **far}, {})
-    targets = shelf.targets([first], [])
-    assert read_back(shelf, targets[namespace_path(first)]) == both
+    index = Index({}, {**both, **far})
+    targets = signed_documents(index, [first], [])
+    assert read_back(index, targets[namespace_path(first)]) == both
 
 
 def test_name_has_one_publisher_and_a_document_too():

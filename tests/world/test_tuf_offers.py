@@ -11,10 +11,10 @@ from skillhub.errors import FormatError, NotFound
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.index import DOCUMENT_CAP
-from skillhub.model.release import Admission, Release
+from skillhub.model.release import Admission, Index, Release
 from skillhub.trust.ahead import AHEAD_PATH
 from skillhub.trust.metadata import Dates
-from skillhub.trust.registry_documents import LISTING_PATH, Shelf
+from skillhub.trust.registry_documents import LISTING_PATH, pinned_documents, signed_documents
 from skillhub.trust.roles import index_path
 from skillhub.world.last_seen import HINTS
 from skillhub.world.tuf_client import Registry, _Bridge, fetch_root
@@ -38,10 +38,10 @@ def made(tmp_path_factory):
     simulator.publish()
     rival = Admission(publisher="rival", names=frozenset({"theirs", "unused"}))
     bare = Admission(publisher="bare", names=frozenset({"nothing"}))
-    shelf = Shelf({"rival": rival, "bare": bare}, {"theirs": (THEIRS,)})
-    targets = dict(shelf.targets(["rival", "bare"], ["theirs"]))
+    index = Index({"theirs": (THEIRS,)}, {"rival": rival, "bare": bare})
+    targets = dict(signed_documents(index, ["rival", "bare"], ["theirs"]))
     del targets[LISTING_PATH], targets[index_path("bare")]
-    simulator.dir.publish(shelf.pinned(["rival", "bare"]))
+    simulator.dir.publish(pinned_documents(index, ["rival", "bare"]))
     simulator.revise(targets)
     simulator.files[".well-known/agent-skills/skills/theirs.json"] = targets["skills/theirs.json"]
     return simulator
