@@ -48,7 +48,7 @@ def _listed(source: Source, listing: Index, cache: str) -> SearchIndex:
     rows = [
         Stored(name=name, description=releases[0].description, source=source.alias)
         for name, releases in sorted(listing.skills.items())
-        if releases and not releases[0].withdrawn
+        if releases and releases[0].withdrawn is None
     ]
     proof = sha256()
     for row in rows:

@@ -27,7 +27,7 @@ class Listing:
             {
                 name: (
                     Release(
-                        name=name, url="x", description=text, withdrawn="bad" if "evil" in name else None
+                        name=name, url="x", description=text, withdrawn="" if "evil" in name else None
                     ),
                 )
                 for name, text in self.skills.items()
