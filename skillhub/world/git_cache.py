@@ -33,7 +33,7 @@ _GITS = (".tmp-", "tmp_")
 _WRITTEN = (*_GITS, ".skillhub-")
 # Partial clone as git's own configuration has it, but said to the fetch alone: a `cat-file` that knows of it would
 # fetch each object that is missing, one connection for each.
-_PARTIAL = (f"remote.{REMOTE}.promisor=true", f"remote.{REMOTE}.partialCloneFilter=blob:none")
+_PARTIAL = ("-c", f"remote.{REMOTE}.promisor=true", "-c", f"remote.{REMOTE}.partialCloneFilter=blob:none")
 _FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", REMOTE)
 _T = TypeVar("_T")
 _ALL = ("+refs/heads/*:refs/all/heads/*", "+refs/tags/*:refs/all/tags/*")
@@ -66,8 +66,6 @@ class GitCache:
     def _tell(self, remote: Remote) -> None:
         self._remote = remote
         self._git = GitProgram(self._folder, self._environ, remote.options, remote.variables)
-        partial = (*remote.options, *_PARTIAL)
-        self._partial = GitProgram(self._folder, self._environ, partial, remote.variables)
 
     def ask(self, refs: Iterable[str]) -> dict[str, str]:
         """Return the ids of those of these refs that the repository has, and perhaps of others.
@@ -189,7 +187,7 @@ class GitCache:
                 return
             while True:
                 try:
-                    return self._fetch(self._partial, (*way, *words), wanted)
+                    return self._fetch((*_PARTIAL, *way, *words), wanted)
                 except GitError as error:
                     said = str(error)
                     if is_unserved(said):
@@ -202,15 +200,15 @@ class GitCache:
 
     def _bring_all(self, way: Sequence[str], wanted: Sequence[str]) -> None:
         """Bring every branch and tag whole, from a server that gives no single objects."""
-        self._fetch(self._git, (*way, *_FETCH, *_ALL), ())
+        self._fetch((*way, *_FETCH, *_ALL), ())
         if not self.sizes(wanted).keys() >= set(wanted):
             raise NotFound(f"the repository has nothing with the id {wanted[0]}", where=self.url)
 
-    def _fetch(self, git: GitProgram, words: Sequence[str], ids: Sequence[str]) -> None:
+    def _fetch(self, words: Sequence[str], ids: Sequence[str]) -> None:
         with files.disk_errors(self._folder):
             self._sweep()
         stdin = "".join(f"{id_}\n" for id_ in ids).encode() if "--stdin" in words else b""
-        git.run(words, self._bounds, stdin=stdin, grown=self._size)
+        self._git.run(words, self._bounds, stdin=stdin, grown=self._size)
 
     def _sweep(self) -> None:
         """Take away what a killed process left; under our lock nobody else is at work here."""

@@ -37,15 +37,6 @@ _KINDS: Mapping[int, Node] = {
 
 
 @dataclass(frozen=True, slots=True)
-class TreeEntry:
-    """One line of a tree: a folder (``node`` is None) or something else, and the id of its object."""
-
-    name: str
-    node: Node | None
-    id: str
-
-
-@dataclass(frozen=True, slots=True)
 class Leaf:
     """What a commit has at one path, and the id of its object."""
 
@@ -90,8 +81,10 @@ def date_of(commit: bytes) -> str | None:
     return None
 
 
-def entries(tree: bytes) -> Iterator[TreeEntry]:
-    """Yield the entries of a tree, names as they are spelled, in UTF-8 with lone surrogates for what is not.
+def entries(tree: bytes) -> Iterator[tuple[str, Node | None, str]]:
+    """Yield the name of each entry of a tree, what it is (None: a folder), and the id of its object.
+
+    Names are as they are spelled, in UTF-8 with lone surrogates for what is not.
 
     Raises:
         FormatError: it is no tree, or has two entries of one name.
@@ -110,7 +103,7 @@ def entries(tree: bytes) -> Iterator[TreeEntry]:
         if name in seen:
             raise FormatError(f"expected each name once in a tree, found {quote(text)} twice")
         seen.add(name)
-        yield TreeEntry(text, _node(int(mode, 8)), tree[end + 1 : end + 21].hex())
+        yield text, _node(int(mode, 8)), tree[end + 1 : end + 21].hex()
         at = end + 21
 
 
@@ -131,12 +124,12 @@ def walk(root: str, read: Callable[[Sequence[str]], Iterable[bytes]]) -> dict[st
         below = []
         for (folder, _), tree in zip(level, read([tree for _, tree in level]), strict=True):
             size += len(tree) + len(folder)
-            for entry in entries(tree):
+            for name, node, id_ in entries(tree):
                 size += len(folder)
-                if entry.node is None:
-                    below.append((f"{folder}{entry.name}/", entry.id))
+                if node is None:
+                    below.append((f"{folder}{name}/", id_))
                 else:
-                    found[folder + entry.name] = Leaf(entry.node, entry.id)
+                    found[folder + name] = Leaf(node, id_)
             if len(found) + len(below) > MAX_NODES or size > _MAX_TREE_BYTES:
                 raise unsafe("too-many-files", f"a repository has at most {MAX_NODES} files and folders")
         if not below:

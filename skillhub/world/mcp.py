@@ -226,17 +226,13 @@ def _servers(text: str, file: ConfigFile) -> Mapping[str, object]:
 
 
 def _insert(text: str, file: ConfigFile, name: str, ours: Entry) -> str:
-    path = (DIALECTS[file.agent].key, name)
-    if _is_toml(file):
-        return toml_edit.insert(text, path, ours, file.path)
-    return jsonc_edit.insert(text, path, ours, file.path)
+    insert = toml_edit.insert if _is_toml(file) else jsonc_edit.insert
+    return insert(text, (DIALECTS[file.agent].key, name), ours, file.path)
 
 
 def _remove(text: str, file: ConfigFile, name: str) -> str:
-    path = (DIALECTS[file.agent].key, name)
-    if _is_toml(file):
-        return toml_edit.remove(text, path, file.path)
-    return jsonc_edit.remove(text, path, file.path)
+    remove = toml_edit.remove if _is_toml(file) else jsonc_edit.remove
+    return remove(text, (DIALECTS[file.agent].key, name), file.path)
 
 
 def _state(there: Mapping[str, object], name: str, ours: Mapping[str, object]) -> State:

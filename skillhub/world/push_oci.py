@@ -25,6 +25,7 @@ from skillhub.world.hop import Hop
 from skillhub.world.oci_login import kept_login
 from skillhub.world.oci_manifest import MANIFEST, MANIFEST_CAP, REGISTRY_SITE, TITLE, Blob, Image, read_image
 from skillhub.world.push_target import FILE_CAP, File, Target, other_content, overtaken
+from skillhub.world.site_files import media_type
 
 _EMPTY = b"{}"
 _PATIENCE = 60.0  # seconds without a byte
@@ -185,7 +186,7 @@ def _credentials(host: str) -> tuple[str, str] | None:
 
 
 def _layer(file: File, data: bytes) -> Blob:
-    return Blob(Digest.of(data), len(data), file.type, {TITLE: file.path})
+    return Blob(Digest.of(data), len(data), media_type(file.path), {TITLE: file.path})
 
 
 def _dump(layers: Sequence[Blob]) -> str:

@@ -21,6 +21,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from skillhub.errors import NotFound, SourceError, StateError, UsageError
 from skillhub.model.text import quote
 from skillhub.world.push_target import FILE_CAP, File, Target, other_content, overtaken
+from skillhub.world.site_files import cache_control, media_type
 
 _ADDRESS = re.compile(r"s3://([a-z0-9][a-z0-9._-]{2,62})((?:/[A-Za-z0-9._~+-]+)*)/?", re.ASCII)
 # Checksums of newer protocols are left out: not every store that calls itself compatible knows them.
@@ -106,7 +107,8 @@ class S3Target:
 
     def _put(self, file: File) -> None:
         tag, data = self._tags.get(file.path), file.read()
-        about = {**self._named(file.path), "ContentType": file.type, "CacheControl": file.cache, "Body": data}
+        served = {"ContentType": media_type(file.path), "CacheControl": cache_control(file.path)}
+        about = {**self._named(file.path), **served, "Body": data}
         with self._reaching(file.path):
             try:
                 self._client.put_object(**about, **({"IfMatch": tag} if tag else {"IfNoneMatch": "*"}))

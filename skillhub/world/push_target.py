@@ -8,7 +8,7 @@ from typing import Protocol
 from skillhub.errors import StateError
 from skillhub.model.dataclass import dataclass
 from skillhub.model.text import quote
-from skillhub.world.site_files import cache_control, is_fixed, media_type
+from skillhub.world.site_files import is_fixed
 
 FILE_CAP = 64 * 1024 * 1024  # bytes of the largest file that a site has
 APART = "two copies of the registry were changed apart: go on with the one that was pushed first"
@@ -29,16 +29,6 @@ class File:
     def fixed(self) -> bool:
         """Whether what is under this name is never to change."""
         return is_fixed(self.path)
-
-    @property
-    def type(self) -> str:
-        """Its media type."""
-        return media_type(self.path)
-
-    @property
-    def cache(self) -> str:
-        """How long others may keep it, as ``Cache-Control`` says it."""
-        return cache_control(self.path)
 
 
 class Target(Protocol):
