@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import PurePath
 from typing import Final, NamedTuple
@@ -28,10 +28,13 @@ class Entry(NamedTuple):
     files: tuple[int, int, int] = (0, 0, 0)
 
 
-class Dialect(NamedTuple):
-    """How to spell entries, and how many more there are than are listed; never called for no entry at all."""
+Spell = Callable[[Sequence[Entry], int], list[str]]
 
-    spell: Callable[[Sequence[Entry], int], str]
+
+class Dialect(NamedTuple):
+    """How to spell entries, and how many more there are than are listed, in lines; never called for no entry."""
+
+    spell: Spell
     counts_files: bool = False
 
 
@@ -39,39 +42,37 @@ def _more(omitted: int) -> str:
     return f"{omitted} more {'skill is' if omitted == 1 else 'skills are'} not listed here"
 
 
-def _listed(entries: Sequence[Entry], spell: Callable[[str], str]) -> list[str]:
-    lines = ["<available_skills>"]
+def _rest(omitted: int, line: str) -> list[str]:
+    return [line.format(_more(omitted))] if omitted else []
+
+
+def _listed(entries: Sequence[Entry], spell: Callable[[str], str]) -> Iterator[str]:
+    yield "<available_skills>"
     for entry in entries:
-        lines += [
-            "  <skill>",
-            f"    <name>{_xml(entry.name)}</name>",
-            f"    <description>{_xml(entry.description)}</description>",
-            f"    <location>{_xml(spell(entry.path))}</location>",
-            "  </skill>",
-        ]
-    return [*lines, "</available_skills>"]
+        yield "  <skill>"
+        yield f"    <name>{_xml(entry.name)}</name>"
+        yield f"    <description>{_xml(entry.description)}</description>"
+        yield f"    <location>{_xml(spell(entry.path))}</location>"
+        yield "  </skill>"
+    yield "</available_skills>"
 
 
-def _rest(omitted: int) -> list[str]:
-    return [f"{_more(omitted)}."] if omitted else []
-
-
-def _agents(entries: Sequence[Entry], omitted: int) -> str:
-    lines = [
+def _agents(entries: Sequence[Entry], omitted: int) -> list[str]:
+    return [
         "These skills hold instructions for tasks of one kind each. When a task is what a description speaks of,",
         "read the SKILL.md at its location before anything else; paths in it are relative to its folder.",
         *_listed(entries, clean),
+        *_rest(omitted, "{}."),
     ]
-    return "\n".join([*lines, *_rest(omitted)])
 
 
-def _claude_code(entries: Sequence[Entry], omitted: int) -> str:
+def _claude_code(entries: Sequence[Entry], omitted: int) -> list[str]:
     lines = ["<available_skills>"]
     for entry in entries:
         lines += ["<skill>", "<name>", escape(entry.name), "</name>"]
         lines += ["<description>", escape(entry.description), "</description>"]
         lines += ["<location>", clean(entry.path), "</location>", "</skill>"]
-    return "\n".join([*lines, "</available_skills>", *_rest(omitted)])
+    return [*lines, "</available_skills>", *_rest(omitted, "{}.")]
 
 
 _CODEX_USE: Final = (
@@ -91,40 +92,38 @@ _CODEWHALE_USE: Final = (
 )
 
 
-def _markdown(use: Sequence[str]) -> Callable[[Sequence[Entry], int], str]:
-    def spell(entries: Sequence[Entry], omitted: int) -> str:
+def _markdown(use: Sequence[str]) -> Spell:
+    def spell(entries: Sequence[Entry], omitted: int) -> list[str]:
         rows = (
             f"- {entry.name}: {entry.description}{' ' if entry.description else ''}(file: {clean(entry.path)})"
             for entry in entries
         )
-        return "\n".join(
-            [
-                "## Skills",
-                "A skill is a folder with instructions in its `SKILL.md`. Each line below has its name, what it is "
-                "for, and that file.",
-                "### Available skills",
-                *rows,
-                *([f"- … {_more(omitted)}"] if omitted else []),
-                "### How to use skills",
-                *use,
-            ]
-        )
+        return [
+            "## Skills",
+            "A skill is a folder with instructions in its `SKILL.md`. Each line below has its name, what it is "
+            "for, and that file.",
+            "### Available skills",
+            *rows,
+            *_rest(omitted, "- … {}"),
+            "### How to use skills",
+            *use,
+        ]
 
     return spell
 
 
-def _opencode(entries: Sequence[Entry], omitted: int) -> str:
-    lines = [
+def _opencode(entries: Sequence[Entry], omitted: int) -> list[str]:
+    return [
         "Load the instructions of a skill into this conversation, with its folder and its files.",
         "",
         "Call it with the name of a skill when the task at hand is what its description speaks of.",
         "",
         *_listed(entries, lambda path: PurePath(path).as_uri()),
+        *_rest(omitted, "{}."),
     ]
-    return "\n".join([*lines, *_rest(omitted)])
 
 
-def _codelia(entries: Sequence[Entry], omitted: int) -> str:
+def _codelia(entries: Sequence[Entry], omitted: int) -> list[str]:
     lines = [
         "<skills_context>",
         "<skills_usage>",
@@ -144,33 +143,28 @@ def _codelia(entries: Sequence[Entry], omitted: int) -> str:
             f"    <scope>{'repo' if entry.scope == 'project' else entry.scope}</scope>",
             "  </skill>",
         ]
-    note = [f"  <note>{_more(omitted)}; skill_search finds them.</note>"] if omitted else []
-    return "\n".join([*lines, *note, "</skills_catalog>", "</skills_context>"])
+    note = _rest(omitted, "  <note>{}; skill_search finds them.</note>")
+    return [*lines, *note, "</skills_catalog>", "</skills_context>"]
 
 
-def _pegasus(entries: Sequence[Entry], omitted: int) -> str:
+def _pegasus(entries: Sequence[Entry], omitted: int) -> list[str]:
     rows = [_row(entry.name, entry.description) for entry in entries]
-    more = [f"- … {_more(omitted)}"] if omitted else []
-    return "\n".join(
-        ["Available skills:", *rows, *more, "", "Use the use_skill tool to invoke a skill when relevant."]
-    )
+    use = "Use the use_skill tool to invoke a skill when relevant."
+    return ["Available skills:", *rows, *_rest(omitted, "- … {}"), "", use]
 
 
-def _gencode(entries: Sequence[Entry], omitted: int) -> str:
+def _gencode(entries: Sequence[Entry], omitted: int) -> list[str]:
     rows = [_row(_xml(entry.name), _xml(entry.description)) + _counted(entry.files) for entry in entries]
-    more = [f"- … {_more(omitted)}"] if omitted else []
-    return "\n".join(
-        [
-            "<system-reminder>",
-            "Use the Skill tool to invoke these capabilities:",
-            "",
-            *rows,
-            *more,
-            "",
-            'Invoke with: Skill(skill="name", args="optional args")',
-            "</system-reminder>",
-        ]
-    )
+    return [
+        "<system-reminder>",
+        "Use the Skill tool to invoke these capabilities:",
+        "",
+        *rows,
+        *_rest(omitted, "- … {}"),
+        "",
+        'Invoke with: Skill(skill="name", args="optional args")',
+        "</system-reminder>",
+    ]
 
 
 def _row(name: str, description: str) -> str:

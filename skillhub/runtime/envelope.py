@@ -35,7 +35,7 @@ def inject(loaded: Loaded, host: Profile | str = "agents") -> str:
         UsageError: there is no host of that name.
     """
     row = profile(host) if isinstance(host, str) else host
-    return _ENVELOPES.get(row.envelope, _skill_content)(loaded)
+    return "\n".join(_ENVELOPES.get(row.envelope, _skill_content)(loaded))
 
 
 def to_json(loaded: Loaded, host: Profile | str = "agents") -> dict[str, Any]:
@@ -100,20 +100,18 @@ def _file_lines(loaded: Loaded, most: int, indent: str, absolute: bool) -> list[
     return [*lines, f"{indent}({left_out} more)"] if left_out else lines
 
 
-def _skill(loaded: Loaded) -> str:
+def _skill(loaded: Loaded) -> list[str]:
     """Codex, OpenOxide: the file as it is."""
-    return "\n".join(
-        (
-            "<skill>",
-            f"<name>{_attribute(loaded.skill.full_name)}</name>",
-            f"<path>{_attribute(_skill_md(loaded))}</path>",
-            _instructions(loaded, whole=True),
-            "</skill>",
-        )
-    )
+    return [
+        "<skill>",
+        f"<name>{_attribute(loaded.skill.full_name)}</name>",
+        f"<path>{_attribute(_skill_md(loaded))}</path>",
+        _instructions(loaded, whole=True),
+        "</skill>",
+    ]
 
 
-def _skill_content(loaded: Loaded) -> str:
+def _skill_content(loaded: Loaded) -> list[str]:
     """The reference client of the Agent Skills guide."""
     lines = [
         f'<skill_content name="{_attribute(loaded.skill.full_name)}">',
@@ -125,49 +123,45 @@ def _skill_content(loaded: Loaded) -> str:
     if loaded.files and not loaded.is_repeat:
         files = _file_lines(loaded, _LISTED_MAX, "  ", absolute=False)
         lines += ["", "<skill_resources>", *files, "</skill_resources>"]
-    return "\n".join((*lines, "</skill_content>"))
+    return [*lines, "</skill_content>"]
 
 
-def _opencode(loaded: Loaded) -> str:
+def _opencode(loaded: Loaded) -> list[str]:
     name = _attribute(loaded.skill.full_name)
-    return "\n".join(
-        (
-            f'<skill_content name="{name}">',
-            f"# Skill: {name}",
-            "",
-            _instructions(loaded),
-            "",
-            f"Base directory for this skill: {_attribute(_uri(loaded))}",
-            "Paths in this skill, such as scripts/ or reference/, start from that directory.",
-            "Not all of its files need be listed.",
-            "",
-            "<skill_files>",
-            *([] if loaded.is_repeat else _file_lines(loaded, 10, "", absolute=True)),
-            "</skill_files>",
-            "</skill_content>",
-        )
-    )
+    return [
+        f'<skill_content name="{name}">',
+        f"# Skill: {name}",
+        "",
+        _instructions(loaded),
+        "",
+        f"Base directory for this skill: {_attribute(_uri(loaded))}",
+        "Paths in this skill, such as scripts/ or reference/, start from that directory.",
+        "Not all of its files need be listed.",
+        "",
+        "<skill_files>",
+        *([] if loaded.is_repeat else _file_lines(loaded, 10, "", absolute=True)),
+        "</skill_files>",
+        "</skill_content>",
+    ]
 
 
-def _skill_context(loaded: Loaded) -> str:
+def _skill_context(loaded: Loaded) -> list[str]:
     """Codelia: the file as it is, and what is beside it."""
     name, path = _attribute(loaded.skill.full_name), _attribute(_skill_md(loaded))
-    return "\n".join(
-        (
-            f'<skill_context name="{name}" path="{path}">',
-            _instructions(loaded, whole=True),
-            "",
-            f"Base directory: {_attribute(_uri(loaded))}/",
-            "Relative paths in this skill are resolved from this directory.",
-            "<skill_files>",
-            *([] if loaded.is_repeat else _file_lines(loaded, _LISTED_MAX, "", absolute=True)),
-            "</skill_files>",
-            "</skill_context>",
-        )
-    )
+    return [
+        f'<skill_context name="{name}" path="{path}">',
+        _instructions(loaded, whole=True),
+        "",
+        f"Base directory: {_attribute(_uri(loaded))}/",
+        "Relative paths in this skill are resolved from this directory.",
+        "<skill_files>",
+        *([] if loaded.is_repeat else _file_lines(loaded, _LISTED_MAX, "", absolute=True)),
+        "</skill_files>",
+        "</skill_context>",
+    ]
 
 
-def _skill_invocation(loaded: Loaded) -> str:
+def _skill_invocation(loaded: Loaded) -> list[str]:
     """GenCode: with the arguments, and what can be run or read."""
     lines = [f'<skill-invocation name="{_attribute(loaded.skill.full_name)}">']
     if loaded.arguments:
@@ -180,18 +174,18 @@ def _skill_invocation(loaded: Loaded) -> str:
         if inside and not loaded.is_repeat:
             paths = (_attribute(os.path.join(loaded.folder.path, name)) for name in inside)
             lines += [title, *(f"  - {path}" for path in paths), ""]
-    return "\n".join((*lines, _instructions(loaded), "</skill-invocation>"))
+    return [*lines, _instructions(loaded), "</skill-invocation>"]
 
 
-def _pegasus(loaded: Loaded) -> str:
-    return f"[Skill: {_attribute(loaded.skill.full_name)}]\n\n{_instructions(loaded)}"
+def _pegasus(loaded: Loaded) -> list[str]:
+    return [f"[Skill: {_attribute(loaded.skill.full_name)}]", "", _instructions(loaded)]
 
 
 def _uri(loaded: Loaded) -> str:
     return PurePath(loaded.folder.path).as_uri()
 
 
-_ENVELOPES: Final[Mapping[str, Callable[[Loaded], str]]] = {
+_ENVELOPES: Final[Mapping[str, Callable[[Loaded], list[str]]]] = {
     "skill": _skill,
     "skill_content": _skill_content,
     "skill_context": _skill_context,

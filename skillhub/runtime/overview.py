@@ -121,8 +121,12 @@ def section(catalog: Catalog, profile: Profile, window: int | None = None) -> Se
     active = [skill for skill in catalog.skills if skill.reach == "active"]
     entries = [_entry(skill, dialect.counts_files) for skill in active]
     limit = Limit.of(profile.budget, window)
-    shown = _fitted(entries, profile.budget, limit, dialect.spell)
-    text = dialect.spell(shown, len(entries) - len(shown)) if shown else ""
+
+    def spell(some: Sequence[Entry]) -> str:
+        return "\n".join(dialect.spell(some, len(entries) - len(some))) if some else ""
+
+    shown = _fitted(entries, profile.budget, limit, spell)
+    text = spell(shown)
     shortened = sum(
         one.description != other.description for one, other in zip(shown, entries[: len(shown)], strict=True)
     )
@@ -141,7 +145,7 @@ def section(catalog: Catalog, profile: Profile, window: int | None = None) -> Se
 
 
 def _fitted(
-    entries: Sequence[Entry], budget: Budget, limit: Limit, spell: Callable[[Sequence[Entry], int], str]
+    entries: Sequence[Entry], budget: Budget, limit: Limit, spell: Callable[[Sequence[Entry]], str]
 ) -> list[Entry]:
     """Return the entries that fit, with as much of their descriptions as does."""
     kept = list(entries[: budget.entries])
@@ -150,8 +154,7 @@ def _fitted(
         longest = min(longest, budget.description)
 
     def fits(number: int, length: int) -> bool:
-        some = [_shortened(entry, length) for entry in kept[:number]]
-        return limit.holds(spell(some, len(entries) - number))
+        return limit.holds(spell([_shortened(entry, length) for entry in kept[:number]]))
 
     # The most that fits is just before the first that does not; the key is false up to there.
     if not kept or fits(len(kept), longest):
