@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from skillhub.errors import FormatError, StateError
@@ -45,3 +45,6 @@ class Staged(Tree):
 
     def __len__(self) -> int:
         return len(self.listing)
+
+    # What of a tree is a look into its dictionary is here a file read, as it is come to.
+    items, values = Mapping.items, Mapping.values
