@@ -7,7 +7,7 @@ from datetime import datetime
 
 from skillhub.errors import NameNotOwned, Refused, UsageError
 from skillhub.flows.registry_opened import Opened, Signing, opened
-from skillhub.flows.registry_submission import Desk, Submission, submit
+from skillhub.flows.registry_submission import Submission, submit
 from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.digest import Digest
 from skillhub.model.release import Admission, Index, Release, newest_first
@@ -105,37 +105,26 @@ def add(folder: str, skills: Sequence[str], signing: Signing) -> Added:
     """
     with opened(folder, signing) as hub:
         index = hub.index()
-        desk = _desk(hub, index)
-        submissions = [submit(path, desk, signing.now) for path in skills]
+        publishers = [publisher_of(each, signing.time) for each in index.admissions.values()]
+        submissions = [submit(path, hub, index, publishers) for path in skills]
         fresh: list[Submission] = []
         for each in submissions:
             if _is_new(each, index):
                 fresh.append(each)
                 index = _with(index, each.release, hub)
-        publishers = sorted({each.release.publisher or "" for each in submissions})
+        changed = sorted({each.release.publisher or "" for each in submissions})
         archives = {each.release.url: each.artifact for each in fresh}
-        hub.publish(index, publishers, sorted({each.release.name for each in submissions}), archives)
+        hub.publish(index, changed, sorted({each.release.name for each in submissions}), archives)
     old = tuple(each.release for each in submissions if each not in fresh)
     return Added(tuple(each.release for each in fresh), old)
-
-
-def _desk(hub: Opened, index: Index) -> Desk:
-    own = hub.settings.publisher
-    return Desk(
-        publishers=tuple(publisher_of(each, hub.signing.time) for each in index.admissions.values()),
-        owners={name: owner for owner, each in index.admissions.items() for name in each.names},
-        own=own,
-        key=hub.keys.publisher(own),
-        compress=hub.settings.compress,
-    )
 
 
 def _is_new(submission: Submission, index: Index) -> bool:
     """Say whether this version is new; if it is there, it must be there with this content."""
     release = submission.release
-    for owner, admission in index.admissions.items():
-        if owner != release.publisher and release.name in admission.names:
-            raise NameNotOwned(f"the name {quote(release.name)} is {quote(owner)}'s", where=submission.path)
+    owner = index.owner(release.name)
+    if owner not in (None, release.publisher):
+        raise NameNotOwned(f"the name {quote(release.name)} is {quote(owner)}'s", where=submission.path)
     same = [each for each in index.skills.get(release.name, ()) if each.version == release.version]
     if same and same[0].tree != release.tree:
         message = f"{release.name} {release.version} is published already, with other content"

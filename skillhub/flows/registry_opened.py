@@ -9,11 +9,12 @@ from types import MappingProxyType
 
 from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 
-from skillhub.errors import WrongBytes
+from skillhub.errors import UsageError, WrongBytes
 from skillhub.model import time as times
 from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.index import parse_listing, parse_namespaces, parse_releases
 from skillhub.model.release import Index, Release
+from skillhub.model.text import quote
 from skillhub.trust.metadata import Dates, MetadataSet, path_of, publisher_target
 from skillhub.trust.registry import admitted, checked, refuse_shared
 from skillhub.trust.registry_documents import (
@@ -22,7 +23,7 @@ from skillhub.trust.registry_documents import (
     public_documents,
     signed_documents,
 )
-from skillhub.trust.roles import NAMESPACES, ROOT, TARGETS, index_path
+from skillhub.trust.roles import NAMESPACES, ROLES, ROOT, TARGETS, index_path
 from skillhub.trust.signing import keyid
 from skillhub.world.registry_dir import RegistryDir, RegistrySettings
 from skillhub.world.registry_keys import RegistryKeys
@@ -165,6 +166,16 @@ class Opened:
             StateError: it is gone.
         """
         return checked(release, self.registry.served(release.url))
+
+
+def refuse_unknown_role(role: str) -> None:
+    """Return if a registry has this role.
+
+    Raises:
+        UsageError: it has not.
+    """
+    if role not in ROLES:
+        raise UsageError(f"there is no role {quote(role)}", hint=f"there are: {', '.join(ROLES)}")
 
 
 @contextmanager

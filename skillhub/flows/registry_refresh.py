@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from skillhub.errors import UsageError
-from skillhub.flows.registry_opened import Signing, opened
+from skillhub.flows.registry_opened import Signing, opened, refuse_unknown_role
 from skillhub.model.dataclass import dataclass
-from skillhub.model.text import quote
 from skillhub.trust.metadata import MetadataSet
 from skillhub.trust.roles import CEREMONY_DAYS, RELEASES, ROLES, rule_of
 
@@ -51,8 +50,7 @@ def refresh(
         StateError: the disk refuses.
     """
     for role in roles:
-        if role not in ROLES:
-            raise UsageError(f"there is no role {quote(role)}", hint=f"there are: {', '.join(ROLES)}")
+        refuse_unknown_role(role)
     if not 0 <= within <= DAYS_MAX:
         raise UsageError(f"expected 0 to {DAYS_MAX} days, found {within}")
     with opened(folder, signing) as hub:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from skillhub.errors import Refused, UsageError
-from skillhub.flows.registry_opened import Opened, Signing, opened
+from skillhub.flows.registry_opened import Opened, Signing, opened, refuse_unknown_role
 from skillhub.model.dataclass import dataclass
 from skillhub.model.text import quote
 from skillhub.trust import rotation
@@ -54,8 +54,7 @@ def rotate(folder: str, role: str, signing: Signing, lost: Sequence[str] = ()) -
         SecurityError: the site is not what was signed.
         StateError: the disk refuses.
     """
-    if role not in ROLES:
-        raise UsageError(f"there is no role {quote(role)}", hint=f"there are: {', '.join(ROLES)}")
+    refuse_unknown_role(role)
     with opened(folder, signing) as hub:
         now = hub.metadata.keyids(role)
         # Keys that are pending were made by this very call, which was cut off.

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterable
 
 from skillhub.archive import pack
 from skillhub.errors import FormatError, Refused
-from skillhub.model import time as times
+from skillhub.flows.registry_opened import Opened
 from skillhub.model.capability import capabilities
-from skillhub.model.dataclass import dataclass, field
+from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.manifest import Manifest, problems
-from skillhub.model.release import Release
+from skillhub.model.release import Index, Release
 from skillhub.model.text import quote
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.model.version import is_version
 from skillhub.trust import oms
 from skillhub.trust.judgement import judge
-from skillhub.trust.keys import PrivateKey
 from skillhub.trust.publishers import Publisher
 from skillhub.world.local import named, read_local
 
@@ -33,37 +31,14 @@ class Submission:
     artifact: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
-    """Who may submit what.
-
-    Attributes:
-        publishers: All that the registry admits.
-        owners: The publisher of each name that is given.
-        own: The registry's own publisher, and ``key`` what it signs with if it is at hand.
-        compress: Deflate artifacts.
-    """
-
-    publishers: tuple[Publisher, ...]
-    owners: Mapping[str, str]
-    own: str
-    key: PrivateKey | None = field(repr=False)
-    compress: bool
-
-    def signers(self, name: str) -> list[Publisher]:
-        """Return the publishers, the owner of the name first: two may share a key."""
-        return sorted(
-            self.publishers, key=lambda publisher: publisher.name != self.owners.get(name, self.own)
-        )
-
-
-def submit(path: str, desk: Desk, now: datetime) -> Submission:
+def submit(path: str, hub: Opened, index: Index, publishers: Iterable[Publisher]) -> Submission:
     """Return the folder or archive at ``path`` as a release of the admitted publisher that signed it.
 
     Args:
         path: Where the skill is; what nobody signed is signed by the registry's own publisher.
-        desk: Who may submit.
-        now: When it is published.
+        hub: The registry.
+        index: What it offers.
+        publishers: All that it admits.
 
     Raises:
         FormatError: it is not as the specification wants it, or has no version.
@@ -82,18 +57,22 @@ def submit(path: str, desk: Desk, now: datetime) -> Submission:
         hint = "published skills carry metadata.version, a version by SemVer 2.0.0"
         found = quote(manifest.version) if manifest.version else "none"
         raise FormatError(f"expected metadata.version, found {found}", where=path, hint=hint)
+    owner, now = index.owner(manifest.name), hub.signing.now
+    # The owner of the name comes first: two may share a key.
+    first = owner or hub.settings.publisher
+    signers = sorted(publishers, key=lambda publisher: publisher.name != first)
     with named(path):
-        verdict = judge(_signed(tree, manifest.name, desk, path), desk.signers(manifest.name), None, now)
+        verdict = judge(_signed(tree, manifest.name, hub, path), signers, None, now)
     if verdict.status != "valid" or verdict.signer is None:
-        owner = desk.owners.get(manifest.name, "a publisher that is admitted here")
+        owner = owner or "a publisher that is admitted here"
         hint = "to admit whoever signed it: skillhub registry delegate DIR PUBLISHER --key FILE"
         raise Refused(f"expected a signature by {owner}, found another", where=path, hint=hint)
-    artifact = pack(verdict.tree, "zip", desk.compress)
+    artifact = pack(verdict.tree, "zip", hub.settings.compress)
     digest = Digest.of(artifact)
     release = Release(
         name=manifest.name,
         version=manifest.version,
-        published=times.spell(now),
+        published=hub.signing.time,
         digest=digest,
         size=len(artifact),
         url=f"archives/{manifest.name}/{manifest.version}/{digest.hex}.zip",
@@ -106,10 +85,12 @@ def submit(path: str, desk: Desk, now: datetime) -> Submission:
     return Submission(path, release, artifact)
 
 
-def _signed(tree: Tree, name: str, desk: Desk, path: str) -> Tree:
+def _signed(tree: Tree, name: str, hub: Opened, path: str) -> Tree:
     if SIGNATURE in tree:
         return tree
-    if desk.key is None:
-        hint = f"sign it (skillhub sign), or bring the key of {desk.own}"
+    own = hub.settings.publisher
+    key = hub.keys.publisher(own)
+    if key is None:
+        hint = f"sign it (skillhub sign), or bring the key of {own}"
         raise Refused("a registry carries signed skills only, this one is not", where=path, hint=hint)
-    return Tree({**tree, SIGNATURE: File(oms.sign(tree, name, desk.key))})
+    return Tree({**tree, SIGNATURE: File(oms.sign(tree, name, key))})

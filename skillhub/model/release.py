@@ -98,6 +98,10 @@ class Index:
     admissions: Mapping[str, Admission] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
+    def owner(self, name: str) -> str | None:
+        """Return the publisher that has a name; None if nobody has."""
+        return next((publisher for publisher, each in self.admissions.items() if name in each.names), None)
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names offered, sorted."""

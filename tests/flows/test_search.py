@@ -26,9 +26,7 @@ class Listing:
         return Index(
             {
                 name: (
-                    Release(
-                        name=name, url="x", description=text, withdrawn="" if "evil" in name else None
-                    ),
+                    Release(name=name, url="x", description=text, withdrawn="" if "evil" in name else None),
                 )
                 for name, text in self.skills.items()
             }
