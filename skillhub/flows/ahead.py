@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -20,13 +21,29 @@ _BYTES_MAX = 64 * 1024 * 1024  # of what was fetched and nobody has asked for ye
 _GUESS = 2 * 1024 * 1024  # of what nobody said the size of, until a larger one came: few skills are
 
 
-def turns(ways: Sequence[Way[Any]], report: Report) -> Iterator[Callable[[], Candidate]]:
-    """Yield what makes the candidate of each way, in this order, while up to 16 threads fetch for the next ones.
+@contextmanager
+def turns(ways: Sequence[Way[Any]], report: Report) -> Iterator[Iterator[Callable[[], Candidate]]]:
+    """Give out what makes the candidate of each way, in this order, while up to 16 threads fetch for the next ones.
 
     There are four at first, and twice as many whenever what is next had to be waited for. What is fetched and waits
     is little enough to be held in memory. Nothing is verified on a thread but what ``fetch`` verifies; an error of
     either step is raised by the turn that it belongs to.
     """
+    is_stopped = False
+    pool = ThreadPoolExecutor(AT_ONCE)
+    try:
+        yield _turns(ways, report, pool)
+    except KeyboardInterrupt:
+        is_stopped = True
+        raise
+    finally:
+        # Who stops the command waits for no server, which may take ten minutes over each answer.
+        pool.shutdown(wait=not is_stopped, cancel_futures=True)
+
+
+def _turns(
+    ways: Sequence[Way[Any]], report: Report, pool: ThreadPoolExecutor
+) -> Iterator[Callable[[], Candidate]]:
     coming = [way for way in ways if way.fetch is not nothing]
     if len(coming) < 2:
         yield from (way.go for way in ways)
@@ -34,18 +51,13 @@ def turns(ways: Sequence[Way[Any]], report: Report) -> Iterator[Callable[[], Can
     todo = deque(coming)
     started: deque[tuple[Future[Any], int]] = deque()
     pace = _Pace()
-    pool = ThreadPoolExecutor(AT_ONCE)
-    try:
-        for way in ways:
-            if way.fetch is nothing:
-                yield way.go
-                continue
-            _start(todo, started, pool, pace)
-            report("fetching", len(coming) - len(todo) - len(started), len(coming))
-            yield partial(_made, way, started.popleft()[0], pace)
-    finally:
-        # Who stops the command waits for no server, which may take ten minutes over each answer.
-        pool.shutdown(wait=not pace.stopped, cancel_futures=True)
+    for way in ways:
+        if way.fetch is nothing:
+            yield way.go
+            continue
+        _start(todo, started, pool, pace)
+        report("fetching", len(coming) - len(todo) - len(started), len(coming))
+        yield partial(_made, way, started.popleft()[0], pace)
 
 
 class _Pace:
@@ -54,7 +66,6 @@ class _Pace:
     def __init__(self) -> None:
         self.at_once = _FIRST
         self.guess = _GUESS
-        self.stopped = False
 
     def wait(self, coming: Future[Any]) -> Any:  # noqa: ANN401 - whatever the way fetches
         """Return what came, or raise what was raised instead."""
@@ -67,13 +78,9 @@ class _Pace:
 
 
 def _made(way: Way[Any], coming: Future[Any], pace: _Pace) -> Candidate:
-    try:
-        came = pace.wait(coming)
-        pace.guess = max(pace.guess, held(came))  # a site that says no sizes may have one for all
-        return way.make(came)
-    except KeyboardInterrupt:
-        pace.stopped = True
-        raise
+    came = pace.wait(coming)
+    pace.guess = max(pace.guess, held(came))  # a site that says no sizes may have one for all
+    return way.make(came)
 
 
 def _start(

@@ -72,19 +72,20 @@ def gather(
     every, resolved = resolved, _less(resolved, options)
     gathered.excepted.update({each.name for each in every} - {each.name for each in resolved})
     failing: list[tuple[Release, SecurityError]] = []
-    for each, turn in zip(resolved, turns([each.way for each in resolved], ports.report), strict=True):
-        try:
-            whole = _whole(each, turn, held, state, ports)
-        except SecurityError as error:
-            if each.release is None or not options.every:
-                with named(each.name):
-                    raise
-            failing.append((each.release, error))
-            continue
-        if isinstance(whole, Left):
-            gathered.left.append(whole)
-        elif not failing:
-            _add(whole, each, gathered, state, ports)
+    with turns([each.way for each in resolved], ports.report) as coming:
+        for each, turn in zip(resolved, coming, strict=True):
+            try:
+                whole = _whole(each, turn, held, state, ports)
+            except SecurityError as error:
+                if each.release is None or not options.every:
+                    with named(each.name):
+                        raise
+                failing.append((each.release, error))
+                continue
+            if isinstance(whole, Left):
+                gathered.left.append(whole)
+            elif not failing:
+                _add(whole, each, gathered, state, ports)
     if failing:
         words = words_for([each.release for each in resolved if each.release])
         unsafe = [(words[release], error) for release, error in failing]

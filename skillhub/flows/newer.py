@@ -57,13 +57,14 @@ def newest_of(
         else:
             resolved += [] if found is None else [found]
     held = None if keep else Held(ports.store)
-    for each, turn in zip(resolved, turns([each.way for each in resolved], ports.report), strict=True):
-        try:
-            with named(each.name):
-                candidate = turn() if held is None else held.keep(turn())
-                _compare(candidate, state.lock.skills[each.name], newer, ports, keep=keep)
-        except SkillhubError as error:
-            excuse(each.name, error)
+    with turns([each.way for each in resolved], ports.report) as coming:
+        for each, turn in zip(resolved, coming, strict=True):
+            try:
+                with named(each.name):
+                    candidate = turn() if held is None else held.keep(turn())
+                    _compare(candidate, state.lock.skills[each.name], newer, ports, keep=keep)
+            except SkillhubError as error:
+                excuse(each.name, error)
     return newer
 
 

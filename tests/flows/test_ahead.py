@@ -48,6 +48,11 @@ def silent(what, done, of):
     pass
 
 
+def taken(ways, report=silent):
+    with turns(ways, report) as coming:
+        return [turn() for turn in coming]
+
+
 @pytest.fixture
 def ports(tmp_path):
     return World(tmp_path).ports()
@@ -56,7 +61,7 @@ def ports(tmp_path):
 def test_each_comes_once_and_in_the_order_of_asking():
     shelf = Shelf()
     told = []
-    found = [turn() for turn in turns(ways(shelf, 50), lambda what, done, of: told.append((done, of)))]
+    found = taken(ways(shelf, 50), lambda what, done, of: told.append((done, of)))
     names = [f"skill-{number}" for number in range(50)]
     assert found == [name.encode() for name in names]
     assert sorted(shelf.asked) == sorted(names)
@@ -66,16 +71,15 @@ def test_each_comes_once_and_in_the_order_of_asking():
 
 def test_where_there_is_waiting_sixteen_are_asked_for_at_once():
     shelf = Shelf(pause=0.02)
-    assert len([turn() for turn in turns(ways(shelf, 80), silent)]) == 80
+    assert len(taken(ways(shelf, 80))) == 80
     assert shelf.most == AT_ONCE
 
 
 @pytest.mark.parametrize(("size", "most"), [(10, AT_ONCE), (0, AT_ONCE), (30 << 20, 2), (200 << 20, 1)])
 def test_no_more_is_held_than_fits(size, most):
     shelf = Shelf()
-    coming = turns(ways(shelf, 40, size), silent)
-    next(coming)
-    coming.close()
+    with turns(ways(shelf, 40, size), silent) as coming:
+        next(coming)
     assert 1 <= len(shelf.asked) <= most
 
 
@@ -87,10 +91,9 @@ def test_attack_a_site_that_says_no_sizes_is_not_fetched_into_memory_whole():
         time.sleep(0.01)  # long enough for more to be fetched at once
         return large
 
-    coming = turns([Way(fetch, len) for _ in range(40)], silent)
-    for _ in range(8):
-        assert next(coming)() == len(large)
-    coming.close()
+    with turns([Way(fetch, len) for _ in range(40)], silent) as coming:
+        for _ in range(8):
+            assert next(coming)() == len(large)
     assert len(asked) <= 8 + 3  # four at first, then as many as fit
 
 
@@ -98,16 +101,16 @@ def test_what_needs_no_wire_waits_for_its_turn():
     shelf = Shelf()
     first, second = ways(shelf, 2)
     here = Way(nothing, lambda came: "here")
-    assert [turn() for turn in turns([first, here, second], silent)] == [b"skill-0", "here", b"skill-1"]
-    assert [turn() for turn in turns([here], silent)] == ["here"]
+    assert taken([first, here, second]) == [b"skill-0", "here", b"skill-1"]
+    assert taken([here]) == ["here"]
 
 
 def test_an_error_is_raised_by_the_turn_that_it_belongs_to():
-    coming = turns(ways(Shelf(bad="skill-1"), 3), silent)
-    assert next(coming)() == b"skill-0"
-    with pytest.raises(SecurityError):
-        next(coming)()
-    assert next(coming)() == b"skill-2"
+    with turns(ways(Shelf(bad="skill-1"), 3), silent) as coming:
+        assert next(coming)() == b"skill-0"
+        with pytest.raises(SecurityError):
+            next(coming)()
+        assert next(coming)() == b"skill-2"
 
 
 def test_beyond_what_may_be_held_trees_wait_in_the_store(tmp_path, ports):
@@ -140,29 +143,30 @@ def test_attack_a_server_that_never_ends_keeps_nobody_from_stopping():
 
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        for turn in turns([Way(fetch, lambda came: came, 1) for fetch in (stopped, dripping)], silent):
-            turn()
+        taken([Way(fetch, lambda came: came, 1) for fetch in (stopped, dripping)])
     took = time.monotonic() - start
     ended.set()
     assert took < 10
 
 
-def test_who_stops_the_command_while_a_skill_is_verified_waits_for_no_server():
+@pytest.mark.parametrize("when", ["verified", "held"])
+def test_who_stops_the_command_while_a_skill_is_worked_on_waits_for_no_server(when):
     began, ended = threading.Event(), threading.Event()
 
     def dripping():
         began.set()
         ended.wait(20)
 
-    def verify(came):
-        began.wait(20)
-        raise KeyboardInterrupt
+    def stopped(at):
+        if at == when:
+            began.wait(20)
+            raise KeyboardInterrupt
 
-    ways = [Way(lambda: b"", verify, 1), Way(dripping, lambda came: came, 1)]
+    ways = [Way(lambda: b"", lambda came: stopped("verified"), 1), Way(dripping, lambda came: came, 1)]
     start = time.monotonic()
-    with suppress(KeyboardInterrupt):  # which lets go of the turns, too
-        for turn in turns(ways, silent):
-            turn()
+    with suppress(KeyboardInterrupt), turns(ways, silent) as coming:
+        next(coming)()
+        stopped("held")
     took = time.monotonic() - start
     ended.set()
     assert took < 10
