@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 
 from skillhub.archive import Limits
 from skillhub.errors import SourceError, WrongBytes
-from skillhub.model.dataclass import dataclass, replace
+from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.world.cache import Cache
 from skillhub.world.fetch import Answer, Web, whole
@@ -90,27 +90,30 @@ class Downloads:
             self._seen.keep(url, None)
 
     def _document(self, url: str, cap: int) -> Answer:
-        held = self._held(url, cap)
+        held, fresh_until = self._held(url, cap)
         if self._web is None:
             if held is None:
                 raise SourceError(_OFFLINE, where=url)
-            return held.answer
+            return held
         # Further ahead than we ever look, a clock was set back.
-        if held and 0 < held.copy.fresh_until - self._clock() <= _FRESH_MAX:
-            return held.answer
-        answer = self._web.ask(url, cap=cap, headers=held.conditions if held else None)
-        if held and answer.status == 304 and answer.url == held.copy.url:
-            answer = replace(held.answer, headers=held.validators | dict(answer.headers))
+        if held and 0 < fresh_until - self._clock() <= _FRESH_MAX:
+            return held
+        answer = self._web.ask(url, cap=cap, headers=_conditions(held) if held else None)
+        if held and answer.status == 304 and answer.url == held.url:
+            answer = replace(held, headers={**held.headers, **answer.headers})
         elif answer.status == 304:
             # Of something else, behind a redirect that now leads there: nothing here is known to be that.
             answer = self._web.ask(url, cap=cap)
         self._keep(url, whole(answer))
         return answer
 
-    def _held(self, url: str, cap: int) -> _Held | None:
+    def _held(self, url: str, cap: int) -> tuple[Answer | None, int]:
+        """Return the document that is here, its bytes proved by what was seen, and until when it counts as fresh."""
         copy = self._seen.copy(url)
         cached = self._cache.get(copy.digest, copy.url, cap) if copy else None
-        return _Held(copy, cached) if copy and cached else None
+        if copy is None or cached is None:
+            return None, 0
+        return replace(cached, headers={"etag": copy.etag, "last-modified": copy.modified}), copy.fresh_until
 
     def _keep(self, url: str, answer: Answer) -> None:
         said = _directives(answer.headers.get("cache-control", ""))
@@ -129,23 +132,10 @@ class Downloads:
         self._seen.keep(url, copy)
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """A document that is here, its bytes proved by what was seen."""
-
-    copy: Copy
-    answer: Answer
-
-    @property
-    def conditions(self) -> dict[str, str]:
-        """The fields that ask for it only if it is another by now (RFC 9110, 13.1)."""
-        given = {"If-None-Match": self.copy.etag, "If-Modified-Since": self.copy.modified}
-        return {name: value for name, value in given.items() if value}
-
-    @property
-    def validators(self) -> dict[str, str]:
-        """The fields by which the server knew it."""
-        return {"etag": self.copy.etag, "last-modified": self.copy.modified}
+def _conditions(held: Answer) -> dict[str, str]:
+    """Return the fields that ask for a document only if it is another by now (RFC 9110, 13.1)."""
+    given = {"If-None-Match": held.headers["etag"], "If-Modified-Since": held.headers["last-modified"]}
+    return {name: value for name, value in given.items() if value}
 
 
 def _directives(cache_control: str) -> dict[str, str]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from dxf import DXF
@@ -20,6 +19,7 @@ from requests import RequestException, Timeout
 
 from skillhub.errors import FormatError, SourceError, StateError, UsageError
 from skillhub.model.digest import Digest
+from skillhub.model.ref import Oci, parse_ref
 from skillhub.model.text import quote
 from skillhub.world.hop import Hop
 from skillhub.world.oci_login import kept_login
@@ -29,12 +29,6 @@ from skillhub.world.site_files import media_type
 
 _EMPTY = b"{}"
 _PATIENCE = 60.0  # seconds without a byte
-_ADDRESS = re.compile(
-    r"oci://([A-Za-z0-9.-]+(?::[0-9]{1,5})?|\[[0-9a-f:]+\](?::[0-9]{1,5})?)"
-    r"/([a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*)"
-    r"(?::([A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?",
-    re.ASCII,
-)
 
 Layers = Mapping[str, Blob]
 
@@ -157,16 +151,23 @@ def open_target(address: str) -> Target:
         SourceError: the registry cannot be reached, or refuses.
         FormatError: what is there is no manifest, or the file with the login is none.
     """
-    match = _ADDRESS.fullmatch(address)
-    if match is None:
-        raise UsageError(f"expected oci://REGISTRY/REPOSITORY:TAG, found {quote(address)}")
-    host, repository, tag = match[1], match[2], match[3] or "latest"
+    ref = _parsed(address)
+    host, _, repository = ref.repository.partition("/")
+    tag = ref.tag or "latest"
     plain = Hop.parse(f"http://{host}").loopback
     with ExitStack() as stack:
         client: Any = DXF(host, repository, _login(host), insecure=plain, timeout=_PATIENCE)
         target = OciTarget(stack.enter_context(client), tag, f"oci://{host}/{repository}:{tag}")
         stack.pop_all()
     return target
+
+
+def _parsed(address: str) -> Oci:
+    with suppress(UsageError):
+        ref = parse_ref(address)
+        if isinstance(ref, Oci) and ref.digest is None:
+            return ref
+    raise UsageError(f"expected oci://REGISTRY/REPOSITORY:TAG, found {quote(address)}")
 
 
 def _login(host: str) -> Callable[[Any, Any], None]:
