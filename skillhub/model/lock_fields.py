@@ -5,7 +5,18 @@ from __future__ import annotations
 import re
 
 from skillhub.errors import FormatError, UsageError
-from skillhub.model.decode import Read, array, integer, mapping, name_that, one_of, record, visible, wrong
+from skillhub.model.decode import (
+    Read,
+    array,
+    integer,
+    mapping,
+    name_that,
+    one_of,
+    record,
+    text_that,
+    visible,
+    wrong,
+)
 from skillhub.model.digest import NO_FILES, Digest
 from skillhub.model.lock_entry import Locked, LockedSource, Patch
 from skillhub.model.signer import Signer
@@ -13,8 +24,6 @@ from skillhub.model.text import is_alias, is_inner_path, is_name, is_object_id, 
 
 VERSION = 1
 _AUTHORITY_WITH_USER = re.compile(r"[^/?#]*://[^/?#]*@")
-
-
 # What a later version adds has another `version` of the format: whoever reads this one knows them all.
 _CAPABILITY = re.compile(r"agents|binary|hooks|scripts|shell|(?:env|mcp|network):.+|(?:permissions|tools):.*")
 _NEED = re.compile(
@@ -27,11 +36,6 @@ _NEED = re.compile(
 def _capability(value: object) -> str:
     text = visible(value)
     return text if _CAPABILITY.fullmatch(text) else wrong("a capability", value)
-
-
-def _need(value: object) -> str:
-    text = visible(value)
-    return text if _NEED.fullmatch(text) else wrong("a need, as kind:name", value)
 
 
 def _signer(value: object) -> str:
@@ -84,11 +88,6 @@ def _repository(value: object) -> str:
     return text
 
 
-def _commit(value: object) -> str:
-    text = visible(value)
-    return text if is_object_id(text) else wrong("a full commit", value)
-
-
 _UNKNOWN = "a newer skillhub may have written it"
 _PATCH = record({"base": _tree, "digest": Digest.parse, "path": _inner}, unknown=_UNKNOWN)
 _LOCKED = record(
@@ -97,14 +96,14 @@ _LOCKED = record(
         "tree": _tree,
         "size": integer("a number of bytes"),
         "capabilities": array(_capability),
-        "requires": array(_need),
+        "requires": array(text_that(_NEED.fullmatch, "a need, as kind:name")),
     },
     {
         "version": visible,
         "url": _url,
         "digest": Digest.parse,
         "git": _repository,
-        "rev": _commit,
+        "rev": text_that(is_object_id, "a full commit"),
         "path": _path,
         "signed_by": _signers,
         "patch": lambda value: Patch(**_PATCH(value)),
