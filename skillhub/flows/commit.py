@@ -215,16 +215,3 @@ def _link(change: Change, before: Record | None, linker: Linker, ports: Ports) -
             links.unmake(links.place(ports.project, link))
             changed = True
     return changed
-
-
-def forget(names: Sequence[str], before: State) -> tuple[Lock, Records]:
-    """Return lock and records without these skills, and without the sources that nothing else uses.
-
-    Where nothing is left, the next skill is asked about as the first one was, the agents that are to have it too.
-    """
-    skills = {name: entry for name, entry in before.lock.skills.items() if name not in names}
-    used = {entry.source for entry in skills.values()}
-    sources = {alias: source for alias, source in before.lock.sources.items() if alias in used}
-    records = {name: record for name, record in before.records.skills.items() if name not in names}
-    agents = before.records.agents if records else ()
-    return Lock(skills, sources), replace(before.records, skills=records, agents=agents)

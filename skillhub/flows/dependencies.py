@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 from skillhub.errors import NotFound, SourceError, UsageError
 from skillhub.flows.candidate import Candidate
@@ -65,34 +66,34 @@ def with_dependencies(
         for need in _needs(parent.manifest):
             demand = _Demand(need, chains[parent.name])
             demands.setdefault(need.name, []).append(demand)
-            if _suits(whole.get(need.name), state.lock.skills.get(need.name), demands[need.name]):
+            taken = whole[need.name].entry if need.name in whole else state.lock.skills.get(need.name)
+            if taken is not None and all(is_within(taken, each.need.range) for each in demands[need.name]):
                 continue
             if need.name in found:
                 raise _conflict(need.name, demands[need.name], found[need.name].entry.version)
             if need.name in excepted:
-                warnings.append(_without(demand))
+                warnings.append(_left_out(demand))
                 continue
             try:
                 whole[need.name] = _obtained(demands[need.name], parent, state, ports)
             except NotFound as error:
                 if need.required:
-                    raise NotFound(
-                        f"{demand}: {error.message}", where=error.where, hint=error.hint
-                    ) from error
+                    message = f"{demand}: {error.message}"
+                    raise NotFound(message, where=error.where, hint=error.hint) from error
                 warnings.append(f"{demand}, which is optional and was not found: {error.message}")
                 continue
             chains[need.name] = (*chains[parent.name], need.name)
             queue.append(need.name)
-    _refuse_rings(whole, state.lock)
-    _refuse_strangers(whole, state, ports)
+    _refuse_cycles(whole, state.lock)
+    _refuse_incompatible(whole, state, ports)
     return whole, warnings
 
 
-def _without(demand: _Demand) -> str:
-    """Return the warning that what --except leaves out is missed.
+def _left_out(demand: _Demand) -> str:
+    """Return the warning about what ``--except`` leaves out though a skill could do with it.
 
     Raises:
-        UsageError: it is missed too much.
+        UsageError: the skill cannot do without.
     """
     message = f"{demand}, which --except leaves out"
     if demand.need.required:
@@ -113,21 +114,15 @@ def ranges_on(name: str, lock: Lock, ports: Ports, but: Iterable[str] = ()) -> l
 
 
 def orphans(gone: Sequence[str], state: State) -> list[str]:
-    """Return what only the skills that go have needed: locked, in no line of the intent, needed by nobody else."""
-    leaving = dict.fromkeys(gone)
-    while True:
-        kept = {name: entry for name, entry in state.lock.skills.items() if name not in leaving}
-        needed = {each for entry in kept.values() for each in dependencies_of(entry)}
-        were = {
-            each
-            for name in leaving
-            if name in state.lock.skills
-            for each in dependencies_of(state.lock.skills[name])
-        }
-        more = [name for name in kept if name in were - needed and name not in state.intent.skills]
-        if not more:
-            return [name for name in leaving if name not in gone]
-        leaving |= dict.fromkeys(more)
+    """Return what only the skills that go have needed: locked, not in the intent, needed by no other."""
+    locked, leaving = state.lock.skills, list(dict.fromkeys(gone))
+    for name in leaving:  # it grows by what is looked at later
+        staying = [entry for other, entry in locked.items() if other not in leaving]
+        needed = {each for entry in staying for each in dependencies_of(entry)}
+        for each in dependencies_of(locked[name]) if name in locked else ():
+            if each in locked and each not in needed and each not in (*leaving, *state.intent.skills):
+                leaving.append(each)
+    return [name for name in leaving if name not in gone]
 
 
 def dependencies_of(entry: Locked) -> Iterator[str]:
@@ -137,12 +132,6 @@ def dependencies_of(entry: Locked) -> Iterator[str]:
 
 def _needs(manifest: Manifest) -> Iterator[Requirement]:
     return (need for need in manifest.requires if need.kind == "skill")
-
-
-def _suits(candidate: Candidate | None, entry: Locked | None, demands: Sequence[_Demand]) -> bool:
-    """Say whether what is taken, or else what is locked, is what all of them want."""
-    here = candidate.entry if candidate is not None else entry
-    return here is not None and all(is_within(here, demand.need.range) for demand in demands)
 
 
 def _obtained(demands: Sequence[_Demand], parent: Candidate, state: State, ports: Ports) -> Candidate:
@@ -174,25 +163,26 @@ def _resolved(need: Requirement, parent: Candidate, ports: Ports, *, guarded: bo
     return resolve_at(need.name, ref, parent.entry.plugin, ports, guarded=guarded)
 
 
-def _refuse_rings(whole: Mapping[str, Candidate], lock: Lock) -> None:
-    """Refuse skills that need each other, by a search in depth."""
-    edges = {name: tuple(dependencies_of(entry)) for name, entry in lock.skills.items()}
-    edges |= {name: tuple(need.name for need in _needs(each.manifest)) for name, each in whole.items()}
-    done: set[str] = set()
-    for start in whole:
-        path: list[tuple[str, Iterator[str]]] = [(start, iter(edges.get(start, ())))]
-        while path:
-            name = next(path[-1][1], None)
-            if name is None:
-                done.add(path.pop()[0])
-            elif name in (chain := [each for each, _ in path]):
-                ring = " -> ".join([*chain[chain.index(name) :], name])
-                raise NeedConflict(f"skills need each other in a ring: {ring}", where=start)
-            elif name not in done:
-                path.append((name, iter(edges.get(name, ()))))
+def _refuse_cycles(whole: Mapping[str, Candidate], lock: Lock) -> None:
+    """Refuse skills that need each other."""
+    needs = {name: [*dependencies_of(entry)] for name, entry in lock.skills.items()}
+    needs |= {name: [need.name for need in _needs(each.manifest)] for name, each in whole.items()}
+    graph: dict[str, list[str]] = {}  # no more than what these lead to: what is locked else stands as it is
+    queue = deque(whole)
+    while queue:
+        name = queue.popleft()
+        if name not in graph:
+            graph[name] = needs.get(name, [])
+            queue.extend(graph[name])
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        ring = error.args[1][::-1]
+        message = f"skills need each other in a ring: {' -> '.join(ring)}"
+        raise NeedConflict(message, where=ring[0]) from error
 
 
-def _refuse_strangers(whole: Mapping[str, Candidate], state: State, ports: Ports) -> None:
+def _refuse_incompatible(whole: Mapping[str, Candidate], state: State, ports: Ports) -> None:
     """Refuse a version that a skill which stays as it is cannot do with."""
     for name, candidate in whole.items():
         before = state.lock.skills.get(name)

@@ -54,18 +54,19 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
     asked = ask(about_sources(proposed), ports)
     add_sources(proposed, asked, ports)
     gathered = gather(refs, options, state, ports)
-    asked_for = {} if options.frozen else gathered.found
-    found, notes = with_dependencies(asked_for, state, ports, gathered.excepted)
-    found = {**gathered.found, **found}
+    found, notes = gathered.found, gathered.warnings
+    if not options.frozen:
+        found, missing = with_dependencies(found, state, ports, gathered.excepted)
+        notes += missing
     if not (refs or options.frozen):
         found, apart = without_other_signers(found, state, ports)
-        notes = [*notes, *apart]
+        notes += apart
     outcome = take(found, options, state, ports)
     return replace(
         outcome,
         asked=(*asked, *outcome.asked),
         left=(*gathered.left, *outcome.left),
-        warnings=(*gathered.warnings, *notes, *outcome.warnings),
+        warnings=(*notes, *outcome.warnings),
     )
 
 

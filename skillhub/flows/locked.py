@@ -48,9 +48,9 @@ def by_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> 
     if ports.store.has(entry.original.tree):
         way: Way[Any] = Way(nothing, lambda _: from_lock(name, entry, ports, agreed=agreed))
     else:
-        way = _again(name, entry.original, ports, agreed=agreed)
-        way = way.then(lambda found: _whole(found, entry, ports, agreed=agreed))
-    return way.then(lambda found: _as_said(found, ports.project.scope, agreed=agreed))
+        way = _from_source(name, entry.original, ports, agreed=agreed)
+        way = way.then(lambda found: _with_patch(found, entry, ports, agreed=agreed))
+    return way.then(lambda found: _held_to_claims(found, ports.project.scope, agreed=agreed))
 
 
 def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> Candidate:
@@ -63,8 +63,8 @@ def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -
         SourceError: it cannot be had.
     """
     with named(name):
-        found = _original(name, entry.original, ports, agreed=agreed)
-        return _whole(found, entry, ports, agreed=agreed)
+        found = _from_store(name, entry.original, ports, agreed=agreed)
+        return _with_patch(found, entry, ports, agreed=agreed)
 
 
 @contextmanager
@@ -80,8 +80,8 @@ def named(name: str) -> Iterator[None]:
         raise
 
 
-def _whole(found: Candidate, entry: Locked, ports: Ports, *, agreed: bool) -> Candidate:
-    """Return what the source has with the project's patch, if there is one; where the lock is silent, a warning."""
+def _with_patch(found: Candidate, entry: Locked, ports: Ports, *, agreed: bool) -> Candidate:
+    """Return what the source has, with the project's patch if there is one; what the lock leaves out is a warning."""
     if entry.patch is not None:
         found = patched(found, entry, ports, agreed=agreed)
     note = unsaid(found.can, entry)
@@ -106,8 +106,8 @@ def unsaid(can: Iterable[str], entry: Locked) -> str | None:
     )
 
 
-def _as_said(found: Candidate, scope: Scope, *, agreed: bool = False) -> Candidate:
-    """Return what the lock names if it can and needs what the lock says; where that is silent, a warning.
+def _held_to_claims(found: Candidate, scope: Scope, *, agreed: bool = False) -> Candidate:
+    """Return what the lock names if it needs, and can do, all that the lock says; what that leaves out is a warning.
 
     Older versions of skillhub looked for less, and which hosts and variables count has changed. Of what a person has
     ``agreed`` to, the record has what was read off the bytes then.
@@ -129,7 +129,8 @@ def _as_said(found: Candidate, scope: Scope, *, agreed: bool = False) -> Candida
     return found
 
 
-def _original(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Candidate:
+def _from_store(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Candidate:
+    """Return what the store has, judged again; what its source has if that is not there, or its signer not known."""
     root = ports.root_of(entry)
     said = last_seen(name, entry, root, ports.sources)
     seen = refuse_recalled(name, entry, said, ports.project.scope)
@@ -137,27 +138,28 @@ def _original(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Candid
     pinned = signers.pinned(name, entry, root, ports.publishers)
     is_proven = bool(pinned) or (root is None and not entry.signed_by)
     if tree is None or not is_proven:
-        return _again(name, entry, ports, agreed=agreed).go()
+        return _from_source(name, entry, ports, agreed=agreed).go()
     alias = None if entry.local else entry.source
     publishers = [*pinned, *signers.revoking(seen, said), *signers.trusted(ports.publishers)]
     verdict = judge(tree, publishers, alias, ports.clock(), locked=(entry.tree,))
     content = Content(Manifest.read(tree)) if agreed else read(tree)
     size = tree.size if root is None else (seen.size if seen else None)
     here = entry if size is None else replace(entry, size=size)
-    found = _as_locked(name, entry, candidate(content, here, verdict, (), publishers), ports)
+    found = _verified(name, entry, candidate(content, here, verdict, (), publishers), ports)
     found = replace(found, stored=ports.store.listing(entry.tree) is not None)
     return replace(found, published=seen.published).noted(*yanked(seen)) if seen else found
 
 
-def _again(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Way[Any]:
+def _from_source(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Way[Any]:
+    """Return how the very bytes that are locked are had from where the lock says they are."""
     if ports.root_of(entry):
         way = _at_registry(name, entry, ports)
     else:
-        way = _elsewhere(name, entry, ports, guarded=not agreed)
-    return way.then(lambda found: _as_locked(name, entry, found, ports))
+        way = _at_place(name, entry, ports, guarded=not agreed)
+    return way.then(lambda found: _verified(name, entry, found, ports))
 
 
-def _elsewhere(name: str, entry: Locked, ports: Ports, *, guarded: bool) -> Way[Any]:
+def _at_place(name: str, entry: Locked, ports: Ports, *, guarded: bool) -> Way[Any]:
     """Return how the skill is had from where the lock says it is, if that is no registry.
 
     A lock comes with a repository: what it names is reached with care until this person has agreed to it.
@@ -184,7 +186,7 @@ def _elsewhere(name: str, entry: Locked, ports: Ports, *, guarded: bool) -> Way[
 
 def _at_registry(name: str, entry: Locked, ports: Ports) -> Way[bytes]:
     source = ports.sources.get(entry.source)
-    with _under_its_name(name, entry):
+    with _refusing_other_name(name, entry):
         index = ports.open(source).release_index([name])
         release = refuse_recalled(name, entry, index, ports.project.scope)
         if release is None:
@@ -204,8 +206,8 @@ def _not_there(
 
 
 @contextmanager
-def _under_its_name(name: str, entry: Locked) -> Iterator[None]:
-    """Let what is not there under this name, and has another's URL, be what it is: a lock that names it otherwise."""
+def _refusing_other_name(name: str, entry: Locked) -> Iterator[None]:
+    """Tell of a lock that calls a skill otherwise than its URL does, instead of a skill that is not there."""
     try:
         yield
     except NotFound as error:
@@ -216,7 +218,7 @@ def _under_its_name(name: str, entry: Locked) -> Iterator[None]:
         raise SourceMismatch(message, where=entry.url) from error
 
 
-def _as_locked(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candidate:
+def _verified(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candidate:
     """Return ``found``, which is what the lock names, with the entry word for word."""
     scope = ports.project.scope
     if found.tree.digest != entry.tree:

@@ -78,10 +78,12 @@ def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports,
         newer.warnings.append(f"{young.message} ({young.where})")
         return
     whole = carried(candidate, entry, ports)
-    if isinstance(whole, Left):
-        newer.left.append(whole)
-    if keep or not isinstance(whole, Left):
-        newer.found[candidate.name] = candidate if isinstance(whole, Left) else whole
+    if not isinstance(whole, Left):
+        newer.found[candidate.name] = whole
+        return
+    newer.left.append(whole)
+    if keep:
+        newer.found[candidate.name] = candidate
 
 
 def _latest(name: str, entry: Locked, state: State, ports: Ports, warnings: list[str]) -> Resolved | None:

@@ -12,12 +12,13 @@ from skillhub.flows.needs import Given, facts_of, given, needs_of
 from skillhub.flows.open_needs import OpenNeeds, open_for_more_agents, open_needs
 from skillhub.flows.options import Options, chosen_agents
 from skillhub.flows.ports import Ports
-from skillhub.flows.provenance import as_agreed, hold_to_record
+from skillhub.flows.provenance import hold_to_record
 from skillhub.flows.questions import consent
 from skillhub.flows.state import State
 from skillhub.model.changes import Changes
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.hosts import Host
+from skillhub.model.lock import Locked
 from skillhub.model.provenance import Provenance
 from skillhub.model.question import Asked, Question
 from skillhub.model.record import Facts, Record
@@ -127,10 +128,33 @@ def changes_of(candidate: Candidate, state: State, ports: Ports) -> Changes | No
     if record is not None and record.facts == Facts():
         return None  # disabled here before anybody agreed to anything
     if record is not None:
-        before = as_agreed(before, record, candidate.entry)
+        before = _as_agreed(before, record, candidate.entry)
     if before.tree == candidate.tree.digest:
         return None
     return Changes.between(before, candidate.entry, ports.store.listing(before.tree), candidate.tree.listing)
+
+
+def _as_agreed(before: Locked, record: Record, after: Locked) -> Locked:
+    """Return the entry of the version before with all that is known of what the person agreed to.
+
+    Their record was read off its bytes and says where it was from; the lock may have been changed since.
+    """
+    if before.tree != record.tree:
+        before = replace(before, version=None, rev=None, signed_by=())
+    needs = tuple(f"{need['kind']}:{need['name']}" for need in record.facts.needs)
+    before = replace(before, tree=record.tree, capabilities=record.facts.capabilities, requires=needs)
+    if record.provenance is None:
+        return before
+    # A record knows signers by kind and fingerprint; whoever is still there is spelled as now.
+    spelled = next(
+        (
+            each.signed_by
+            for each in (after, before)
+            if Provenance.of(each).signers == record.provenance.signers
+        ),
+        record.provenance.signers,
+    )
+    return replace(before, source=record.provenance.source, signed_by=spelled)
 
 
 def decide(plan: Plan, asked: Sequence[Asked], is_met: Given) -> Change:

@@ -15,7 +15,6 @@ from skillhub.flows.hints import command, reinstall
 from skillhub.flows.ports import Ports
 from skillhub.flows.recalled import admission, locked_release
 from skillhub.flows.state import State
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.provenance import Provenance
@@ -97,31 +96,8 @@ def _another_signer(after: Candidate, before: Locked, scope: Scope) -> SignerCha
     return SignerChanged(f"{expected}, found {found}", hint=hint)
 
 
-def as_agreed(before: Locked, record: Record, after: Locked) -> Locked:
-    """Return the entry of the version before with all that is known of what the person agreed to.
-
-    Their record was read off its bytes and says where it was from; the lock may have been changed since.
-    """
-    if before.tree != record.tree:
-        before = replace(before, version=None, rev=None, signed_by=())
-    needs = tuple(f"{need['kind']}:{need['name']}" for need in record.facts.needs)
-    before = replace(before, tree=record.tree, capabilities=record.facts.capabilities, requires=needs)
-    if record.provenance is None:
-        return before
-    # A record knows signers by kind and fingerprint; whoever is still there is spelled as now.
-    spelled = next(
-        (
-            each.signed_by
-            for each in (after, before)
-            if Provenance.of(each).signers == record.provenance.signers
-        ),
-        record.provenance.signers,
-    )
-    return replace(before, source=record.provenance.source, signed_by=spelled)
-
-
 def hold_to_record(candidate: Candidate, state: State, ports: Ports) -> None:
-    """Refuse what comes under the name of something agreed to, and its signature does not allow for.
+    """Refuse what is not by the publisher whom the person agreed to, or has new bytes under an expired certificate.
 
     Raises:
         SignerChanged, BadSignature, SourceError, FormatError: as for the two below.
@@ -184,10 +160,10 @@ def _refuse_expired(candidate: Candidate, state: State) -> None:
 def without_other_signers(
     candidates: Mapping[str, Candidate], state: State, ports: Ports
 ) -> tuple[dict[str, Candidate], list[str]]:
-    """Return the candidates that nobody asked for by name, and what is told of those that are left out.
+    """Return the candidates less those that stay disabled and that another signs now, and what is told of these.
 
-    What a person does without holds up nothing that they use: its record stays as it is, so that ``enable`` refuses
-    another signer as ever. Were it to stop the command, the way on would be to agree to what was disabled.
+    They hold up nothing that the person uses: the record stays as it is, so that ``enable`` refuses another signer
+    as ever. Were they to stop the command, the way on would be to agree to what was disabled.
 
     Raises:
         SourceError, FormatError: as ``hold_to_record``.

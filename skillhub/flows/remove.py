@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from skillhub.errors import Refused
-from skillhub.flows.commit import forget, write_records
+from skillhub.flows.commit import write_records
 from skillhub.flows.dependencies import dependencies_of, orphans
 from skillhub.flows.hints import command
 from skillhub.flows.linking import Linker, Linking, about_deleted
@@ -17,6 +17,7 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.state import State, read_unchecked
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import NO_FILES
+from skillhub.model.lock import Lock
 from skillhub.model.question import Asked
 from skillhub.model.record import Record, Records
 from skillhub.model.skill import Skill
@@ -75,7 +76,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outc
     skills = _views(names, gone, state, ports)
     with ports.project.exclusively():
         now = read_unchecked(ports)
-        lock, records = forget(names, now)
+        lock, records = _without(names, now)
         text = ports.project.intent_bytes()
         ports.project.write_intent(edit(text, {}, names))
         ports.project.write_lock(lock.dump())
@@ -84,6 +85,19 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outc
         records = _take_back_servers(removed, records, ports)
         write_records(replace(records, made=made.clear(ports.project, records.made)), ports)
     return Outcome(skills, True, asked)
+
+
+def _without(names: Sequence[str], state: State) -> tuple[Lock, Records]:
+    """Return lock and records without these skills, and without the sources that nothing else uses.
+
+    Where nothing is left, the next skill is asked about as the first one was, the agents that are to have it too.
+    """
+    skills = {name: entry for name, entry in state.lock.skills.items() if name not in names}
+    used = {entry.source for entry in skills.values()}
+    sources = {alias: source for alias, source in state.lock.sources.items() if alias in used}
+    records = {name: record for name, record in state.records.skills.items() if name not in names}
+    agents = state.records.agents if records else ()
+    return Lock(skills, sources), replace(state.records, skills=records, agents=agents)
 
 
 def _refuse_needed(names: Sequence[str], state: State, ports: Ports) -> None:

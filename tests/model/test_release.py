@@ -21,3 +21,16 @@ def test_an_index_knows_its_names_and_shows_a_strange_one_escaped():
     with pytest.raises(NotFound) as caught:
         index.releases("\x1b[2J")
     assert caught.value.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("yanked", "withdrawn", "told"),
+    [
+        (None, None, ""),
+        ("slow", None, "yanked: slow"),
+        ("slow", "harmful", "withdrawn: harmful"),
+        ("", None, "yanked: no reason given"),
+    ],
+)
+def test_what_became_of_a_release_is_said_by_it(yanked, withdrawn, told):
+    assert Release(name="one", url="u", yanked=yanked, withdrawn=withdrawn).taken_back == told
