@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from skillhub.errors import NotFound, UsageError
 from skillhub.flows import listing
 from skillhub.flows.audit_locations import Locations
-from skillhub.flows.audit_loose import at_path, unmanaged
 from skillhub.flows.audit_rules import note
 from skillhub.flows.audit_skill import CHECKS, TRUST, Case, Stored, closed_folders
 from skillhub.flows.audit_sources import Inquiry
+from skillhub.flows.audit_unmanaged import at_path, unmanaged
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import read_unchecked
