@@ -15,7 +15,7 @@ from skillhub.flows.outcome import ask
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
-from skillhub.model.layout import read_head
+from skillhub.model.frontmatter import glance
 from skillhub.model.question import Asked, Question
 from skillhub.model.tree import SKILL_MD
 from skillhub.world import disk_use, files
@@ -123,7 +123,7 @@ def _name(path: str) -> str:
         data = files.read(os.path.join(path, SKILL_MD), _HEAD_CAP)
     except (FormatError, StateError):
         return ""
-    return read_head(data or b"").name or ""
+    return glance(data or b"").name or ""
 
 
 def _gone(projects: Sequence[Known], trees: Sequence[Waste]) -> tuple[str, ...]:

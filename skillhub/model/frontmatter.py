@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 from skillhub.errors import FormatError
 from skillhub.model import yaml
-from skillhub.model.text import NAME_MAX, clean, quote
+from skillhub.model.dataclass import dataclass
+from skillhub.model.text import NAME_MAX, clean, is_name, quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.model.yaml import Node
 
@@ -116,3 +117,34 @@ def split(data: bytes, where: str) -> Parts:
         raise FormatError("expected a line '---' that ends the frontmatter, found none", where=where)
     body = text[closing.end() :].removeprefix("\n")
     return Parts(text[opening.end() : closing.start()], body, text.count("\n", 0, closing.end()) + 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What the frontmatter of a ``SKILL.md`` says, believed as little as it need be to list it.
+
+    Attributes:
+        name: None if it says none that may be one.
+        internal: Whether its author keeps it out of what others are offered.
+    """
+
+    name: str | None = None
+    description: str = ""
+    internal: bool = False
+
+
+def glance(data: bytes) -> Glance:
+    """Return what lists show of a ``SKILL.md``; of one that cannot be read nothing: the install will say why."""
+    try:
+        top = yaml.parse(split(data, SKILL_MD).yaml, SKILL_MD)
+    except FormatError:
+        return Glance()
+    if not isinstance(top, dict):
+        return Glance()
+    name, description, metadata = (top.get(key) for key in ("name", "description", "metadata"))
+    internal = metadata.get("internal") if isinstance(metadata, dict) else ""
+    return Glance(
+        name.strip() if isinstance(name, str) and is_name(name.strip()) else None,
+        clean(description)[:1024] if isinstance(description, str) else "",
+        internal == "true",
+    )

@@ -1,4 +1,4 @@
-"""Where the field looks for skills in a repository or folder that holds many, and what the head of one says.
+"""Where the field looks for skills in a repository or folder that holds many.
 
 A skill at the top is the only one. Else they are where agents and authors keep them, in this order: right below
 the top, in ``skills`` and its shelves (``.curated`` and the like), in the folder of any agent, in the plugins of
@@ -12,11 +12,8 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 
 from skillhub.errors import FormatError
-from skillhub.model import yaml
-from skillhub.model.dataclass import dataclass
-from skillhub.model.frontmatter import split
 from skillhub.model.hosts import hosts
-from skillhub.model.text import NAME_MAX, clean, is_name
+from skillhub.model.text import NAME_MAX
 from skillhub.model.tree import SKILL_MD
 
 SKILLS_MAX = 4000
@@ -108,37 +105,6 @@ def below(path: str, folder: str) -> list[str]:
 def join(folder: str, path: str) -> str:
     """Return ``path`` below ``folder``; either may be empty."""
     return f"{folder}/{path}" if folder and path else folder or path
-
-
-@dataclass(frozen=True, slots=True)
-class Glance:
-    """What the frontmatter of a ``SKILL.md`` says, believed as little as it need be to list it.
-
-    Attributes:
-        name: None if it says none that may be one.
-        internal: Whether its author keeps it out of what others are offered.
-    """
-
-    name: str | None = None
-    description: str = ""
-    internal: bool = False
-
-
-def read_head(data: bytes) -> Glance:
-    """Return the head of a ``SKILL.md``; of one that cannot be read an empty one: the install will say why."""
-    try:
-        top = yaml.parse(split(data, SKILL_MD).yaml, SKILL_MD)
-    except FormatError:
-        return Glance()
-    if not isinstance(top, dict):
-        return Glance()
-    name, description, metadata = (top.get(key) for key in ("name", "description", "metadata"))
-    internal = metadata.get("internal") if isinstance(metadata, dict) else ""
-    return Glance(
-        name.strip() if isinstance(name, str) and is_name(name.strip()) else None,
-        clean(description)[:1024] if isinstance(description, str) else "",
-        internal == "true",
-    )
 
 
 def name_of_folder(folder: str) -> str:

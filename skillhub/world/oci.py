@@ -13,8 +13,9 @@ from skillhub.archive import Limits, Unpacked, unpack
 from skillhub.errors import FormatError, NotFound, UnsafeArchive, UsageError, WrongBytes
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
+from skillhub.model.frontmatter import glance
 from skillhub.model.index import LISTING_CAP, parse_listing
-from skillhub.model.layout import name_of_folder, read_head
+from skillhub.model.layout import name_of_folder
 from skillhub.model.ref import Oci, parse_ref
 from skillhub.model.release import Index, Release
 from skillhub.model.text import quote
@@ -65,7 +66,7 @@ class Artifact:
         layer = image.skill(url)
         self._wire.blob(image.config, MANIFEST_CAP)
         self._unpacked[url, layer.digest] = unpacked = self._layer(layer, url)
-        head = read_head(unpacked.tree[SKILL_MD].data)
+        head = glance(unpacked.tree[SKILL_MD].data)
         name = image.name or head.name or name_of_folder(self._ref.repository)
         release = Release(
             name=name, url=url, digest=layer.digest, size=layer.size, description=head.description

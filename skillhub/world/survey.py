@@ -1,4 +1,4 @@
-"""What there is in a repository, read in one go: a repository may be far away, and each reading a journey."""
+"""What says which skills and plugins a repository holds, read in one go: each read may be a request to a server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass
-from skillhub.model.layout import SKILLS_MAX, Glance, holders, is_within, join, read_head
+from skillhub.model.frontmatter import Glance, glance
+from skillhub.model.layout import SKILLS_MAX, holders, is_within, join
 from skillhub.model.marketplace import (
     CAP,
     MANIFESTS,
@@ -64,7 +65,7 @@ class Survey:
             elif path in markets:
                 listed[path] = _marketplace(data, path)
             else:
-                heads[path.removesuffix(SKILL_MD).rstrip("/")] = read_head(data)
+                heads[path.removesuffix(SKILL_MD).rstrip("/")] = glance(data)
         return cls(heads, manifests, *_in_turn([(path, listed.get(path, ())) for path in markets]))
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.model.frontmatter import split
+from skillhub.model.frontmatter import Glance, glance, split
 
 
 def refused(data):
@@ -108,3 +108,25 @@ def test_any_bytes_at_all(data):
         assert parts.body_line == data.decode().count("\n", 0, len(data.decode()) - len(parts.body)) + (
             1 if parts.body or data.endswith(b"\n") else 2
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"---\nname: a\ndescription: It\n  helps.\n---\n", Glance("a", "It helps.")),
+        (b"---\nname: Not A Name\ndescription: x\n---\n", Glance(None, "x")),
+        (b"---\nname: [a]\ndescription: {b: c}\n---\n", Glance()),
+        (b"---\nname: a\nmetadata:\n  internal: true\n---\n", Glance("a", "", True)),
+        (b"---\nname: a\nmetadata: internal\n---\n", Glance("a")),
+        (b"---\n- a\n---\n", Glance()),
+        (b"---\nname: &x a\n---\n", Glance()),
+        (b"no head", Glance()),
+        (b"\xff", Glance()),
+    ],
+)
+def test_frontmatter_is_read_as_far_as_it_can_be(text, expected):
+    assert glance(text) == expected
+
+
+def test_a_description_is_shown_without_what_would_steer_a_terminal():
+    assert glance(b'---\nname: a\ndescription: "x\\e[2J\\u202Ey"\n---\n').description == "x[2Jy"

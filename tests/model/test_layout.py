@@ -7,11 +7,9 @@ from hypothesis import strategies as st
 from skillhub.errors import FormatError
 from skillhub.model.layout import (
     SKILLS_MAX,
-    Glance,
     holders,
     name_of_folder,
     plugin_folders,
-    read_head,
     skill_folders,
 )
 
@@ -78,28 +76,6 @@ def test_the_folders_of_a_plugin():
     assert plugin_folders(holding, "p", ["gone"]) == ("p",)
     assert plugin_folders(holding, "", ["q/skills/d"]) == ("q/skills/d",)
     assert plugin_folders(holding, "r", ["skills"]) == ()
-
-
-@pytest.mark.parametrize(
-    ("text", "head"),
-    [
-        (b"---\nname: a\ndescription: It\n  helps.\n---\n", Glance("a", "It helps.")),
-        (b"---\nname: Not A Name\ndescription: x\n---\n", Glance(None, "x")),
-        (b"---\nname: [a]\ndescription: {b: c}\n---\n", Glance()),
-        (b"---\nname: a\nmetadata:\n  internal: true\n---\n", Glance("a", "", True)),
-        (b"---\nname: a\nmetadata: internal\n---\n", Glance("a")),
-        (b"---\n- a\n---\n", Glance()),
-        (b"---\nname: &x a\n---\n", Glance()),
-        (b"no head", Glance()),
-        (b"\xff", Glance()),
-    ],
-)
-def test_a_head_is_read_as_far_as_it_can_be(text, head):
-    assert read_head(text) == head
-
-
-def test_a_description_is_shown_without_what_would_steer_a_terminal():
-    assert read_head(b'---\nname: a\ndescription: "x\\e[2J\\u202Ey"\n---\n').description == "x[2Jy"
 
 
 @pytest.mark.parametrize(
