@@ -82,10 +82,12 @@ def _shape(form: Format | None, common: Common) -> Format:
 
 def _below(base: str, workspace: str | None) -> str:
     """Return where the project lies in the repository that GitHub checked out; empty at its top, or off GitHub."""
+    from skillhub.world.links import portable
+
     if not workspace:
         return ""
-    relative = os.path.relpath(os.path.realpath(base), os.path.realpath(workspace)).replace(os.sep, "/")
-    return "" if relative == "." or relative.split("/")[0] == ".." else relative
+    relative = portable(os.path.realpath(base), os.path.realpath(workspace))
+    return "" if relative == "." or os.path.isabs(relative) else relative
 
 
 def _print(report: Report, shape: Format, terminal: Terminal) -> None:

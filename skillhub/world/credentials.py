@@ -1,4 +1,4 @@
-"""Who we are to a host: tokens that the user's configuration names, and the user's netrc."""
+"""Credentials for a host: tokens that the user's configuration names, and the user's netrc."""
 
 from __future__ import annotations
 

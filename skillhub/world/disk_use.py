@@ -1,4 +1,4 @@
-"""How much lies in skillhub's folders, and what of it is left over or long not needed. No link is followed."""
+"""The size of skillhub's folders, and what in them is left over or was not needed for long. No link is followed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeping enabled copies out of git, through ``.git/info/exclude``, which is this clone's own."""
+"""Keeping enabled copies out of git, through ``.git/info/exclude``, which no clone shares."""
 
 from __future__ import annotations
 

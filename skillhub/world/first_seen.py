@@ -1,4 +1,4 @@
-"""When this machine first saw what has no date, or one that whoever makes it can choose; in ``<state>``."""
+"""When this machine first saw a release that has no date, or one that its maker can choose; in ``<state>``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A local folder that holds several skills, seen as a repository is; no link in it is followed."""
+"""A local folder that holds several skills, as a snapshot; no link in it is followed."""
 
 from __future__ import annotations
 

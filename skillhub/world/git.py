@@ -1,4 +1,4 @@
-"""Any git repository at one commit, through the program ``git``; nothing of it is checked out, run or believed."""
+"""Any git repository at one commit, through the program ``git``: nothing is checked out or run, all is hashed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running git so that nothing but git runs: a clean environment, no hooks, no prompts, and an end to it all."""
+"""Running git with a clean environment, without hooks and prompts, within limits of time and size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What git is told of the repository that it is to fetch from."""
+"""Where git fetches a repository from, and with which settings and variables."""
 
 from __future__ import annotations
 

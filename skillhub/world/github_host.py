@@ -1,4 +1,4 @@
-"""Which GitHub is meant, and who asks there: github.com, or a server of the person's own company."""
+"""Which GitHub is meant, github.com or a server of a company, and the token for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetching over http and https, for servers that nobody vouches for."""
+"""Fetching over http and https, from servers that are not trusted."""
 
 from __future__ import annotations
 

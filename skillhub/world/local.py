@@ -1,4 +1,4 @@
-"""Skills that lie on this machine: a folder or an archive file, read into memory through the archive's gate."""
+"""Skills on this machine: a folder or an archive file, read into memory with the checks that archives pass."""
 
 from __future__ import annotations
 

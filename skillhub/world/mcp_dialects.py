@@ -1,4 +1,4 @@
-"""Where each agent keeps its MCP servers, and how it spells one: a table, and a writer for each spelling.
+"""Where each agent keeps its MCP servers, and the format of an entry: a table, and a writer for each format.
 
 An entry never holds a secret: it names variables, in the syntax that the agent replaces by their values.
 """

@@ -1,4 +1,4 @@
-"""Who we are to an OCI registry: what ``docker login`` and its like have kept."""
+"""Credentials for an OCI registry: what ``docker login`` and its like have kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading from one repository of an OCI registry: manifests and blobs, each hashed, and who asks if it is asked."""
+"""Reading manifests and blobs, each hashed, from one repository of an OCI registry, with a login if it wants one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another program in the place of this one."""
+"""Replacing this process by another program."""
 
 from __future__ import annotations
 

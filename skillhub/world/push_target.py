@@ -1,4 +1,4 @@
-"""Where a registry's site is published: a port, and what the stores behind it have in common."""
+"""Where a registry's site is published: the interface of all such places, and what they have in common."""
 
 from __future__ import annotations
 

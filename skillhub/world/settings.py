@@ -1,4 +1,4 @@
-"""``config.toml`` in the user's config folder: what holds for every project of this user."""
+"""``config.toml`` in the user's config folder: tokens, mirrors and trusted hosts, for all projects of this user."""
 
 from __future__ import annotations
 

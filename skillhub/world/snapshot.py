@@ -1,6 +1,6 @@
 """What a whole repository or folder holds: paths with their kinds at once, bytes only when they are asked for.
 
-A skill comes out of one through the gate that archives pass.
+A skill that is taken out of one passes the checks that archives pass.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The files of ``<state>`` in which this machine remembers something for its user; none comes out of a repository."""
+"""A JSON file in ``<state>``, shared by all processes of the user and never read from a repository."""
 
 from __future__ import annotations
 

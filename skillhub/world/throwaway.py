@@ -1,4 +1,4 @@
-"""Folders of one command, thrown away at its end, and those of commands that were killed before it."""
+"""Temporary folders of one command, and those that killed commands left behind."""
 
 from __future__ import annotations
 

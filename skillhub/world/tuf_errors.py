@@ -1,4 +1,4 @@
-"""What python-tuf raises, as the errors of the house."""
+"""What python-tuf raises, as errors of ours."""
 
 from __future__ import annotations
 

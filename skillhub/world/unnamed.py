@@ -12,10 +12,9 @@ from skillhub.model.tree import SKILL_MD
 from skillhub.world.fetch import Answer, Web
 from skillhub.world.hop import Hop
 
-_STRANGER = "https://nobody.invalid"
-_NEIGHBOUR = (
-    "https://localhost:1"  # not http, so that it is never the origin that is asked, and told who asks
-)
+# Stand in `named_by` for whoever named a URL where no person did; neither is ever asked anything.
+_STRANGER = "https://nobody.invalid"  # what it names has to be on the public internet
+_NEIGHBOUR = "https://localhost:1"  # what it names may be on this machine, too
 # Neither a query, nor `%`, nor the `;` at which some servers cut a path.
 _PLAIN = re.compile(r"(?:/[A-Za-z0-9._~@:+-]+)+", re.ASCII)
 _WELL_KNOWN = ("/.well-known/agent-skills/", "/.well-known/skills/")
@@ -47,7 +46,7 @@ class Unnamed(Web):
         """
         hop = Hop.parse(url)
         own = named_by is None or Hop.parse(named_by).origin == hop.origin
-        # Whatever names it was named by nobody, so that it vouches for nothing: neither for itself nor for others.
+        # No person named what names it either, so that its word lets nothing through.
         named_by = _NEIGHBOUR if own and _is_harmless_here(hop) else _STRANGER
         try:
             return self._web.ask(url, cap=cap, named_by=named_by, headers=headers)
