@@ -50,7 +50,7 @@ def audit(
 
     Example: skillhub audit --format sarif --fail-on medium
     """
-    from skillhub.cli.diff import read_lock
+    from skillhub.cli.given import read_lock
     from skillhub.flows.audit import Request, names_and_paths
     from skillhub.flows.audit import audit as flow
 

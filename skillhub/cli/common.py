@@ -199,14 +199,14 @@ FLAGS: Mapping[str, tuple[str, str]] = {
 Run = Callable[..., int]
 
 
-def perform(run: Run, common: Common, *args: Any, **values: Any) -> int:  # noqa: ANN401 - whatever it takes
+def perform(run: Run, common: Common, **values: Any) -> int:  # noqa: ANN401 - whatever it takes
     """Run a command, and close what it opened."""
     # Much of what a command makes stays, and hardly any of it is cyclic: the searches were 6 % of an install.
     gc.freeze()
     gc.set_threshold(100_000, 50)
     gc.enable()
     with common.undo:
-        return run(common, *args, **values)
+        return run(common, **values)
 
 
 def with_flags(run: Run) -> Run:

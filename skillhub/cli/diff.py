@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from skillhub.cli.common import Common
+from skillhub.cli.given import read_lock
 from skillhub.cli.options import argument, option
 from skillhub.cli.terminal import Terminal, Tone
-from skillhub.errors import NotFound, SkillhubError, UsageError
+from skillhub.errors import SkillhubError, UsageError
 from skillhub.flows.diff import Diff, Edit
 from skillhub.model.dataclass import replace
 from skillhub.model.patch import lines_of
@@ -18,7 +17,6 @@ from skillhub.model.text import clean, quote
 
 if TYPE_CHECKING:
     from skillhub.flows.ports import Ports
-    from skillhub.model.lock import Lock
 
 _TONES: dict[str, Tone] = {"+": "green", "-": "red", "@": "dim", "d": "bold"}
 
@@ -82,19 +80,6 @@ def _of_names(names: Sequence[str], ports: Ports, terminal: Terminal, *, is_read
         raise
 
 
-def read_lock(path: str) -> Lock:
-    """Return the lock at a path that a person named; ``-`` is what comes on stdin."""
-    from skillhub.model.lock import CAP, Lock
-    from skillhub.world import files
-
-    if path == "-":
-        return Lock.parse(sys.stdin.buffer.read(CAP + 1), "stdin")
-    data = files.read(os.path.realpath(path), CAP)
-    if data is None:
-        raise NotFound("there is no such lock", where=path)
-    return Lock.parse(data, path)
-
-
 def _draw(found: Sequence[Diff], terminal: Terminal) -> None:
     if all(each.status == "same" and not each.edits for each in found):
         terminal.say("nothing differs", "dim")
@@ -107,9 +92,8 @@ def _lines(each: Diff) -> Iterator[tuple[str, Tone]]:
         if each.edits:
             yield f"{each.name}: an update would change nothing", "bold"
         return
-    yield f"{each.name}: {each.status}{' by an update' if each.edits else ''}", "bold"
-    facts = each.changes.lines() if each.changes else [_origin(each)]
-    yield from ((f"  {line}", "plain") for line in (*facts, *each.notes))
+    yield _title(each), "bold"
+    yield from ((f"  {line}", "plain") for line in (*_facts(each), *each.notes))
     yield from _patch_lines(each.whole, each.patch)
 
 
@@ -124,9 +108,16 @@ def _patch_lines(whole: Sequence[str], patch: str) -> Iterator[tuple[str, Tone]]
     yield from ((line, _TONES.get(line[:1], "plain")) for line in _shown(patch))
 
 
-def _origin(each: Diff) -> str:
+def _title(each: Diff) -> str:
+    return f"{each.name}: {each.status}{' by an update' if each.edits else ''}"
+
+
+def _facts(each: Diff) -> Sequence[str]:
+    """Return what changes, or of a skill that one lock alone has where it comes from."""
+    if each.changes:
+        return each.changes.lines()
     entry = each.after or each.before
-    return f"{entry.version or '-'} from {entry.source}, {entry.origin}" if entry else ""
+    return [f"{entry.version or '-'} from {entry.source}, {entry.origin}" if entry else ""]
 
 
 def _markdown(found: Sequence[Diff]) -> Iterator[str]:
@@ -140,10 +131,8 @@ def _markdown(found: Sequence[Diff]) -> Iterator[str]:
             yield from (f"- {_code(path)}" for path in edit.paths)
             yield from (f"- differs, and is no text: {_code(path)}" for path in edit.whole)
             yield from _block(edit.patch)
-        yield from ("", f"### {each.name}: {each.status}{' by an update' if each.edits else ''}", "")
-        for line in each.changes.lines() if each.changes else [_origin(each)]:
-            yield f"- {_code(line)}"
-        yield from (f"- {_code(note)}" for note in each.notes)
+        yield from ("", f"### {_title(each)}", "")
+        yield from (f"- {_code(line)}" for line in (*_facts(each), *each.notes))
         yield from _block(each.patch)
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from skillhub.cli.common import Common
 from skillhub.errors import FormatError, NotFound, UsageError
 from skillhub.flows.options import McpChoice, Options
 from skillhub.model.record import LinkKind
 from skillhub.world import files
+
+if TYPE_CHECKING:
+    from skillhub.model.lock import Lock
 
 _T = TypeVar("_T")
 
@@ -49,6 +53,15 @@ def read_as(path: str, parse: Callable[[bytes], _T]) -> _T:
         raise
 
 
+def read_lock(path: str) -> Lock:
+    """Return the lock at a path that a person named; ``-`` is what comes on stdin."""
+    from skillhub.model.lock import CAP, Lock
+
+    if path == "-":
+        return Lock.parse(sys.stdin.buffer.read(CAP + 1), "stdin")
+    return Lock.parse(read_file(path, CAP), path)
+
+
 def options_of(
     common: Common,
     agent: list[str] | None,
@@ -65,13 +78,12 @@ def options_of(
     """
     values = _read_env_file(env_file) if env_file else {}
     for number, word in enumerate(env or [], 1):
+        # The word is not shown: it may be a value, with = in it or not, that lost its name.
         name, has_value, value = word.partition("=")
         if has_value and not _VARIABLE.fullmatch(name):
-            # Nor here: a value may have = in it.
             message = f"--env number {number} does not begin with the name of a variable and ="
             raise UsageError(message, hint=_A_NAME)
         if not has_value and name not in os.environ:
-            # The word is not shown: it may be a value that lost its name.
             message = f"--env number {number} has no value, and the process has no variable of that name"
             raise UsageError(message, hint="--env NAME=VALUE, or export NAME first and give --env NAME")
         values[name] = value if has_value else os.environ[name]

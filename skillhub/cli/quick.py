@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _PLAIN = ("json", "user_scope", "yes", "offline", "quiet", "verbose")  # of the flags of every command
+# What each calls the words that it takes, if it takes any.
 _WORDS = {"list": "", "verify": "names", "sync": "", "install": "refs"}
 _SWITCHES = {"--all": "every", "--allow-unsigned": "allow_unsigned"}  # of `install`
 _WITH_A_NAME = {"--agent": "agent", "--skill": "skill"}  # of `install`, too
