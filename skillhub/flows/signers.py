@@ -20,9 +20,10 @@ from skillhub.trust.identity import Identity
 from skillhub.trust.judgement import judge
 from skillhub.trust.publishers import Publisher, Verdict
 from skillhub.trust.registry import publisher_of
-from skillhub.world.publishers import OWN_SUFFIX, Publishers
+from skillhub.world.publishers import OWN_SUFFIX, Publishers, Trusted
 
 EXPIRED = "its certificate has expired; it is borne for the tree that is locked, and for no other"
+_KEPT_AS = {"key": "keys", "certificate": "certificates", "sigstore": "identities"}
 
 
 def trusted(publishers: Publishers) -> list[Publisher]:
@@ -31,10 +32,7 @@ def trusted(publishers: Publishers) -> list[Publisher]:
     Raises:
         FormatError: a key, certificate or identity is none that may sign skills.
     """
-    return [
-        replace(_parsed(one.name, one.keys, one.certificates, one.identities), sources=one.sources)
-        for one in publishers.all().values()
-    ]
+    return list(map(_parsed, publishers.all().values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ def judged(
         return verdict, None
     name = os.path.basename(path).removesuffix(OWN_SUFFIX)
     own = OwnKey("me" if name == "default" else name, path)
-    mine = _parsed(own.name, (publishers.read_own(path),), (), ())
+    mine = _parsed(Trusted(own.name, keys=(publishers.read_own(path),)))
     return replace(judge(tree, [*known, mine], source, now, locked), status="untrusted"), own
 
 
@@ -88,8 +86,7 @@ def pinned(name: str, entry: Locked, root: Digest | None, publishers: Publishers
     if pem is None or not entry.signed_by:
         return []
     signer = Signer.parse(entry.signed_by[0])
-    texts = {"key": (), "certificate": (), "sigstore": (), signer.kind: (pem,)}
-    return [_parsed(signer.identity, texts["key"], texts["certificate"], texts["sigstore"])]
+    return [_parsed(Trusted(signer.identity, **{_KEPT_AS[signer.kind]: (pem,)}))]
 
 
 def is_own(pinned: Publisher, publishers: Publishers) -> bool:
@@ -117,16 +114,15 @@ def kin(signer: Signer | None, publishers: Iterable[Publisher]) -> frozenset[Dig
 
 
 @lru_cache  # each skill of a command is judged by the same
-def _parsed(
-    name: str, keys: tuple[str, ...], certificates: tuple[str, ...], identities: tuple[str, ...]
-) -> Publisher:
+def _parsed(one: Trusted) -> Publisher:
     # Where nobody is trusted yet, cryptography stays out.
     from skillhub.trust import x509  # noqa: PLC0415
     from skillhub.trust.keys import PublicKey  # noqa: PLC0415
 
     return Publisher(
-        name,
-        tuple(PublicKey.load(pem.encode()) for pem in keys),
-        tuple(root for pem in certificates for root in x509.load(pem.encode())),
-        identities=tuple(Identity.parse(text) for text in identities),
+        one.name,
+        tuple(PublicKey.load(pem.encode()) for pem in one.keys),
+        tuple(root for pem in one.certificates for root in x509.load(pem.encode())),
+        one.sources,
+        identities=tuple(map(Identity.parse, one.identities)),
     )
