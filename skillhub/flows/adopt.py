@@ -19,7 +19,7 @@ from skillhub.flows.listing import unmanaged
 from skillhub.flows.obtain import from_path
 from skillhub.flows.options import Options
 from skillhub.flows.origins import Origins, compared
-from skillhub.flows.outcome import Left, Outcome, ask
+from skillhub.flows.outcome import LeftOut, Outcome, ask
 from skillhub.flows.plan import Plan, Planner
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
@@ -72,9 +72,9 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
     origins = Origins(ports)
     adopted, left = [], []
     for find in _finds(names, state, ports):
-        each = find if isinstance(find, Left) else _read(find, into, origins, state, ports)
-        each = each if isinstance(each, Left) else _admitted(each, state, ports)
-        left.append(each) if isinstance(each, Left) else adopted.append(each)
+        each = find if isinstance(find, LeftOut) else _read(find, into, origins, state, ports)
+        each = each if isinstance(each, LeftOut) else _admitted(each, state, ports)
+        left.append(each) if isinstance(each, LeftOut) else adopted.append(each)
     planner = Planner.of(options, state, ports, [each.find.name for each in adopted])
     plans = [_planned(each, planner, ports) for each in adopted]
     asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
@@ -90,7 +90,7 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
     return replace(outcome, warnings=(*warnings, *outcome.warnings), left=(*left, *outcome.left))
 
 
-def _finds(names: Sequence[str], state: State, ports: Ports) -> Iterator[Find | Left]:
+def _finds(names: Sequence[str], state: State, ports: Ports) -> Iterator[Find | LeftOut]:
     there: dict[str, list[str]] = {}
     for path in unmanaged(ports.project, ports.user_home, ports.environ):
         there.setdefault(os.path.basename(path), []).append(path)
@@ -105,33 +105,35 @@ def _finds(names: Sequence[str], state: State, ports: Ports) -> Iterator[Find | 
     for name in names or sorted(there):
         if name in state.lock.skills:
             where = f"{command(scope, 'verify')} says where it lies"
-            yield Left(name, "other-skill", f"it has the name of a locked skill; {where}")
+            yield LeftOut(name, "other-skill", f"it has the name of a locked skill; {where}")
         else:
             yield _find(name, there[name], scope)
 
 
-def _find(name: str, paths: Iterable[str], scope: Scope) -> Find | Left:
+def _find(name: str, paths: Iterable[str], scope: Scope) -> Find | LeftOut:
     copies = tuple(path for path in paths if not os.path.islink(path))
     others = tuple(path for path in paths if os.path.islink(path))
     real = {os.path.realpath(path) for path in copies}
     for path in others:
         if (target := os.path.realpath(path)) not in real:
             meant = command(scope, "install", target)
-            return Left(name, "link", f"{path} is a link to {target}; if that is meant: {meant}")
+            return LeftOut(name, "link", f"{path} is a link to {target}; if that is meant: {meant}")
     return Find(name, copies, others)
 
 
-def _read(find: Find, into: str, origins: Origins, state: State, ports: Ports) -> _Adopted | Left:
+def _read(find: Find, into: str, origins: Origins, state: State, ports: Ports) -> _Adopted | LeftOut:
     try:
         mine = from_path(find.copies[0], ports)
     except (FormatError, SecurityError, SourceError) as error:
-        return Left(find.name, error.code, f"{error.message} ({error.where or find.copies[0]})")
+        return LeftOut(find.name, error.code, f"{error.message} ({error.where or find.copies[0]})")
     if mine.name != find.name:
-        return Left(find.name, "name", f"its SKILL.md names it {mine.name}; rename the folder or the skill")
+        return LeftOut(
+            find.name, "name", f"its SKILL.md names it {mine.name}; rename the folder or the skill"
+        )
     for path in find.copies:
         if problems := compare(path, mine.tree.listing):
             told = f"{problems[0].path}: {problems[0].message}"
-            return Left(
+            return LeftOut(
                 find.name, "differs", f"expected copies that are alike, of the skill's files alone: {told}"
             )
     found = compared(mine, origins.of(mine), state, ports)
@@ -140,18 +142,18 @@ def _read(find: Find, into: str, origins: Origins, state: State, ports: Ports) -
     path = f"{into}/{find.name}"
     target = files.inside(ports.project.base, path)
     if os.path.lexists(target) and (not os.path.isdir(target) or compare(target, mine.tree.listing)):
-        return Left(
+        return LeftOut(
             find.name, "in-the-way", f"{target} is there and is something else; --into names another folder"
         )
     entry = replace(found.entry, path=path)
     return _Adopted(find, replace(found, entry=entry, wanted=Wanted(path=path)), target)
 
 
-def _admitted(each: _Adopted, state: State, ports: Ports) -> _Adopted | Left:
+def _admitted(each: _Adopted, state: State, ports: Ports) -> _Adopted | LeftOut:
     try:
         return replace(each, candidate=admit(each.candidate, state, ports))
     except Forbidden as error:
-        return Left(each.find.name, error.code, f"{error.message} ({error.where})")
+        return LeftOut(each.find.name, error.code, f"{error.message} ({error.where})")
 
 
 def _planned(each: _Adopted, planner: Planner, ports: Ports) -> Plan:

@@ -6,7 +6,7 @@ from skillhub.flows.candidate import Candidate, read, spelled
 from skillhub.flows.edits import free_path
 from skillhub.flows.hints import command
 from skillhub.flows.locked import from_lock
-from skillhub.flows.outcome import Left
+from skillhub.flows.outcome import LeftOut
 from skillhub.flows.patched import gated, on_top
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import replace
@@ -17,7 +17,7 @@ from skillhub.model.patch_merge import merge
 from skillhub.model.tree import Tree
 
 
-def carried(found: Candidate, entry: Locked | None, ports: Ports) -> Candidate | Left:
+def carried(found: Candidate, entry: Locked | None, ports: Ports) -> Candidate | LeftOut:
     """Return the candidate with the patch that the lock has of its name; what cannot have it is to be left out.
 
     Args:
@@ -38,11 +38,13 @@ def carried(found: Candidate, entry: Locked | None, ports: Ports) -> Candidate |
     if merged is None:
         message = f"{entry.patch.path} does not go with {found.entry.version or found.entry.short}"
         drop = command(ports.project.scope, "patch", found.name, "--drop")
-        return Left(found.name, "patch", f"{message}; {drop} gives it up")
+        return LeftOut(found.name, "patch", f"{message}; {drop} gives it up")
     return with_edits(found, gated(merged), ports, entry)
 
 
-def with_edits(found: Candidate, tree: Tree, ports: Ports, before: Locked | None = None) -> Candidate | Left:
+def with_edits(
+    found: Candidate, tree: Tree, ports: Ports, before: Locked | None = None
+) -> Candidate | LeftOut:
     """Return the candidate with what ``tree`` has otherwise as the project's patch of it.
 
     Args:
@@ -60,7 +62,7 @@ def with_edits(found: Candidate, tree: Tree, ports: Ports, before: Locked | None
     gone = [path for path in found.tree if path not in tree and path not in text]
     if whole or gone:
         files = ", ".join(sorted([*whole, *gone]))
-        return Left(found.name, "patch", f"a patch holds text alone, and these are none: {files}")
+        return LeftOut(found.name, "patch", f"a patch holds text alone, and these are none: {files}")
     if not text:
         return found
     content = read(tree)

@@ -12,7 +12,7 @@ from skillhub.flows.linking import Linker
 from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.locked import from_lock
 from skillhub.flows.newer import wanted_of, wanted_under
-from skillhub.flows.outcome import Left
+from skillhub.flows.outcome import LeftOut
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.provenance import hold_to_lock
@@ -125,8 +125,8 @@ def diff(ref: Named, ports: Ports) -> Diff:
     found = resolve_wanted(ref.name, wanted, state, ports).way.go()
     hold_to_lock(found, entry, ports.project.scope)
     whole = carried(found, entry, ports)
-    notes = (whole.message,) if isinstance(whole, Left) else ()
-    found = found if isinstance(whole, Left) else whole
+    notes = (whole.message,) if isinstance(whole, LeftOut) else ()
+    found = found if isinstance(whole, LeftOut) else whole
     compared = _compared(ref.name, entry, found.entry, _tree(ref.name, entry, state, ports), found.tree)
     return replace(compared, notes=notes)
 

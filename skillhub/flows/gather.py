@@ -11,9 +11,9 @@ from skillhub.flows.candidate import Candidate
 from skillhub.flows.carried import carried
 from skillhub.flows.choose import fitting, words_for
 from skillhub.flows.hints import command
-from skillhub.flows.locked import named
+from skillhub.flows.locked import about_skill
 from skillhub.flows.options import Options
-from skillhub.flows.outcome import Left
+from skillhub.flows.outcome import LeftOut
 from skillhub.flows.ports import Ports
 from skillhub.flows.provenance import hold_to_lock
 from skillhub.flows.resolve import Resolved, resolve_locked, resolve_ref, resolve_wanted, satisfies
@@ -39,7 +39,7 @@ class Gathered:
     """
 
     found: dict[str, Candidate] = field(default_factory=dict)
-    left: list[Left] = field(default_factory=list)
+    left: list[LeftOut] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     excepted: set[str] = field(default_factory=set)
 
@@ -78,11 +78,11 @@ def gather(
                 whole = _whole(each, turn, held, state, ports)
             except SecurityError as error:
                 if each.release is None or not options.every:
-                    with named(each.name):
+                    with about_skill(each.name):
                         raise
                 failing.append((each.release, error))
                 continue
-            if isinstance(whole, Left):
+            if isinstance(whole, LeftOut):
                 gathered.left.append(whole)
             elif not failing:
                 _add(whole, each, gathered, state, ports)
@@ -111,7 +111,7 @@ def _less(resolved: Sequence[Resolved], options: Options) -> list[Resolved]:
 
 def _whole(
     resolved: Resolved, turn: Callable[[], Candidate], held: Held, state: State, ports: Ports
-) -> Candidate | Left:
+) -> Candidate | LeftOut:
     """Return the skill with the project's patch of it, or why ``--all`` leaves it out.
 
     Raises:
@@ -124,7 +124,7 @@ def _whole(
     except FormatError as error:
         if not resolved.optional:
             raise
-        return Left(resolved.name, error.code, error.message)
+        return LeftOut(resolved.name, error.code, error.message)
     except Forbidden as error:
         if not resolved.optional:
             raise
@@ -134,8 +134,8 @@ def _whole(
     return carried(candidate, entry, ports)
 
 
-def _forbidden(name: str, error: Forbidden) -> Left:
-    return Left(name, error.code, f"{error.message} ({error.where})")
+def _forbidden(name: str, error: Forbidden) -> LeftOut:
+    return LeftOut(name, error.code, f"{error.message} ({error.where})")
 
 
 def _add(candidate: Candidate, resolved: Resolved, gathered: Gathered, state: State, ports: Ports) -> None:
@@ -144,7 +144,7 @@ def _add(candidate: Candidate, resolved: Resolved, gathered: Gathered, state: St
     admitted = (
         admit_optional(candidate, state, ports) if resolved.optional else admit(candidate, state, ports)
     )
-    if isinstance(admitted, Left):
+    if isinstance(admitted, LeftOut):
         gathered.left.append(admitted)
         return
     candidate = admitted
@@ -156,10 +156,10 @@ def _add(candidate: Candidate, resolved: Resolved, gathered: Gathered, state: St
     if not resolved.optional:
         raise UsageError(message, hint=hint)
     del gathered.found[candidate.name]
-    gathered.left.append(Left(candidate.name, _AMBIGUOUS, f"{message}; {hint}"))
+    gathered.left.append(LeftOut(candidate.name, _AMBIGUOUS, f"{message}; {hint}"))
 
 
-def admit_optional(candidate: Candidate, state: State, ports: Ports) -> Candidate | Left:
+def admit_optional(candidate: Candidate, state: State, ports: Ports) -> Candidate | LeftOut:
     """Return a candidate that came with others as it is admitted, or why it is left out.
 
     Raises:
@@ -173,7 +173,7 @@ def admit_optional(candidate: Candidate, state: State, ports: Ports) -> Candidat
     if critical is None:
         return candidate
     message = f"{critical.path}:{critical.line}: {critical.message} [{critical.rule}]"
-    return Left(candidate.name, "critical-finding", message)
+    return LeftOut(candidate.name, "critical-finding", message)
 
 
 class Held:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from skillhub.errors import StateError
 from skillhub.flows import edits
-from skillhub.flows.outcome import Left
+from skillhub.flows.outcome import LeftOut
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.question import Asked, Question, Way, way_of
@@ -100,9 +100,9 @@ def about_deleted(cleared: Iterable[Linking]) -> list[Question]:
     ]
 
 
-def left_alone(name: str) -> Left:
+def left_alone(name: str) -> LeftOut:
     """Return what is told of a skill whose edits a person wants to keep."""
-    return Left(name, "edited", "it was edited by hand, and is left as it is")
+    return LeftOut(name, "edited", "it was edited by hand, and is left as it is")
 
 
 class Linker:

@@ -9,7 +9,7 @@ from skillhub.flows.candidate import Candidate
 from skillhub.flows.install import take
 from skillhub.flows.options import Options
 from skillhub.flows.origins import OF_ONE, obtained
-from skillhub.flows.outcome import Left, Outcome
+from skillhub.flows.outcome import LeftOut, Outcome
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State, read_state
@@ -27,15 +27,15 @@ def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:
     """
     state = read_state(ports)
     ports = under(state.intent, ports)
-    left = [Left(each.name, "no-origin", each.reason) for each in other.unpinned]
+    left = [LeftOut(each.name, "no-origin", each.reason) for each in other.unpinned]
     found: dict[str, Candidate] = {}
     for each in _had(other, options, state, ports):
-        if isinstance(each, Left):
+        if isinstance(each, LeftOut):
             left.append(each)
         elif each.tree.digest != found.setdefault(each.name, each).tree.digest:
             first = found[each.name].entry.origin
             left.append(
-                Left(each.name, "usage", f"the lock has it from {first} and from {each.entry.origin}")
+                LeftOut(each.name, "usage", f"the lock has it from {first} and from {each.entry.origin}")
             )
     if not found:
         return Outcome((), False, left=tuple(left))
@@ -43,7 +43,7 @@ def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:
     return replace(outcome, left=(*left, *outcome.left))
 
 
-def _had(other: OtherLock, options: Options, state: State, ports: Ports) -> Iterator[Candidate | Left]:
+def _had(other: OtherLock, options: Options, state: State, ports: Ports) -> Iterator[Candidate | LeftOut]:
     """Yield each skill, or why it cannot be had."""
     for done, origin in enumerate(other.origins):
         ports.report("resolving", done, len(other.origins))
@@ -52,7 +52,7 @@ def _had(other: OtherLock, options: Options, state: State, ports: Ports) -> Iter
             try:
                 found = obtained(each, options, state, ports)
             except OF_ONE as error:
-                yield Left(each.name, error.code, _told(error))
+                yield LeftOut(each.name, error.code, _told(error))
                 continue
             yield from (_noted(candidate, each) for candidate in found.values())
 

@@ -62,13 +62,13 @@ def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -
         Withdrawn: its registry withdrew it.
         SourceError: it cannot be had.
     """
-    with named(name):
+    with about_skill(name):
         found = _from_store(name, entry.original, ports, agreed=agreed)
         return _with_patch(found, entry, ports, agreed=agreed)
 
 
 @contextmanager
-def named(name: str) -> Iterator[None]:
+def about_skill(name: str) -> Iterator[None]:
     """Let a SecurityError that is about one of many skills say which."""
     try:
         yield

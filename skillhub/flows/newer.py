@@ -13,8 +13,8 @@ from skillhub.flows.choose import TakenBack, choose_release, is_within
 from skillhub.flows.dependencies import ranges_on
 from skillhub.flows.gather import Gathered, Held
 from skillhub.flows.hints import command
-from skillhub.flows.locked import named
-from skillhub.flows.outcome import Left
+from skillhub.flows.locked import about_skill
+from skillhub.flows.outcome import LeftOut
 from skillhub.flows.ports import Ports
 from skillhub.flows.provenance import hold_to_lock
 from skillhub.flows.recalled import locked_release
@@ -60,7 +60,7 @@ def newest_of(
     with turns([each.way for each in resolved], ports.report) as coming:
         for each, turn in zip(resolved, coming, strict=True):
             try:
-                with named(each.name):
+                with about_skill(each.name):
                     candidate = turn() if held is None else held.keep(turn())
                     _compare(candidate, state.lock.skills[each.name], newer, ports, keep=keep)
             except SkillhubError as error:
@@ -78,7 +78,7 @@ def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports,
         newer.warnings.append(f"{young.message} ({young.where})")
         return
     whole = carried(candidate, entry, ports)
-    if not isinstance(whole, Left):
+    if not isinstance(whole, LeftOut):
         newer.found[candidate.name] = whole
         return
     newer.left.append(whole)

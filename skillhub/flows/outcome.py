@@ -22,7 +22,7 @@ class Outcome:
         asked: Every question with its answer.
         warnings: What a person should know and nothing refuses.
         changes: What differs from the version before, of skills that had one.
-        left: What ``--all`` left out.
+        left: What it left out or alone.
         as_before: Those of the skills of which nothing had to be done.
         given: Skill and need (``env:NAME``) that this command met, of skills that wait for another.
         disabled: Those of the skills that their user disabled, whatever they need.
@@ -34,7 +34,7 @@ class Outcome:
     asked: tuple[Asked, ...] = ()
     warnings: tuple[str, ...] = ()
     given: frozenset[tuple[str, str]] = frozenset()
-    left: tuple[Left, ...] = ()
+    left: tuple[LeftOut, ...] = ()
     changes: Mapping[str, Changes] = field(default_factory=dict)
     as_before: frozenset[str] = frozenset()
     disabled: frozenset[str] = frozenset()
@@ -42,8 +42,8 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """A skill that ``--all`` left out, and why."""
+class LeftOut:
+    """A skill that a command leaves out or alone, and why."""
 
     name: str
     code: str

@@ -13,7 +13,7 @@ from skillhub.flows.install import carry_out
 from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.locked import from_lock
 from skillhub.flows.options import Options
-from skillhub.flows.outcome import Left, Outcome, ask
+from skillhub.flows.outcome import LeftOut, Outcome, ask
 from skillhub.flows.plan import Planner
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
@@ -88,7 +88,7 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
     tree = _alike(trees)
     found = from_lock(name, entry.original, ports, agreed=True)
     edited = with_edits(found, tree, ports)
-    if isinstance(edited, Left):
+    if isinstance(edited, LeftOut):
         raise FormatError(
             edited.message, where=places[0], hint="a skill of your own can hold them: skillhub adopt"
         )

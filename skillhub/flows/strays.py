@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from skillhub.flows.linking import Step
 from skillhub.flows.listing import agent_folders, by_folder, unmanaged
 from skillhub.flows.options import Options, chosen_agents
-from skillhub.flows.outcome import Left
+from skillhub.flows.outcome import LeftOut
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State
 from skillhub.model.digest import NO_FILES, Digest
@@ -128,7 +128,7 @@ def is_spare(path: str, tree: Digest, record: Record | None, store: Store) -> bo
     return listing.digest == tree or is_had
 
 
-def left_in(name: str, path: str) -> Left:
+def left_in(name: str, path: str) -> LeftOut:
     """Return what is told of something in an agent's folder that only a person may take away."""
     message = f"{path} has the name of a locked skill, and skillhub did not put it there; move it away"
-    return Left(name, "other-skill", message)
+    return LeftOut(name, "other-skill", message)

@@ -9,7 +9,7 @@ from skillhub.flows.copies import tree_of_copy
 from skillhub.flows.hints import command
 from skillhub.flows.linking import Linker, Linking, about_deleted, left_alone
 from skillhub.flows.listing import managed
-from skillhub.flows.outcome import Left, Outcome, ask
+from skillhub.flows.outcome import LeftOut, Outcome, ask
 from skillhub.flows.policy import of_entry, refuse
 from skillhub.flows.ports import Ports
 from skillhub.flows.recalled import last_seen, refuse_recalled
@@ -173,7 +173,7 @@ def _store(fetched: Mapping[Digest, Tree], kept: Collection[str], state: State, 
             ports.store.put(tree)
 
 
-def _plan(fetched: Mapping[Digest, Tree], state: State, ports: Ports) -> tuple[list[Linking], list[Left]]:
+def _plan(fetched: Mapping[Digest, Tree], state: State, ports: Ports) -> tuple[list[Linking], list[LeftOut]]:
     """Return what is to be done in each place, and what skillhub did not put there and leaves.
 
     Of skills that are not enabled the strays go, too.

@@ -8,7 +8,7 @@ from skillhub.errors import FormatError, NotFound, SkillhubError
 from skillhub.flows.choose import offered_by
 from skillhub.flows.hints import command, reinstall
 from skillhub.flows.newer import wanted_under
-from skillhub.flows.outcome import Left
+from skillhub.flows.outcome import LeftOut
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State
 from skillhub.model.dataclass import replace
@@ -46,10 +46,10 @@ def unavailable(name: str, error: SkillhubError, state: State, ports: Ports) -> 
     return NotFound(message, where=error.where, hint=hint)
 
 
-def left_behind(error: SkillhubError, name: str) -> Left:
+def left_behind(error: SkillhubError, name: str) -> LeftOut:
     """Return how an update of all tells of it."""
     where = f" ({error.where})" if error.where else ""
-    return Left(name, error.code, f"{error.message}{where}; {error.hint}")
+    return LeftOut(name, error.code, f"{error.message}{where}; {error.hint}")
 
 
 def _asked(name: str, entry: Locked, wanted: Wanted, state: State, ports: Ports) -> list[str] | None:

@@ -12,11 +12,11 @@ from skillhub.flows.hints import command
 from skillhub.flows.install import take
 from skillhub.flows.linking import Linker
 from skillhub.flows.listing import refuse_unknown, view
-from skillhub.flows.locked import named
+from skillhub.flows.locked import about_skill
 from skillhub.flows.needs import given
 from skillhub.flows.newer import newest_of
 from skillhub.flows.options import Options
-from skillhub.flows.outcome import Left, Outcome
+from skillhub.flows.outcome import LeftOut, Outcome
 from skillhub.flows.plan import changes_of
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
@@ -48,7 +48,7 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     candidates = newer.found
     if not names:
         admitted = [admit_optional(each, state, ports) for each in newer.found.values()]
-        gone |= {each.name: each for each in admitted if isinstance(each, Left)}
+        gone |= {each.name: each for each in admitted if isinstance(each, LeftOut)}
         candidates = {name: each for name, each in candidates.items() if name not in gone}
     rest = [name for name in names or state.lock.skills if name not in candidates and name not in gone]
     otherwise = list(_otherwise(rest, {each.name for each in newer.left}, state, ports))
@@ -129,14 +129,14 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
 
 def _newest(
     names: Sequence[str], state: State, ports: Ports, *, keep: bool = False
-) -> tuple[Gathered, dict[str, Left]]:
+) -> tuple[Gathered, dict[str, LeftOut]]:
     """Return what is newer, and those of all skills of which nothing can be had, so that they hold up no other.
 
     Raises:
         NotFound: one is not locked, or is named and gone from where it was.
         SourceError, SecurityError, FormatError: as for ``update``.
     """
-    gone: dict[str, Left] = {}
+    gone: dict[str, LeftOut] = {}
 
     def excuse(name: str, error: SkillhubError) -> None:
         found = unavailable(name, error, state, ports)
@@ -166,6 +166,6 @@ def _locked(names: Iterable[str], state: State, ports: Ports) -> dict[str, Candi
     held, found = Held(ports.store), {}
     for name in names:
         if name in state.records.skills:
-            with named(name):
+            with about_skill(name):
                 found[name] = held.keep(resolve_locked(name, state.lock.skills[name], state, ports).way.go())
     return found
