@@ -36,7 +36,7 @@ class StateFile:
         self._path = path
         self._what = what
         self._hint = hint
-        self._seen: tuple[tuple[int, ...], Any] | None = None
+        self._seen: tuple[tuple[int, ...] | None, Any] | None = None
 
     def read(self, parse: Callable[[Any], _T]) -> _T:
         """Return what ``parse`` makes of the document, or of None where there is none; it is parsed once.
@@ -45,12 +45,10 @@ class StateFile:
             StateError: it is malformed, or the disk refuses.
         """
         stamp = _stamp(self._path)
-        if stamp is None or self._seen is None or self._seen[0] != stamp:
-            found = self._parsed(parse)
-            self._seen = None if stamp is None else (stamp, found)
-            return found
-        known: _T = self._seen[1]
-        return known
+        if self._seen is None or self._seen[0] != stamp:
+            self._seen = stamp, self._parsed(parse)
+        found: _T = self._seen[1]
+        return found
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -95,9 +93,15 @@ _VERSIONED = record({"version": _version})
 
 
 def _stamp(path: str) -> tuple[int, ...] | None:
-    """Return what a file that is written anew has another of; None where there is none."""
+    """Return what a file that is written anew has another of; None where there is none.
+
+    Raises:
+        StateError: the disk refuses.
+    """
     try:
-        status = os.stat(path)
-    except OSError:
+        status = os.lstat(path)
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        raise files.disk_error(error, path) from error
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -54,6 +54,23 @@ def test_what_did_not_change_is_parsed_once(path):
     assert len(seen) == 1
 
 
+def test_what_is_not_there_is_parsed_once_too_until_it_is_there(path):
+    mine, other, seen = at(path), at(path), []
+    for _ in range(3):
+        mine.read(lambda document: seen.append(document))
+    assert seen == [None]
+    put(other, "a")
+    assert mine.read(parse) == ("a",)
+
+
+def test_attack_what_was_not_there_and_cannot_be_looked_at_any_more_is_not_taken_for_empty(path):
+    file = at(path)
+    assert file.read(parse) == ()
+    Path(path).parent.write_bytes(b"")
+    with pytest.raises(StateError):
+        file.read(parse)
+
+
 def test_a_file_that_is_gone_is_not_remembered(path):
     file = at(path)
     put(file, "a")
