@@ -76,6 +76,8 @@ class Linking:
 
     def answered(self, asked: Sequence[Asked]) -> Linking | None:
         """Return what is to be done now that a person has chosen; None if their skill is to stay as it is."""
+        if not self.edited:
+            return self
         way: Way = "save"
         for question, answer in asked:
             if (question.kind, question.skill) == ("local-edit", self.name):

@@ -65,6 +65,7 @@ class Planner:
     ports: Ports
     agents: tuple[Host, ...]
     folders: tuple[str, ...]
+    linker: Linker
     is_met: Given
 
     @classmethod
@@ -77,9 +78,8 @@ class Planner:
         """
         agents = chosen_agents(options, state.records, state.intent, ports)
         folders = link_folders(ports.project, agents, ports.user_home, ports.environ)
-        return cls(
-            options, state, ports, agents, folders, given(ports.environ, {*state.lock.skills, *coming})
-        )
+        is_met = given(ports.environ, {*state.lock.skills, *coming})
+        return cls(options, state, ports, agents, folders, Linker(ports.project, ports.store), is_met)
 
     def plan(self, candidate: Candidate) -> Plan:
         """Work out what taking the candidate would mean: its needs, its places, and what differs from before.
@@ -96,8 +96,7 @@ class Planner:
         held = "user" if record is not None and record.held == "user" else "asked"
         needs = None
         if held == "user" or not (self.options.enable or is_enabled):
-            linker = Linker(self.ports.project, self.ports.store)
-            linking = linker.plan_removal(candidate.name, record) if record else None
+            linking = self.linker.plan_removal(candidate.name, record) if record else None
         else:
             held = ""
             needs = self._needs(candidate, record if is_enabled else None)
@@ -115,9 +114,8 @@ class Planner:
         wanted = dict.fromkeys([f"{folder}/{candidate.name}" for folder in self.folders])
         # An agent chosen now is added to those that have it already.
         wanted |= dict.fromkeys(record.links if record else ())
-        linker = Linker(self.ports.project, self.ports.store)
-        linking = linker.plan(candidate.name, wanted, kind, candidate.tree.listing, record)
-        return linker.merging(linking, candidate.tree, record)
+        linking = self.linker.plan(candidate.name, wanted, kind, candidate.tree.listing, record)
+        return self.linker.merging(linking, candidate.tree, record)
 
 
 def changes_of(candidate: Candidate, state: State, ports: Ports) -> Changes | None:
