@@ -71,7 +71,7 @@ def by_registry(
         release: Which one; as the opened registry gave it.
         admission: What the registry admitted its publisher to, likewise.
         ports: The world.
-        locked: The trees for which an expired certificate is borne.
+        locked: The trees for which an expired certificate is tolerated.
     """
     registry = ports.open(source)
     return Way(
@@ -134,7 +134,7 @@ def by_place(
         source: What the lock has as the source: an alias, or the reference that was asked for.
         release: Which one; as the place's index gave it, or as a lock spells it.
         ports: The world.
-        locked: The trees for which an expired certificate is borne.
+        locked: The trees for which an expired certificate is tolerated.
     """
     origin: dict[str, Any] = {"url": release.url, "digest": release.digest}
     if release.type == "tree":
@@ -185,7 +185,7 @@ def by_path(path: str, ports: Ports, base: str = "", locked: Collection[Digest] 
 def from_path(path: str, ports: Ports, base: str = "", locked: Collection[Digest] = ()) -> Candidate:
     """Read a folder or an archive of this machine; ``path`` is relative to ``base``, or to where we are.
 
-    An expired certificate is borne for the trees that are ``locked``.
+    An expired certificate is tolerated for the trees that are ``locked``.
 
     Raises:
         NotFound: nothing is there.

@@ -133,7 +133,7 @@ def _names(path: str, entered: Set[str]) -> Iterator[str]:
 
 
 def _is_told_to_run(path: str, body: str) -> bool:
-    """Say whether the instructions have a program run the file; of those that nobody reads, yes."""
+    """Say whether the instructions have a program run the file; True if they are too long to be read for that."""
     if len(body) > _BODY_MAX:
         return True
     at = -1

@@ -1,4 +1,4 @@
-"""The needs and the face of a skill as declared in ``agents/*.yaml`` and in other clients' metadata.
+"""The needs and the interface of a skill as declared in ``agents/*.yaml`` and in other clients' metadata.
 
 A broken declaration is a warning and is left out, for none of this is needed to read a skill. What would
 reach for a variable that is not the skill's to have is a ``SecurityError`` and is never left out quietly.
@@ -70,7 +70,7 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
             break
     documents = [(path, reading.document(tree, path)) for path in FILES if path in tree]
     for path, document in documents:
-        reading.face(document, path)
+        reading.interface_of(document, path)
     tools = [entry for path, document in documents for entry in reading.tools(document, path)]
     # Variables first: a server may refer to one that another file declares.
     for entry, where in sorted(tools, key=lambda tool: tool[0].get("type") == "mcp"):
@@ -116,7 +116,7 @@ class _Reading:
             return _mapping(yaml.parse(text, path))
         return {}
 
-    def face(self, document: dict[str, Node], path: str) -> None:
+    def interface_of(self, document: dict[str, Node], path: str) -> None:
         with self.leniently(f"{path}: interface"):
             for key, value in _mapping(document.get("interface", "")).items():
                 with self.leniently(f"{path}: interface.{quote(key)}"):

@@ -121,7 +121,7 @@ _NAMESPACES = record({"publishers": mapping(_name, _PINNED)})
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """A document as a signed one vouches for it: these bytes, and so many."""
+    """What a signed document says of another one: the digest and the number of its bytes."""
 
     digest: Digest
     size: int

@@ -1,4 +1,4 @@
-"""Where the field looks for skills in a repository or folder that holds many.
+"""Where installers look for skills in a repository or folder that holds many.
 
 A skill at the top is the only one. Else they are where agents and authors keep them, in this order: right below
 the top, in ``skills`` and its shelves (``.curated`` and the like), in the folder of any agent, in the plugins of

@@ -1,4 +1,4 @@
-"""Patterns held against files that may be written to keep whoever reads them busy."""
+"""Regular expressions over files that may be hostile: a budget says how many matches are looked at."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-# More that looks like a reading than an honest program has.
+# More than an honest program has.
 _MATCHES_MAX = 50_000
 
 
 class TooMany(Exception):
-    """There is no end of it."""
+    """A file has more matches than an honest one: it is written to keep its readers busy."""
 
 
 class Budget:
-    """How many matches may still be looked at; beyond them a file is no program but an attack on its reader."""
+    """How many matches may still be looked at."""
 
     def __init__(self) -> None:
         self._left = _MATCHES_MAX

@@ -1,4 +1,4 @@
-"""Which environment variables programs read, where they name them; a name that is put together is not seen."""
+"""Which environment variables programs read, where they name them; names that are put together are not seen."""
 
 from __future__ import annotations
 

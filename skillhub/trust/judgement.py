@@ -1,4 +1,4 @@
-"""What a skill's signature is worth to somebody; where there is none, nothing is loaded that verifies."""
+"""Verifying a skill's signature for somebody who trusts certain publishers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def judge(
         publishers: Whom the user or the registry vouches for; the first that fits names the signer.
         source: The alias or URL that the skill came from; ``None`` for a local path.
         now: The time, with its zone, that certificates must be valid at.
-        locked: The trees that the lock has: for these alone an expired certificate is borne.
+        locked: The trees that the lock has: for these alone an expired certificate is tolerated.
 
     Raises:
         BadSignature: the signature is malformed, does not fit the tree, was not made by whom it says, by a

@@ -1,4 +1,4 @@
-"""Who may sign skills, and what a skill's signature may be worth by that."""
+"""The publishers that may sign skills, and the verdict on a signature."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Verdict:
             ``publisher trust``.
         claim: The SHA-256 of the PEM file of the key that is said to have signed, where that is all there is.
         pem: The key or root that ``signer`` names, for whoever pins it; of an identity its ``dump``.
-        expired: A certificate is past its time, which is borne for the locked tree alone: say it.
+        expired: A certificate is past its time, which is tolerated for the locked tree alone: say it.
     """
 
     status: Status

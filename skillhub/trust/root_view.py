@@ -55,7 +55,7 @@ def view_expiry(data: bytes, where: str) -> tuple[int, str]:
 
 
 def changes(before: RootView, now: RootView) -> Iterator[str]:
-    """Yield what became of trust from the root that was pinned to the one that is trusted now, a line each."""
+    """Yield what differs between the root that was pinned and the one that is trusted now, a line each."""
     if before.version != now.version:
         yield f"root went from version {before.version} to {now.version}"
     earlier = {role.name: role for role in before.roles}

@@ -1,4 +1,4 @@
-"""New keys for a role, as a way of states: each is valid as it stands, so a registry may stop at any of them."""
+"""New keys for a role, in steps: a registry is valid after each of them, and so may stop there."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Path:
 
     Attributes:
         root: Where it ends: a pinned root, else the chain's own self-signed certificate, else nothing known.
-        expired: A certificate of it is past its time; whether that is borne is for the caller to say.
+        expired: A certificate of it is past its time; whether that is tolerated is for the caller to say.
     """
 
     root: Certificate | None
