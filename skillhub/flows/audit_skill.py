@@ -1,4 +1,4 @@
-"""One locked skill under audit: a check is a function from a ``Case`` to what it finds."""
+"""Audit of one locked skill: each check is a function from a ``Case`` to findings."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ Check = Callable[[Case], Iterator[Finding]]
 
 
 def release(case: Case) -> Iterator[Finding]:
-    """Hold the lock's release against what its registry says of it."""
+    """Compare the locked release with what its registry says of it."""
     if not case.entry.named and case.entry.place.startswith(_HTTP):
         yield case.note("source-http", f"{case.name} comes from {case.entry.place}")
     if error := recalled.objection(case.name, case.entry, case.said):
@@ -118,7 +118,7 @@ def release(case: Case) -> Iterator[Finding]:
 
 
 def change(case: Case) -> Iterator[Finding]:
-    """Hold origin, signer and patch against the earlier lock: whoever reviews a change sees what became of them."""
+    """Compare origin, signer and patch with an earlier lock, for whoever reviews a change of it."""
     earlier, entry, name = case.before, case.entry, case.name
     if earlier is None:
         return
@@ -144,7 +144,7 @@ def _spelled(entry: Locked) -> str:
 
 
 def signer(case: Case) -> Iterator[Finding]:
-    """Hold the lock's signer against those whom its registry admits today, and whom the user trusts."""
+    """Check that the locked signer is one whom its registry admits today, or whom the user trusts."""
     is_patched = case.entry.patch is not None
     if not case.entry.signed_by:
         as_patch = ", and neither is this project's patch of it" if is_patched else ""
@@ -171,7 +171,7 @@ def signer(case: Case) -> Iterator[Finding]:
 
 
 def publisher(case: Case) -> Iterator[Finding]:
-    """Hold the signer of what no registry vouches for against those whom the user trusts by now.
+    """Check that the user still trusts the signer of what no registry vouches for.
 
     Who was never trusted, and was agreed to in a question, has lost nothing.
     """
@@ -213,7 +213,7 @@ def age(case: Case) -> Iterator[Finding]:
 
 
 def agents(case: Case) -> Iterator[Finding]:
-    """Look for places in the folder of an agent that by a policy may have no skill, and of no other agent.
+    """Report copies in the folder of an agent that a policy permits no skill, unless another agent reads it too.
 
     Raises:
         LinkLeavesProject: a folder of the project is a link to somewhere outside of it.
@@ -241,7 +241,7 @@ def closed_folders(ports: Ports) -> Mapping[str, Objection]:
 
 
 def content(case: Case) -> Iterator[Finding]:
-    """Tell what the scan saw in what is stored, and hold what it can do against the lock."""
+    """Report what the scan saw in the stored files, and what they can do that the lock does not say."""
     if case.stored is None:
         return
     for found in case.stored.findings:
@@ -257,7 +257,7 @@ def content(case: Case) -> Iterator[Finding]:
 
 
 def policy(case: Case) -> Iterator[Finding]:
-    """Hold it against the policies of machine, user and project, as if it were installed today."""
+    """Check it by the policies of machine, user and project, as if it were installed today."""
     policies, stored, entry = case.ports.policies, case.stored, case.entry
     if not policies:
         return

@@ -1,4 +1,4 @@
-"""Sources under audit: what each says of the locked skills now, and each against the lock, the clock and the wire."""
+"""Audit of sources: what each says of the locked skills now; its URL, root and expiry dates against the lock's."""
 
 from __future__ import annotations
 

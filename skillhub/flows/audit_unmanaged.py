@@ -1,4 +1,4 @@
-"""Skills under audit that no lock knows: in agents' folders, and at paths that a person names."""
+"""Audit of skills that are in no lock: in agents' folders, and at paths that a person names."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Validated:
 
 
 def validate_all(paths: Sequence[str], publishers: Publishers, now: datetime) -> list[Validated]:
-    """Check the skills at these paths; where nothing is to be looked at, that hides nothing of the others.
+    """Check the skills at these paths; one with nothing to look at does not hide the others.
 
     Raises:
         NotFound, UsageError: as ``validate``, if it is so of all of them.

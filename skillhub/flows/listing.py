@@ -129,10 +129,10 @@ def agent_folders(
 
 
 def refuse_unknown(names: Iterable[str], installed: Collection[str]) -> None:
-    """Return if all of these skills are installed here.
+    """Refuse names of skills that are not installed here.
 
     Raises:
-        NotFound: one is not; the hint lists names that are spelled alike.
+        NotFound: one is none; the hint lists names that are spelled alike.
     """
     for name in names:
         if name not in installed:

@@ -1,4 +1,4 @@
-"""Fix: a lock that two branches changed becomes one again, skill by skill, and every choice is told."""
+"""Lock fix: resolve a merge conflict in the lock, skill by skill; every choice is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Import: what the lock of another installer names is resolved, asked about, pinned and enabled as by ``install``."""
+"""Lock import: what another installer's lock names is resolved, asked about, pinned and enabled as by ``install``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For who runs a registry: make one, and put skills into it."""
+"""Make a registry, and publish skills in it."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _with(index: Index, release: Release, hub: Opened) -> Index:
 
 
 def _may_claim(release: Release, hub: Opened) -> None:
-    """Return if a name can be given to a publisher here and now."""
+    """Refuse a new name if too few keys are at hand to give it to a publisher."""
     able, needed = len(hub.at_hand(NAMESPACES)), ROLES[NAMESPACES].threshold
     if able < needed:
         message = (

@@ -1,4 +1,4 @@
-"""Check a registry as a client that meets it for the first time, but for every skill and every version."""
+"""Verify a registry as a new client does: all metadata, and every release of every skill."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Say who may publish what: admit a publisher, give it keys and names, take keys and names away.
+"""Delegate: admit a publisher, give it keys and names, revoke keys, move names.
 
 All of it is in documents that offline keys vouch for; what the change leaves without a valid signature is
-withdrawn in the same breath, so that no client is led to a release that it must refuse.
+withdrawn by the same change, so that no client is led to a release that it must refuse.
 """
 
 from __future__ import annotations

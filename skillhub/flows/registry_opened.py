@@ -1,4 +1,4 @@
-"""A registry as its operator has it open: verified, locked against others, and ready for its next state."""
+"""An operator's registry, opened for writing: its metadata verified, its folder locked against other processes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Opened:
         }
 
     def index(self) -> Index:
-        """Read back what the registry offers; descriptions stand in the listing alone.
+        """Return what the registry offers, read from its documents; descriptions are in the listing alone.
 
         Raises:
             SecurityError: a document is not what is signed of it.
@@ -169,10 +169,10 @@ class Opened:
 
 
 def refuse_unknown_role(role: str) -> None:
-    """Return if a registry has this role.
+    """Refuse a role that registries do not have.
 
     Raises:
-        UsageError: it has not.
+        UsageError: there is none of that name.
     """
     if role not in ROLES:
         raise UsageError(f"there is no role {quote(role)}", hint=f"there are: {', '.join(ROLES)}")
@@ -180,7 +180,7 @@ def refuse_unknown_role(role: str) -> None:
 
 @contextmanager
 def opened(folder: str, signing: Signing) -> Iterator[Opened]:
-    """Open a registry, for nobody else to change meanwhile.
+    """Open a registry, and keep other processes from changing it meanwhile.
 
     Raises:
         NotFound: there is none.

@@ -76,14 +76,14 @@ def push(folder: str, address: str, connect: Connect, *, now: datetime, dry_run:
 
 
 def _apart(registry: str, address: str) -> None:
-    """Return if neither folder is in the other: nobody is to serve the registry's keys."""
+    """Refuse a folder that is in the registry's or the other way round: its keys would be served."""
     ours, other = (os.path.join(os.path.normcase(os.path.realpath(each)), "") for each in (registry, address))
     if ours.startswith(other) or other.startswith(ours):
         raise UsageError("expected a folder apart from the registry's, which holds its keys", where=address)
 
 
 def _sound(hub: Opened, now: datetime) -> None:
-    """Return if no client would refuse the registry, neither a new one nor one that comes back."""
+    """Refuse to publish what a client would refuse, a new one or one that was here before."""
     path = hub.registry.path
     issues = check(path, now).problems
     if issues:
@@ -127,7 +127,7 @@ def _site(hub: Opened, target: Target) -> Iterator[File]:
 
 
 def _served(hub: Opened, roots: Sequence[bytes], target: Target) -> Mapping[str, bytes]:
-    """Return what is served there and ours is to follow, by role; empty if that is nothing, or ours already."""
+    """Return the metadata that is served there now, by role; empty if there is none, or if it is ours already."""
     ours = hub.metadata
     first, timestamp = target.read(_root_path(1)), target.read(_TIMESTAMP)
     public = f"{WELL_KNOWN}/{LISTING_PATH}"

@@ -1,4 +1,4 @@
-"""Take releases back: yanked ones are no longer chosen, withdrawn ones nobody may use any more."""
+"""Yank and withdraw releases: yanked ones are no longer chosen, withdrawn ones nobody may use any more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sign again what expires soon, which is all that a registry asks of its operator while nothing changes."""
+"""Refresh: sign again what expires soon, the one thing that a registry needs while nothing changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New keys for a role: because its time has come, or because one was lost or stolen."""
+"""Rotate: new keys for a role, as a routine or because one was lost or stolen."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _id(key: PrivateKey) -> str:
 
 
 def _kept(old: Sequence[str], lost: Sequence[str], *, finished: bool) -> tuple[str, ...]:
-    """Return which of the old keys go on; without any that is lost, none does."""
+    """Return the old keys that stay: all but the lost ones; none where none is lost, for then all are replaced."""
     if not lost:
         return ()
     gone = set()

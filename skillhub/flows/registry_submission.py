@@ -1,4 +1,4 @@
-"""A skill on its way into a registry: read strictly, signed, packed, and described off its own bytes."""
+"""Turn a folder or archive into a release: validated strictly, signed, packed, described by its own bytes."""
 
 from __future__ import annotations
 

@@ -71,9 +71,9 @@ def judged(
 
 
 def proven(name: str, entry: Locked, root: Digest | None) -> Digest:
-    """Return what names a proof: that this very entry was verified, from a registry with this root if from one.
+    """Return the name that a verified signer is pinned under: a digest of the entry, and of its registry's root.
 
-    A key pinned for one skill must not vouch for what a lock claims of another.
+    A signer pinned for one skill must not vouch for what a lock claims of another.
     """
     origin = [entry.url, entry.digest] if entry.git is None else [entry.git, entry.rev, entry.path]
     facts = [name, entry.source, root, entry.version, *origin, entry.tree, *entry.signed_by]

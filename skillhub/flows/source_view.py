@@ -1,4 +1,4 @@
-"""What a user trusts a source by, read off the metadata that is trusted already; no network."""
+"""The trust in a source as this machine keeps it: its root, its keys, when its metadata expires; no network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trusting a source: a registry's first root is pinned, beforehand or by a person who reads its fingerprint.
+"""Add a source or trust one anew: its first root is pinned, beforehand or by a person who reads its fingerprint.
 
 A well-known site that is no registry has none; a person agrees that nobody but whoever serves it vouches for it.
 """
