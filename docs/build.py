@@ -106,7 +106,7 @@ def _row(parameter: Any, context: typer.Context) -> str:  # noqa: ANN401 - an ar
     value = ""
     if not parameter.is_flag:
         choices = getattr(parameter.type, "choices", None)
-        word = parameter.metavar or {"project": "DIR"}.get(parameter.name, parameter.type.name.upper())
+        word = parameter.metavar or parameter.type.name.upper()
         value = f" `{','.join(choices) if choices else word}`"
     return f"- {names}{value}: {_about(parameter)}\n"
 

@@ -29,8 +29,7 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
     profile, found = seen_by(common, host)
     seen = section(found, profile, window)
     if common.json:
-        common.terminal.json(seen.to_json())
-        return 0
+        return common.result(seen.to_json())
     for line in seen.text.splitlines():
         common.terminal.verbatim(line)
     if not seen.text:
@@ -63,8 +62,7 @@ def resolve(
     rules = Rules(leads=leads, objection=lambda skill: _drift(skill, common))
     found = mentioned(text, catalog, rules=rules)
     if common.json:
-        common.terminal.json(found.to_json())
-        return 0
+        return common.result(found.to_json())
     for each in found.mentions:
         common.terminal.out(
             f"{each.text}: {each.message}", "green" if each.outcome == "activated" else "yellow"

@@ -28,8 +28,7 @@ def new(
 
     begun = begin(name, working_folder(), dry_run=common.dry_run)
     if common.json:
-        common.terminal.json(asdict(begun))
-        return 0
+        return common.result(asdict(begun))
     common.terminal.did(f"{'would make' if common.dry_run else 'made'} {begun.path}", "green")
     for file in begun.files:
         common.terminal.did(f"  {file}")

@@ -67,12 +67,16 @@ class Common:
         """Return what to type, in the scope that this command is about."""
         return command("user" if self.user_scope else "project", *words)
 
+    def result(self, value: object) -> int:
+        """Print the one JSON value of a command, and return the exit status of what went well."""
+        self.terminal.json(value)
+        return 0
+
     def done(self, value: object, text: str, tone: Tone = "plain") -> int:
         """Show what a command did, as its JSON value or in a line, and return the exit status of what went well."""
         if self.json:
-            self.terminal.json(value)
-        else:
-            self.terminal.did(text, tone)
+            return self.result(value)
+        self.terminal.did(text, tone)
         return 0
 
     @property

@@ -67,8 +67,7 @@ def _policy(common: Common) -> int:
     where = {**places(common.home), "project": ports.project.intent_path}
     if common.json:
         lines = [row._asdict() for row in every]
-        common.terminal.json({"effective": effective(policies), "lines": lines, "places": where})
-        return 0
+        return common.result({"effective": effective(policies), "lines": lines, "places": where})
     for row in every:
         beaten = "" if row.in_force else "  (a stricter line holds)"
         common.terminal.out(f"{row.text}{beaten}", "plain" if row.in_force else "dim")

@@ -28,8 +28,7 @@ def list_(common: Common) -> int:
     """
     found = common.open_project().secrets.all()
     if common.json:
-        common.terminal.json({"variables": [_json(secret) for secret in found]})
-        return 0
+        return common.result({"variables": [_json(secret) for secret in found]})
     if not found:
         common.terminal.say("no value is stored; to store one: skillhub env set NAME")
         return 0
@@ -65,8 +64,7 @@ def set_(
     if not common.dry_run:
         keep(secret, _value(name, common), project, vault)
     if common.json:
-        common.terminal.json(_json(secret))
-        return 0
+        return common.result(_json(secret))
     may = f"for {', '.join(secret.skills)}" if secret.skills else "for no skill yet"
     common.terminal.did(
         f"{'would store' if common.dry_run else 'stored'} {name} {may}, {_place(secret)}", "green"

@@ -99,13 +99,12 @@ def fix(
         raise UsageError(f"--ours and --theirs exclude each other: {', '.join(sorted(both))}")
     done = flow(common.open_project(), take, dry_run=common.dry_run)
     if common.json:
-        common.terminal.json(
+        return common.result(
             {
                 "skills": [asdict(each) for each in done.choices],
                 "changed": done.changed and not common.dry_run,
             }
         )
-        return 0
     for choice in done.choices:
         would = "would settle " if common.dry_run else ""
         common.terminal.did(f"{would}{_line(choice)}", "yellow" if choice.took is None else "plain")

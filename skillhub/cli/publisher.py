@@ -29,8 +29,7 @@ def list_(common: Common) -> int:
     """
     rows = [_json(one) for one in common.publishers.all().values()]
     if common.json:
-        common.terminal.json({"publishers": rows})
-        return 0
+        return common.result({"publishers": rows})
     for row in rows:
         common.terminal.out(f"{row['name']}: for {', '.join(row['sources']) or 'every source'}", "bold")
         for each in row["signers"]:

@@ -45,8 +45,7 @@ def init(
     elif RegistryDir(folder).exists:
         raise UsageError("there is a registry already", where=folder)
     if common.json:
-        common.terminal.json({"path": path, "site": _site(folder), "fingerprint": fingerprint})
-        return 0
+        return common.result({"path": path, "site": _site(folder), "fingerprint": fingerprint})
     if common.dry_run:
         common.terminal.did(f"{path}: would be a registry")
         return 0
@@ -74,10 +73,9 @@ def add(
 
     added = signed(common, keys, lambda signing: flow(folder, skills, signing))
     if common.json:
-        common.terminal.json(
+        return common.result(
             {"added": [_row(r) for r in added.releases], "unchanged": [_row(r) for r in added.unchanged]}
         )
-        return 0
     done = "would publish" if common.dry_run else "published"
     for release in added.releases:
         text = f"{done} {release.name} {release.version}, signed by {release.publisher}"

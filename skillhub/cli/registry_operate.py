@@ -11,6 +11,7 @@ from skillhub.cli.options import argument, option
 from skillhub.cli.passphrase import with_passphrase
 from skillhub.errors import FormatError, UsageError
 from skillhub.model import time as times
+from skillhub.model.dataclass import asdict
 from skillhub.model.text import quote
 
 if TYPE_CHECKING:
@@ -185,9 +186,7 @@ def rotate(
 
     done = signed(common, keys, lambda signing: flow(folder, role, signing, lost or ()))
     if common.json:
-        parts = {"gone": done.gone, "new": done.new, "kept": done.kept, "at_hand": sorted(done.at_hand)}
-        common.terminal.json({"role": role, **{part: list(ids) for part, ids in parts.items()}})
-        return 0
+        return common.result({**asdict(done), "at_hand": sorted(done.at_hand)})
     for verb, ids in (("would go" if common.dry_run else "gone", done.gone), ("kept", done.kept)):
         for each in ids:
             common.terminal.did(f"{verb}: {each}{'' if each in done.at_hand else ' (not at hand)'}")

@@ -8,6 +8,7 @@ from skillhub.cli.common import Common, now
 from skillhub.cli.extras import optional
 from skillhub.cli.options import argument
 from skillhub.errors import SourceError, UsageError
+from skillhub.model.dataclass import asdict
 from skillhub.model.text import quote
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ def push(
 
     done = flow(folder, target, connect, now=now(), dry_run=common.dry_run)
     if common.json:
-        common.terminal.json({"target": target, "written": list(done.written), "unchanged": done.unchanged})
-        return 0
+        return common.result({"target": target, **asdict(done)})
     if common.verbose:
         for path in done.written:
             common.terminal.say(path)

@@ -29,8 +29,7 @@ def search(
     for warning in listed.warnings:
         common.terminal.warn(f"warning: {warning}")
     if common.json:
-        common.terminal.json(found.to_json())
-        return 0
+        return common.result(found.to_json())
     rows = [
         (hit.name, hit.source or f"({hit.scope})", hit.reason.replace("_", " "), hit.description)
         for hit in found.hits

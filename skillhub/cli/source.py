@@ -80,8 +80,7 @@ def show(common: Common, name: Name) -> int:
             }
             for each in newest
         ]
-        common.terminal.json({**_facts(source, common), "skills": rows})
-        return 0
+        return common.result({**_facts(source, common), "skills": rows})
     _draw(source, common)
     for role in _view(source, common).root.roles if source.root else ():
         common.terminal.out(f"  {role.name}: {role.threshold} of {len(role.key_ids)} keys")
