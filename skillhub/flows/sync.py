@@ -45,13 +45,13 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
         StateError: the disk is in the way.
     """
     with ports.project.exclusively():
-        state = read_state(ports)
+        state, linker = read_state(ports), Linker(ports.project, ports.store)
         _refuse_recalled(state, ports)
         links.sweep(
             ports.project, [link for record in state.records.skills.values() for link in record.links]
         )
         fetched = _fetch(_permitted(obtain, state, ports), state, ports)
-        planned, foreign = _plan(fetched, state, ports)
+        planned, foreign = _plan(fetched, linker, state, ports)
         _refuse_forbidden([each.name for each in planned if _is_broken(each, state)], state, ports)
         asked = ask([question for each in planned for question in _questions(each, state)], ports)
         answered = {each.name: each.answered(asked) for each in planned}
@@ -59,16 +59,14 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
         plans = [linking for linking in answered.values() if linking is not None]
         for each in plans:
             record = state.records.skills.get(each.name)
-            Linker(ports.project, ports.store).save(
-                each, record, fetched.get(record.tree) if record else None
-            )
+            linker.save(each, record, fetched.get(record.tree) if record else None)
         if state.lock.skills:
             ports.project.remember()  # what is stored for it is needed from now on
         _store(fetched, kept, state, ports)
         gone = _gone(plans, state)
         changed = bool(fetched)
         for each in plans:
-            changed |= _put_back(each, fetched, state, ports)
+            changed |= _put_back(each, fetched, linker, state, ports)
         changed |= _write_records(kept, state, ports)
     touched = {each.name for each in planned if not _is_whole(each, state)}
     touched |= {name for name, entry in state.lock.skills.items() if entry.tree in fetched}
@@ -173,12 +171,13 @@ def _store(fetched: Mapping[Digest, Tree], kept: Collection[str], state: State, 
             ports.store.put(tree)
 
 
-def _plan(fetched: Mapping[Digest, Tree], state: State, ports: Ports) -> tuple[list[Linking], list[LeftOut]]:
+def _plan(
+    fetched: Mapping[Digest, Tree], linker: Linker, state: State, ports: Ports
+) -> tuple[list[Linking], list[LeftOut]]:
     """Return what is to be done in each place, and what skillhub did not put there and leaves.
 
     Of skills that are not enabled the strays go, too.
     """
-    linker = Linker(ports.project, ports.store)
     plans = {}
     for name, record in state.records.skills.items():
         whole = fetched.get(record.tree)
@@ -200,7 +199,9 @@ def _plan(fetched: Mapping[Digest, Tree], state: State, ports: Ports) -> tuple[l
     return list(plans.values()), left
 
 
-def _put_back(linking: Linking, fetched: Mapping[Digest, Tree], state: State, ports: Ports) -> bool:
+def _put_back(
+    linking: Linking, fetched: Mapping[Digest, Tree], linker: Linker, state: State, ports: Ports
+) -> bool:
     """Make the links of an enabled skill whole, or take away those of one that is not to be enabled."""
     record = state.enabled(linking.name)
     if record is not None:
@@ -209,9 +210,9 @@ def _put_back(linking: Linking, fetched: Mapping[Digest, Tree], state: State, po
         tree = fetched.get(record.tree) or ports.store.read(record.tree)
         if tree is None:
             return False
-        Linker(ports.project, ports.store).make(linking, tree, record)
+        linker.make(linking, tree, record)
         return True
-    Linker(ports.project, ports.store).take_away(linking)
+    linker.take_away(linking)
     return bool(linking.steps)
 
 
