@@ -26,6 +26,8 @@ STAND_IN = "#!/bin/sh\necho 'this is no GitHub CLI, it stands in for one in a de
 TOKEN = "demo-token"  # noqa: S105 - made up for this demo, valid nowhere
 PATIENCE = 60.0  # seconds that one command may keep silent
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+# What a slow machine draws of progress, which the next line wipes away.
+PROGRESS = re.compile(r"(?:\r\x1b\[K[^\r\n]*)*\r\x1b\[K")
 
 
 class UnexpectedError(Exception):
@@ -102,7 +104,7 @@ class Stage:
             if answers and answers[0][0].encode() in seen[answered:]:
                 os.write(terminal, answers.pop(0)[1].encode() + b"\n")
                 answered = len(seen)
-        text = seen.decode("utf-8", "replace").replace("\r\n", "\n")
+        text = PROGRESS.sub("", seen.decode("utf-8", "replace").replace("\r\n", "\n"))
         self._show(text)
         expect(not answers, f"the program never asked {[prompt for prompt, _ in answers]}")
         return text
