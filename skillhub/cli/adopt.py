@@ -1,4 +1,4 @@
-"""``adopt``."""
+"""``adopt``: brings skills that lie in agents' folders under the lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent has before it, seen from the working folder: ``catalog``, ``resolve`` and ``load``."""
+"""``catalog``, ``resolve`` and ``load``: show what an agent that runs in the working folder sees, means and gets."""
 
 from __future__ import annotations
 

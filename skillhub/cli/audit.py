@@ -1,4 +1,4 @@
-"""``audit``."""
+"""``audit``: checks what is installed and where it came from, and prints the report in one of four formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands for who writes skills."""
+"""``new``, ``validate``, ``pack`` and ``sign``: for authors of skills."""
 
 from __future__ import annotations
 

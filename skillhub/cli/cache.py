@@ -1,4 +1,4 @@
-"""``cache``: what skillhub keeps on this disk."""
+"""``cache``: shows what skillhub keeps on this disk, and removes what nobody needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flags that every command has, and the world that they set up."""
+"""Defines the flags of every command, and builds from them what a command works with."""
 
 from __future__ import annotations
 

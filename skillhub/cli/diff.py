@@ -1,4 +1,4 @@
-"""``diff``."""
+"""``diff``: shows edits by hand, what an update would change, and how two locks differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``doctor``."""
+"""``doctor``: checks the setup of this machine and project, and shows the policy that is in force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``env``: values that skills need."""
+"""``env``: keeps values that skills need in the system's keyring, and runs programs with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time that documents bear; reproducible builds say which (reproducible-builds.org/specs/source-date-epoch)."""
+"""Reads ``SOURCE_DATE_EPOCH``, the time that documents bear (reproducible-builds.org/specs/source-date-epoch)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of skillhub that may be absent, as extras; imported only where they are asked for."""
+"""Imports the parts of skillhub that come with extras, when they are asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From an error to what a person, or a script, is told of it."""
+"""Shows errors: to a person as lines on stderr, to a script as JSON on stdout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person gives on the command line: files, and the options of a flow."""
+"""Reads what a person gives on the command line: files, and the options of a flow."""
 
 from __future__ import annotations
 

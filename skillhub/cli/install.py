@@ -1,4 +1,4 @@
-"""``install`` and ``pick``; the first is served without Typer, so that nothing here imports it."""
+"""``install`` and ``pick``. Plain installs run without Typer, so nothing here imports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands on what is installed. Three of them are served without Typer, so that nothing here imports it."""
+"""Commands on what is installed. Plain uses of some run without Typer, so nothing here imports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``key``: the keys of who signs skills."""
+"""``key``: makes, lists, shows and imports the keys that skills are signed with."""
 
 from __future__ import annotations
 

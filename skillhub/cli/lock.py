@@ -1,4 +1,4 @@
-"""``lock``: what others' locks say, what ours says to others, and ours after a merge."""
+"""``lock``: imports other installers' locks, exports ours as a bill of materials, and resolves merges of it."""
 
 from __future__ import annotations
 

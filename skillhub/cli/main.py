@@ -1,4 +1,4 @@
-"""The entry point: answers what needs no import at once, and loads of the rest one command's worth."""
+"""The entry point. Answers ``--version`` and ``--help`` at once, else imports and runs the one command named."""
 
 from __future__ import annotations
 

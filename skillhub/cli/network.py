@@ -1,4 +1,4 @@
-"""What a command reaches: registries, and places that are none. Nothing of it is imported before it is reached."""
+"""Opens registries, sites, repositories, artifacts and folders; each is imported only when a command reaches it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where passphrases come from: a variable, else a person; never from the command line, which others can read."""
+"""Gets passphrases from a variable or a person, never from the command line, which others can read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``patch``."""
+"""``patch``: keeps edits of a skill as a patch that the project agrees to."""
 
 from __future__ import annotations
 

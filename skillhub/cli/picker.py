@@ -1,4 +1,4 @@
-"""Picking among the skills of a place, line by line: for a terminal, and for whatever reads one out."""
+"""Lets a person pick among many skills, line by line, so that a screen reader can follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``publisher``: who may sign skills."""
+"""``publisher``: lists, trusts and removes those who may sign skills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``registry``: for who runs one."""
+"""``registry``: makes, fills, checks and serves a registry."""
 
 from __future__ import annotations
 

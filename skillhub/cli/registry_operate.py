@@ -1,4 +1,4 @@
-"""``registry``: what an operator signs besides releases: recalls, who may publish what, new keys, later dates."""
+"""``registry yank``, ``withdraw``, ``delegate``, ``rotate``, ``refresh``: what operators sign besides releases."""
 
 from __future__ import annotations
 

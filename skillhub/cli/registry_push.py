@@ -1,4 +1,4 @@
-"""``registry push``: to publish a registry's site."""
+"""``registry push``: publishes a registry's site to a folder, an S3 bucket or an OCI registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what flows return to what is shown; every value goes through the terminal, which cleans it."""
+"""Shows what flows return, as JSON or in lines; every value goes through the terminal, which cleans it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``search``."""
+"""``search``: searches what sources list and what is here."""
 
 from __future__ import annotations
 

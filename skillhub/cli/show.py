@@ -1,4 +1,4 @@
-"""``show``."""
+"""``show``: shows one skill, installed or offered."""
 
 from __future__ import annotations
 

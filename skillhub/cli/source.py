@@ -1,4 +1,4 @@
-"""``source``: the registries and sites that skills come from."""
+"""``source``: adds, lists, shows, removes and trusts the registries and sites that skills come from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The three standard streams, made fit to be used whatever the program was started with."""
+"""Makes the three standard streams usable whatever the program was started with, and says who is at them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command: where it is, and its line of help. Read before anything heavy is imported."""
+"""Lists every command with its module and its line of help; ``--help`` needs no other import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one place that writes: results to stdout, talk to stderr, and no hidden character to either."""
+"""Writes everything that is shown: results to stdout, talk to stderr, and no hidden character to either."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``update``."""
+"""``update``: brings skills to the newest version that is allowed, and shows the plan first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one agent, as its profile has it, finds and may use from where it runs."""
+"""Finds the skills of one agent: the roots of its profile, what its settings switch off, and what is locked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an invocation puts into the instructions: arguments, the session, the folder, and what agreed commands print.
+"""Fills the places in instructions: arguments, the session, the folder, and what agreed commands print.
 
 One pass over the text as it was agreed to: what is put in is never looked at again, so that no argument and no
 output of a command can bring in a command.

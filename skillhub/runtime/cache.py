@@ -29,14 +29,14 @@ _COARSE_TICK: Final = 2_000_000_000
 
 
 class Cache:
-    """Looks into roots, kept in one folder, and for as long as this object is there in memory as well."""
+    """Keeps what walks found, in files of one folder, and in memory while this object lives."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._last: dict[str, Look] = {}
 
     def load(self, root: str, rules: Rules, bounds: Bounds) -> Look:
-        """Return the last look into a root, to be proved before it is believed; an empty one if there is none."""
+        """Return what the last walk through a root found; the caller checks its stamps. Empty if there was none."""
         path = self._path(root, rules, bounds)
         if path in self._last:
             return self._last[path]
@@ -49,7 +49,7 @@ class Cache:
         return look
 
     def save(self, root: str, rules: Rules, bounds: Bounds, look: Look) -> None:
-        """Keep a look; what changed a moment ago is kept so that it will not be believed. A full disk is no error."""
+        """Keep what a walk found; what changed a moment ago is kept without its stamp. A full disk is no error."""
         now = time.time_ns()
         look.folders = _settled(look.folders, now)
         for find in look.finds:

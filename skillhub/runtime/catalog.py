@@ -1,4 +1,4 @@
-"""The skills that an agent has before it: which of several of one name is meant, which are hidden by it."""
+"""The skills that an agent sees: which of several of one name is meant, and which are shadowed by it."""
 
 from __future__ import annotations
 

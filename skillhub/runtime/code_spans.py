@@ -1,4 +1,4 @@
-"""Which parts of a message are prose, and which are code or commands, where ``$`` means something else."""
+"""Finds the parts of a message that are code or commands, where ``$`` does not begin a mention."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Span(NamedTuple):
     end: int
 
 
-def code(text: str) -> list[Span]:
-    """Return the parts of ``text`` that are no prose, in order and apart; in time linear in its length.
+def code_spans(text: str) -> list[Span]:
+    """Return the parts of ``text`` that are code or commands, in order and apart, in time linear in its length.
 
     Args:
         text: Markdown, as people and models write it.

@@ -1,4 +1,4 @@
-"""What a mention that is being typed may become."""
+"""Completes a mention that is being typed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from skillhub.model.dataclass import dataclass
 from skillhub.model.skill import Skill
 from skillhub.runtime.catalog import Catalog
-from skillhub.runtime.prose import code
+from skillhub.runtime.code_spans import code_spans
 from skillhub.runtime.resolve import may_invoke
 from skillhub.runtime.suggest import Suggestions
 
@@ -56,7 +56,7 @@ def complete(text: str, cursor: int, catalog: Catalog) -> Completion | None:
         return None
     typed = found.group().lstrip()
     start = cursor - len(typed)
-    if typed[0] == "$" and any(span.start <= start < span.end for span in code(text)):
+    if typed[0] == "$" and any(span.start <= start < span.end for span in code_spans(text)):
         return None
     after = _AFTER.match(text, cursor)
     known = Suggestions(skill for skill in catalog.skills if may_invoke(skill, "user"))

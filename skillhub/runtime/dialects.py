@@ -1,4 +1,4 @@
-"""How each host spells the list of skills that its model sees first; text from skills is escaped where tags count."""
+"""Spells the list of skills that a model sees first, as each host does; text from skills is escaped inside tags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding skills in folders, as strictly as their agent reads; what is broken hides nothing else."""
+"""Finds skills in folders, read as strictly as their agent does; a broken one hides no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a loaded skill looks like to a model: the host's envelope, from which no text inside can break out."""
+"""Puts the host's envelope around a loaded skill; no text inside can break out of it."""
 
 from __future__ import annotations
 

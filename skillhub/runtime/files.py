@@ -1,4 +1,4 @@
-"""Small files, read and replaced: no link is followed at the end of a path, nothing but a regular file is opened."""
+"""Reads and replaces small files; only regular files are opened, and no link at the end of a path is followed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of one skill: what is in it, whether that was agreed to, and its files, read only inside of it."""
+"""Reads the folder of one skill: its files, never outside of it, and whether they are what was agreed to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading a skill: which one is meant, whether it is what was agreed to, and what its instructions come to here."""
+"""Loads a skill: picks it by name or path, checks that it is what was agreed to, and fills in its instructions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.arguments import Given, put_in
 from skillhub.runtime.catalog import Catalog, enabling
 from skillhub.runtime.folder import Agreed, Folder
+from skillhub.runtime.requested import Fork, Hook, hooks_of
 from skillhub.runtime.resolve import Caller, called, may_invoke
 from skillhub.runtime.suggest import Suggestions
-from skillhub.runtime.wants import Fork, Hook, hooks_of
 
 _CAP: Final = 1 << 20
 _SHOWN = 5

@@ -1,4 +1,4 @@
-"""Mentions of skills in a message (``$name``, ``$ns:name``, ``[$name](path)``, ``/name args``), not yet resolved."""
+"""Finds mentions of skills in a message: ``$name``, ``$ns:name``, ``[$name](path)``, ``/name args``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from skillhub.runtime.prose import Span, code
+from skillhub.runtime.code_spans import Span, code_spans
 
 # `_` is in no name of the specification, but in those of lenient hosts; a hyphen ends none. ASCII alone, so that
 # a mention ends where text without blanks between words goes on.
@@ -55,7 +55,7 @@ def mentions(text: str) -> Iterator[Typed]:
         yield Typed(slash["text"], slash["name"], *slash.span("text"))
     if "$" not in text:
         return
-    spans = iter([*code(text), Span(len(text), len(text))])
+    spans = iter([*code_spans(text), Span(len(text), len(text))])
     span = next(spans)
     for found in _MENTION.finditer(text):
         start, end = found.span()

@@ -1,4 +1,4 @@
-"""What a model sees of the skills first: the catalogue in its host's dialect, within its host's budget.
+"""Makes the list of skills that a model sees first, in its host's dialect and within its host's budget.
 
 Over the budget, descriptions are shortened, each to the same length, and then, without any, the last entries are
 left out. The budget is for all of the text; what did not fit is told.

@@ -1,4 +1,4 @@
-"""What an agent may load without being asked: rules by name, and what the user answered before.
+"""Says what an agent may load without asking: by rules on names, and by what the user answered before.
 
 Of all rules that match, a deny counts more than an allow, and an allow more than an ask.
 """

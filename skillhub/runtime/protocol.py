@@ -1,4 +1,4 @@
-"""What a host's own protocol hands out of skills: ``skills.list`` for several folders, ``context.inspect``."""
+"""Answers ``skills.list`` and ``context.inspect`` of a host's own protocol."""
 
 from __future__ import annotations
 

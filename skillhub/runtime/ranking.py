@@ -1,4 +1,4 @@
-"""Searching skills by what a person remembers of them; the same for those on disk and those that a source lists.
+"""Searches skills by what a person remembers of them, those on disk and those that a source lists alike.
 
 Five ways of finding are tried, and their rankings fused by reciprocal rank (Cormack, Clarke, Büttcher 2009) with
 a weight for each, so that the stronger way wins and several weak ones still help each other.

@@ -1,4 +1,4 @@
-"""What a skill wants of the host that loads it: a context of its own, hooks, fewer tools. Wanted, not granted."""
+"""Reads what a skill requests of the host that loads it: a context of its own, and hooks. Nothing is granted here."""
 
 from __future__ import annotations
 

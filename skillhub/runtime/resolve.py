@@ -1,4 +1,4 @@
-"""What the mentions in a message mean: one skill, or words that say why none was chosen. Nothing is ever guessed."""
+"""Resolves the mentions in a message: each to one skill, or to a message why none was chosen, never to a guess."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an agent looks for skills from here: the places of its profile, as folders, those that come first first."""
+"""Turns the places of an agent's profile into folders to look for skills in, in order of precedence."""
 
 from __future__ import annotations
 

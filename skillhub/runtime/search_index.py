@@ -1,4 +1,4 @@
-"""What a search looks things up in: SQLite's FTS5, in memory, or in a file that is made anew when it does not fit."""
+"""The index of a search, SQLite's FTS5: in memory, or in a file that is made anew when its contents changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far each skill reaches here: switched off, for the user alone, or for the model too.
+"""Reads and writes how far each skill reaches: switched off, for the user alone, or for the model too.
 
 Kept by skillhub for a project and for the user, and read from and written to the agent's own files where its
 profile names some. The project's files decide before the user's, the agent's own before skillhub's.

@@ -1,4 +1,4 @@
-"""Files in which agents keep which skills are switched off: what they say, and how they say something else.
+"""Parses and edits the files in which agents keep which skills are switched off.
 
 Text in, text out; every byte that is not about the skill stays as it is.
 """

@@ -1,4 +1,4 @@
-"""What somebody may have meant by a name that nothing has: suggested to them, never taken for granted."""
+"""Suggests what somebody may have meant by a name that no skill has."""
 
 from __future__ import annotations
 

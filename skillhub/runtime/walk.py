@@ -1,4 +1,4 @@
-"""One root, looked through: which folders hold a ``SKILL.md``, what these say, and by what to tell a change."""
+"""Walks one root: finds the folders with a ``SKILL.md``, reads what these say, and keeps stamps to see changes by."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Find:
 
 @dataclass(slots=True)
 class Look:
-    """What one look into a root has met; unchanged as long as all stamps are.
+    """What one walk through a root found; still true while all stamps are the same.
 
     Attributes:
         folders: Those that hold no skill themselves, by their canonical paths.
@@ -80,7 +80,7 @@ class _Step(NamedTuple):
 
 @dataclass(slots=True)
 class Walk:
-    """A look into one root.
+    """A walk through one root.
 
     Attributes:
         root: Its path.

@@ -1,4 +1,4 @@
-"""Waiting until skills change, for an agent that would rather be told than ask; needs the extra ``watch``."""
+"""Waits until skills change, for agents that do not want to poll; needs the extra ``watch``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words as people type them: cut, stemmed, and how far one spelling is from another."""
+"""Splits and stems words, and measures how far one spelling is from another."""
 
 from __future__ import annotations
 

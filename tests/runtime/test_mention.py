@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skillhub.runtime.code_spans import code_spans
 from skillhub.runtime.mention import mentions
-from skillhub.runtime.prose import code
 
 
 def names(text):
@@ -138,7 +138,7 @@ def test_any_text_at_all_has_mentions_where_they_say(text):
 @given(PIECES.map("".join))
 def test_what_is_fenced_is_code_whatever_it_holds(text):
     body = text.replace("`", "")
-    assert any(span.start <= 4 + len(body) // 2 < span.end for span in code(f"```\n{body}\n```"))
+    assert any(span.start <= 4 + len(body) // 2 < span.end for span in code_spans(f"```\n{body}\n```"))
 
 
 @pytest.mark.parametrize(
