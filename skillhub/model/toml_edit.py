@@ -1,8 +1,7 @@
 """One table goes into a TOML file, or out of it; every other byte stays as it is.
 
 A new table may always be the last thing of a file, so the text is only lengthened, or cut at the ends of
-lines; ``tomllib`` reads it before and after. (tomlkit does not always print line ends, blank lines and tables
-that are out of order as they were.)
+lines; ``tomllib`` reads it before and after.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from skillhub.model.text import end_of_line, quote
 from skillhub.model.toml import others_toml, spell_toml
 
 # Whatever may hold a line end that ends no statement. Sure only of a text that tomllib has read.
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{}\n]',
     re.DOTALL,
 )
-_DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
+DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -71,12 +70,12 @@ def _spans(text: str, path: tuple[str, ...]) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     table: tuple[str, ...] = ()
     running = False
-    for start, end in _statements(text):
+    for start, end in statements(text):
         statement = text[start:end].lstrip()
         if statement.startswith("["):
-            subject = table = _path(statement)
+            subject = table = keys_of(statement)
         else:
-            subject = table + _path(statement) if table == path[: len(table)] else table
+            subject = table + keys_of(statement) if table == path[: len(table)] else table
         ours = subject[: len(path)] == path
         if ours:
             spans.append((spans.pop()[0] if running else start, end))
@@ -84,13 +83,13 @@ def _spans(text: str, path: tuple[str, ...]) -> list[tuple[int, int]]:
     return spans
 
 
-def _statements(text: str) -> Iterator[tuple[int, int]]:
-    """Yield each header and each ``key = value`` with the line end after it."""
+def statements(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where each header and each ``key = value`` of a document begins, and ends with its line."""
     start = len(text) - len(text.removeprefix(BOM))
     depth = 0
     ends = []
-    for token in _TOKEN.finditer(text):
-        depth += _DEPTH.get(token.group(), 0)
+    for token in TOKEN.finditer(text):
+        depth += DEPTH.get(token.group(), 0)
         if token.group() == "\n" and depth == 0:
             ends.append(token.end())
     for end in (*ends, len(text)):
@@ -99,7 +98,7 @@ def _statements(text: str) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _path(statement: str) -> tuple[str, ...]:
+def keys_of(statement: str) -> tuple[str, ...]:
     """Return the keys of one statement, down to its first value."""
     keys = []
     data: Any = tomllib.loads(statement)

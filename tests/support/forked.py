@@ -36,7 +36,6 @@ _LATER = (
     "_strptime",
     "cryptography.hazmat.backends.openssl.backend",
     "encodings.idna",
-    "tomlkit",
     "tuf.api.serialization.json",
     "typer._click.decorators",
 )
