@@ -14,6 +14,7 @@ from functools import cached_property
 from skillhub.errors import FormatError, NameNotOwned, StateError
 from skillhub.model import time as times
 from skillhub.model.dataclass import dataclass
+from skillhub.model.decode import mapping, text, text_that
 from skillhub.model.index import DOCUMENT_CAP, parse_namespaces, parse_releases
 from skillhub.model.json import strict_json
 from skillhub.model.release import Admission, Index, Release
@@ -30,15 +31,16 @@ def kept(folder: str, target: str) -> str:
     return os.path.join(folder, "targets", target.replace("/", "%2F"))
 
 
-def owners(folder: str) -> Mapping[str, object]:
+def owners(folder: str) -> Mapping[str, str]:
     """Return who owned which name when it was last seen: a hint, which the signed documents must bear out."""
     # Written without being flushed: after a power cut it may be torn, and is then no worse than absent.
     with suppress(FormatError, StateError):
         data = files.read(os.path.join(folder, HINTS), DOCUMENT_CAP) or b"{}"
-        found = strict_json(data, HINTS, DOCUMENT_CAP)
-        if isinstance(found, dict):
-            return found
+        return _OWNERS(strict_json(data, HINTS, DOCUMENT_CAP))
     return {}
+
+
+_OWNERS = mapping(text, text_that(is_name, "a publisher"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class LastSeen:
         admissions: dict[str, Admission] = {}
         for name in names:
             publisher = self._owners.get(name)
-            if not isinstance(publisher, str) or not is_name(publisher):
+            if publisher is None:
                 continue
             said = self._of(publisher)
             if name in said.skills:
@@ -89,7 +91,7 @@ class LastSeen:
         return times.spell(datetime.fromtimestamp(changed, UTC))
 
     @cached_property
-    def _owners(self) -> Mapping[str, object]:
+    def _owners(self) -> Mapping[str, str]:
         return owners(self._folder)
 
     def _of(self, publisher: str) -> _Said:

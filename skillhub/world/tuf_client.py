@@ -169,7 +169,7 @@ class Registry:
             if not is_name(name):
                 raise NotFound(f"{quote(name)} is no name of a skill", where=self.url)
             known = owners(self._folder).get(name)
-            if isinstance(known, str) and is_name(known):
+            if known is not None:
                 # The name may have moved since: then the public listing knows better.
                 with suppress(NameNotOwned, NotFound):
                     return self._load(name, known)
