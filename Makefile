@@ -7,6 +7,9 @@ BIN     := $(VENV)/bin
 READY   := $(VENV)/.ready
 INTEROP := .venv-interop
 
+# What is compiled once is for all processes, or each of those that test would compile all of the tests again.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help demo test lint test-interop test-conformance bench fixtures docs clean
 .DEFAULT_GOAL := help
 
@@ -21,14 +24,17 @@ $(READY): pyproject.toml
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -c 'import tomllib; own = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 	  print(*own["dependencies"], *own["optional-dependencies"]["test"], sep="\n")' > $(VENV)/requirements.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements.txt
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check \
+	  -r $(VENV)/requirements.txt
 	@cd $(VENV)/lib/python3*/site-packages && echo ../../../.. > skillhub.pth
 	@touch $(READY)
 
 demo: $(READY)   ## install a signed skill in a new empty project, with the questions answered by a script
 	@$(BIN)/python docs/demo.py
 
-test: lint       ## lint, types, import floors, tests
+# Tests are compiled while mypy runs, which takes one processor.
+test: $(READY)   ## lint, types, import floors, tests
+	@$(BIN)/python -m pytest -q --collect-only >/dev/null 2>&1 & $(MAKE) --no-print-directory lint && wait
 	@$(BIN)/python -m pytest -q -n $(WORKERS) -m 'not interop'
 
 lint: $(READY)   ## ruff, mypy, import floors
