@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from skillhub.errors import FormatError
@@ -96,10 +97,13 @@ def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted
     if inline is not None:
         pairs = ", ".join(f"{name} = {_value(each)}" for name, each in wanted.items())
         return f"{text[: inline[0]]}{{ {pairs} }}{text[inline[1] :]}"
+    of_skill: defaultdict[str, list[_Row]] = defaultdict(list)
+    for row in rows:
+        of_skill["".join(row.keys[1:2])].append(row)
     edits: list[tuple[int, int, str]] = []
     added = wanted.keys() - before.keys()
     for name in (name for name in before if before[name] != wanted.get(name)):
-        mine = [row for row in rows if row.keys[1:2] == (name,)]
+        mine = of_skill[name]
         if name in wanted and len(mine) == 1 and mine[0].keys == ("skills", name) and mine[0].value:
             edits.append((*mine[0].value, _value(wanted[name])))
         else:
