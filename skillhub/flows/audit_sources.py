@@ -76,7 +76,7 @@ class Inquiry:
                 self.notes.append(f"{alias} was not asked: {self._last(locked)}")
             for name in asked:
                 if name not in self.said:
-                    self.said[name] = last_seen(name, lock.skills[name], locked.root, sources)
+                    self.said[name] = last_seen(name, locked.root, sources)
 
     def _last(self, locked: LockedSource) -> str:
         when = self.ports.sources.last_seen(locked.root).refreshed if locked.root else None

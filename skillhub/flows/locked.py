@@ -132,7 +132,7 @@ def _held_to_claims(found: Candidate, scope: Scope, *, agreed: bool = False) -> 
 def _from_store(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Candidate:
     """Return what the store has, judged again; what its source has if that is not there, or its signer not known."""
     root = ports.root_of(entry)
-    said = last_seen(name, entry, root, ports.sources)
+    said = last_seen(name, root, ports.sources)
     seen = refuse_recalled(name, entry, said, ports.project.scope)
     tree = ports.store.read(entry.tree)
     pinned = signers.pinned(name, entry, root, ports.publishers)

@@ -15,7 +15,7 @@ from skillhub.model.skill import Scope
 from skillhub.world.sources import Sources
 
 
-def last_seen(name: str, entry: Locked, root: Digest | None, sources: Sources) -> Index:
+def last_seen(name: str, root: Digest | None, sources: Sources) -> Index:
     """Return what the registry with this root last said of a locked skill; nothing of what is from no registry."""
     return sources.last_seen(root).index([name]) if root else Index({})
 

@@ -104,7 +104,7 @@ def _said(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple[Index, tu
             raise NotFound(f"your source of that name is not the one that the lock has {name} from")
         return releases_of(source, name, under(ports.project.intent(), ports)), ()
     except (Forbidden, SourceError, StateError) as error:
-        seen = recalled.last_seen(name, entry, locked.root, ports.sources)
+        seen = recalled.last_seen(name, locked.root, ports.sources)
         when = "" if locked.root is None else "; its releases are shown as they were last seen"
         return seen, (f"{entry.source} was not asked: {error.message}{when}",)
 

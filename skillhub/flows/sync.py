@@ -102,7 +102,7 @@ def _unlocked(state: State, ports: Ports) -> tuple[str, ...]:
 
 def _refuse_recalled(state: State, ports: Ports) -> None:
     for name, entry in state.lock.skills.items():
-        said = last_seen(name, entry, state.lock.root_of(entry), ports.sources)
+        said = last_seen(name, state.lock.root_of(entry), ports.sources)
         refuse_recalled(name, entry, said, ports.project.scope)
 
 

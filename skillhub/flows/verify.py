@@ -113,7 +113,7 @@ def _vouched(
 ) -> tuple[list[Problem], list[Problem]]:
     """Return what is wrong with the stored tree, its signature and its release, and what is merely odd."""
     problems, notes = [], []
-    said = recalled.last_seen(name, entry, root, ports.sources)
+    said = recalled.last_seen(name, root, ports.sources)
     release = recalled.locked_release(name, entry, said)
     place = ports.project.lock_path
     if error := recalled.objection(name, entry, said):
