@@ -109,10 +109,10 @@ class Network:
     @cached_property
     def _online(self) -> Web:
         from skillhub.world.configured import Configured
-        from skillhub.world.credentials import Known
+        from skillhub.world.credentials import Logins
         from skillhub.world.http import Http
 
-        http = Http(credentials=Known(self._settings.tokens, os.environ, self._user_home))
+        http = Http(credentials=Logins(self._settings.tokens, os.environ, self._user_home))
         self._undo.callback(http.close)
         return Configured(http, self._settings)
 

@@ -16,7 +16,7 @@ from skillhub.world.hop import Hop
 _CAP = 1 << 20
 
 
-class Known:
+class Logins:
     """What to answer each host that wants to know who asks; looked up when one is asked, and never shown.
 
     Args:

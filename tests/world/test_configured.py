@@ -4,7 +4,7 @@ import pytest
 
 from skillhub.errors import NotFound, UnsafeTransfer
 from skillhub.world.configured import Configured
-from skillhub.world.credentials import Known
+from skillhub.world.credentials import Logins
 from skillhub.world.http import Http
 from skillhub.world.settings import Settings
 from tests.support.web import answer, redirect
@@ -56,7 +56,7 @@ def test_a_person_may_put_a_mirror_into_a_private_network_and_no_document_may_us
 
 
 def test_attack_a_mirror_does_not_learn_who_we_are_to_the_site(web, tmp_path):
-    known = Known({"a.example": "A", "127.0.0.1": "M"}, {"A": "for-a", "M": "for-the-mirror"}, str(tmp_path))
+    known = Logins({"a.example": "A", "127.0.0.1": "M"}, {"A": "for-a", "M": "for-the-mirror"}, str(tmp_path))
     with Http(credentials=known) as http:
         road = mirrored(http, {"https://a.example": web.url("")})
         web.at("/x", answer(b"x"))

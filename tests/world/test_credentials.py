@@ -7,7 +7,7 @@ from base64 import b64encode
 import pytest
 
 from skillhub.errors import FormatError, RateLimited, SkillhubError, SourceError, UnsafeTransfer
-from skillhub.world.credentials import Known
+from skillhub.world.credentials import Logins
 from skillhub.world.hop import Hop
 from skillhub.world.http import Http
 from tests.support.web import Web, answer, redirect
@@ -18,7 +18,7 @@ SECRET = "s3cret-t0ken"
 def known(tmp_path, tokens=None, netrc=None, **environ):
     if netrc is not None:
         (tmp_path / ".netrc").write_text(netrc)
-    return Known(tokens or {}, environ, str(tmp_path))
+    return Logins(tokens or {}, environ, str(tmp_path))
 
 
 def told(web, path):

@@ -3,7 +3,7 @@
 import pytest
 
 from skillhub.errors import NotFound, UnsafeTransfer
-from skillhub.world.credentials import Known
+from skillhub.world.credentials import Logins
 from skillhub.world.fetch import Answer
 from skillhub.world.http import Http
 from skillhub.world.unnamed import Unnamed
@@ -30,7 +30,7 @@ class Recorder:
 def http(tmp_path):
     """A fetcher of somebody whose netrc knows this machine."""
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password s3cret\n")
-    with Http(patience=Patience(grace=3.0, pauses=()), credentials=Known({}, {}, str(tmp_path))) as http:
+    with Http(patience=Patience(grace=3.0, pauses=()), credentials=Logins({}, {}, str(tmp_path))) as http:
         yield http
 
 
