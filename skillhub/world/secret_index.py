@@ -44,7 +44,7 @@ class SecretIndex:
 
     def __init__(self, state: str) -> None:
         path = os.path.join(state, "secrets.json")
-        self._file = StateFile(path, "which values a user has stored", _HINT)
+        self._file = StateFile(path, "the list of values that a user has stored", _HINT)
 
     def all(self) -> tuple[Secret, ...]:
         """Return every one, sorted by project and name.

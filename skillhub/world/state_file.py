@@ -82,10 +82,13 @@ class StateFile:
                 return parse(document)
         except FormatError as error:
             message = f"expected {self._what}: {error.message}"
-            raise StateError(message, where=error.where, hint=self._hint) from error
+            raise StateError(message, where=error.where, hint=error.hint or self._hint) from error
 
 
 def _version(value: object) -> int:
+    if type(value) is int and value > _VERSION:
+        hint = "a newer skillhub wrote it; upgrade skillhub"
+        raise FormatError(f"expected version {_VERSION}, found {value}", hint=hint)
     return _VERSION if value == _VERSION and type(value) is int else wrong(f"version {_VERSION}", value)
 
 

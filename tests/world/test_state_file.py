@@ -123,6 +123,15 @@ def test_what_is_no_such_file_is_refused_by_the_place_of_the_fault(path, text, f
     assert Path(path).read_text() == text
 
 
+@pytest.mark.parametrize(("version", "said"), [(2, "upgrade skillhub"), (0, "put the file back")])
+def test_a_file_of_another_version_is_refused_with_what_to_do(path, version, said):
+    os.mkdir(os.path.dirname(path))
+    Path(path).write_text(json.dumps({"words": [], "version": version}))
+    with pytest.raises(StateError) as caught:
+        at(path).read(parse)
+    assert said in caught.value.hint
+
+
 def test_more_than_anybody_writes_is_not_read(path):
     os.mkdir(os.path.dirname(path))
     with open(path, "wb") as file:
