@@ -7,8 +7,7 @@ from itertools import chain
 
 from skillhub import scan
 from skillhub.model.dataclass import replace
-from skillhub.model.finding import Finding
-from skillhub.model.report import Rule
+from skillhub.model.finding import Finding, Rule
 
 Location = tuple[str | None, int]  # a path and a line, as of a ``Finding``
 
@@ -142,14 +141,13 @@ _CONTENT = (
 
 RULES: Mapping[str, Rule] = {
     **{rule.id: rule for rule in chain(_RELEASE, _SOURCE, _STATE, _CONTENT)},
-    **{rule.id: Rule(rule.id, rule.severity, rule.message, rule.hint) for rule in scan.RULES.values()},
+    **scan.RULES,
 }
 
 
 def note(rule: str, message: str, skill: str | None, place: Location) -> Finding:
     """Return a finding by a rule of the table, as grave as that says."""
-    known = RULES[rule]
-    return Finding(rule, known.severity, *place, message, known.hint, skill)
+    return RULES[rule].finding(*place, message, skill)
 
 
 def seen(found: Finding, skill: str, folder: str) -> Finding:

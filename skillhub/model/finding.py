@@ -42,6 +42,27 @@ class Finding:
     skill: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that is looked for, in general. An id is never given to another rule.
+
+    Attributes:
+        title: What it means when it is found.
+        hint: What to do then.
+    """
+
+    id: str
+    severity: Severity
+    title: str
+    hint: str
+
+    def finding(
+        self, path: str | None, line: int, message: str | None = None, skill: str | None = None
+    ) -> Finding:
+        """Return that it was found, as grave as the rule says; the title is the message if there is no other."""
+        return Finding(self.id, self.severity, path, line, message or self.title, self.hint, skill)
+
+
 def at_least(severity: Severity, threshold: Severity) -> bool:
     """Say whether ``severity`` is ``threshold`` or worse."""
     return SEVERITIES.index(severity) >= SEVERITIES.index(threshold)

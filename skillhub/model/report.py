@@ -20,21 +20,6 @@ _KEYS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """One thing that is looked for, in general. An id is never given to another rule.
-
-    Attributes:
-        title: What it means when it is found.
-        hint: What to do then.
-    """
-
-    id: str
-    severity: Severity
-    title: str
-    hint: str
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """All findings, the worst first.
 

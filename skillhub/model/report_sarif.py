@@ -7,8 +7,8 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
-from skillhub.model.finding import Finding, Severity
-from skillhub.model.report import Report, Rule, is_absolute
+from skillhub.model.finding import Finding, Rule, Severity
+from skillhub.model.report import Report, is_absolute
 from skillhub.model.text import clean
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

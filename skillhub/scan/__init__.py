@@ -6,26 +6,25 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import chain
 from typing import Final
 
 from skillhub.model.capability import is_text
-from skillhub.model.finding import SEVERITIES, Finding
+from skillhub.model.finding import SEVERITIES, Finding, Rule
 from skillhub.model.tree import File, Tree
 from skillhub.scan.commands import FETCH, SYSTEM
 from skillhub.scan.files import FILES, SCANNED_MAX, files
 from skillhub.scan.hidden import HIDDEN, hidden
 from skillhub.scan.instructions import INSTRUCTIONS
-from skillhub.scan.rule import Rule
 from skillhub.scan.secrets import SECRETS, secrets
 from skillhub.scan.secrets import WORDS as SECRET_WORDS
 
-RULES: Final = {rule.id: rule for rule in chain(HIDDEN, FETCH, SECRETS, INSTRUCTIONS, SYSTEM, FILES)}
-_LOOKS: Final = tuple((rule, look) for rule in RULES.values() for look in rule.looks)
-_WORDS: Final = SECRET_WORDS.union(*(group for _, look in _LOOKS for group in look.words))
+_PATTERNS: Final = (*FETCH, *INSTRUCTIONS, *SYSTEM)
+RULES: Final = {rule.id: rule for rule in (*HIDDEN, *SECRETS, *FILES, *(rule for rule, _ in _PATTERNS))}
+LOOKS: Final = tuple((rule, look) for rule, looks in _PATTERNS for look in looks)
+_WORDS: Final = SECRET_WORDS.union(*(group for _, look in LOOKS for group in look.words))
 # By each word of a look's first group, where the look stands.
 _BY_WORD: Final[defaultdict[bytes, list[int]]] = defaultdict(list)
-for _number, (_, _look) in enumerate(_LOOKS):
+for _number, (_, _look) in enumerate(LOOKS):
     for _word in _look.words[0]:
         _BY_WORD[_word].append(_number)
 # Letters in lower case, digits, and a blank for everything else.
@@ -51,7 +50,7 @@ def _worst_first(finding: Finding) -> tuple[int, str, int, str]:
 def _findings(path: str, file: File) -> Iterator[Finding]:
     text = is_text(file.data)
     for rule in files(path, file.data, text):
-        yield Finding(rule.id, rule.severity, path, 0, rule.message, rule.hint)
+        yield rule.finding(path, 0)
     seen: dict[str, set[int]] = {}
     ends: list[int] = []
     for rule, offset in _places(file.data, text):
@@ -60,7 +59,7 @@ def _findings(path: str, file: File) -> Iterator[Finding]:
         lines = seen.setdefault(rule.id, set())
         if line not in lines and len(lines) < PLACES_MAX:
             lines.add(line)
-            yield Finding(rule.id, rule.severity, path, line, rule.message, rule.hint)
+            yield rule.finding(path, line)
 
 
 def _line_ends(data: bytes) -> Iterator[int]:
@@ -74,7 +73,7 @@ def _places(whole: bytes, text: bool) -> Iterator[tuple[Rule, int]]:
     words = _WORDS.intersection(data.translate(_ONLY_WORDS).split())
     yield from secrets(data, words)
     worth = sorted({number for word in words for number in _BY_WORD.get(word, ())})
-    looks = [_LOOKS[number] for number in worth if _LOOKS[number][1].is_worth(words)]
+    looks = [LOOKS[number] for number in worth if LOOKS[number][1].is_worth(words)]
     if looks:
         # A line that a shell joins to the next is one line here; offsets stay what they were.
         lowered = data.lower().replace(b"\\\r\n", b"   ").replace(b"\\\n", b"  ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from skillhub.scan.rule import Rule, look
+from skillhub.scan.rule import look, pattern
 
 _READ_FIRST = "download it, read it, and put it into the skill"
 _SHELL = rb"(?:ba|da|z|k)?sh"
@@ -20,14 +20,14 @@ _READERS = "cat cp scp tar zip base64 curl open read readfilesync readfile type 
 _HOME = rb"(?:~|\$\{?home\}?|/root)"
 
 FETCH: Final = (
-    Rule(
+    pattern(
         "SH101",
         "high",
         "a download goes straight into an interpreter",
         _READ_FIRST,
         (look("curl wget / " + _RUNNERS, _FETCH, _RUN),),
     ),
-    Rule(
+    pattern(
         "SH102",
         "high",
         "the output of a download is run as a command",
@@ -40,7 +40,7 @@ FETCH: Final = (
             ),
         ),
     ),
-    Rule(
+    pattern(
         "SH103",
         "high",
         "PowerShell runs what it has just downloaded",
@@ -50,7 +50,7 @@ FETCH: Final = (
             look("iex expression / " + _POWER_WORDS, _POWER_FETCH, rb"\|\s{0,4}(?:iex|invoke-expression)\b"),
         ),
     ),
-    Rule(
+    pattern(
         "SH104",
         "high",
         "encoded text is decoded and run",
@@ -69,7 +69,7 @@ FETCH: Final = (
             ),
         ),
     ),
-    Rule(
+    pattern(
         "SH105",
         "high",
         "code from the network is evaluated",
@@ -82,7 +82,7 @@ FETCH: Final = (
             ),
         ),
     ),
-    Rule(
+    pattern(
         "SH106",
         "medium",
         "a package is installed from an address and not from a registry",
@@ -95,7 +95,7 @@ FETCH: Final = (
             ),
         ),
     ),
-    Rule(
+    pattern(
         "SH107",
         "medium",
         "instructions are to be taken from the network",
@@ -110,7 +110,7 @@ FETCH: Final = (
     ),
 )
 SYSTEM: Final = (
-    Rule(
+    pattern(
         "SH401",
         "high",
         "keys or credentials of the user are read",
@@ -126,7 +126,7 @@ SYSTEM: Final = (
             look("home", rb"\bhome\(\)\s{0,2}/\s{0,2}[\"']\.(?:ssh|aws|netrc|kube|gnupg|git-credentials)\b"),
         ),
     ),
-    Rule(
+    pattern(
         "SH402",
         "critical",
         "a shell is handed to someone over the network",
@@ -144,7 +144,7 @@ SYSTEM: Final = (
             ),
         ),
     ),
-    Rule(
+    pattern(
         "SH403",
         "high",
         "the whole environment is sent over the network",
@@ -163,7 +163,7 @@ SYSTEM: Final = (
             ),
         ),
     ),
-    Rule(
+    pattern(
         "SH404",
         "medium",
         "a drop-off for data that anyone may own",
@@ -182,7 +182,7 @@ SYSTEM: Final = (
             )
         ),
     ),
-    Rule(
+    pattern(
         "SH405",
         "high",
         "everything below the root or the home folder would be deleted",
@@ -195,7 +195,7 @@ SYSTEM: Final = (
             ),
         ),
     ),
-    Rule(
+    pattern(
         "SH406",
         "medium",
         "something is made to run later, or in every shell",
@@ -212,7 +212,7 @@ SYSTEM: Final = (
             ),
         ),
     ),
-    Rule(
+    pattern(
         "SH407",
         "medium",
         "an agent's own settings or memory are changed",
@@ -225,7 +225,7 @@ SYSTEM: Final = (
             ),
         ),
     ),
-    Rule(
+    pattern(
         "SH408",
         "low",
         "the certificate of a server is not checked",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from skillhub.model.capability import RUN_BY_NAME
-from skillhub.scan.rule import Rule
+from skillhub.model.finding import Rule
 
 COMPILED: Final = Rule(
     "SH501",

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from skillhub.scan.rule import Rule
+from skillhub.model.finding import Rule
 
 BIDI: Final = Rule(
     "SH001",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from skillhub.scan.rule import Rule, look
+from skillhub.scan.rule import look, pattern
 
 INSTRUCTIONS: Final = (
-    Rule(
+    pattern(
         "SH301",
         "medium",
         "tells a model to set its earlier instructions aside",
@@ -23,7 +23,7 @@ INSTRUCTIONS: Final = (
             for verb in ("ignore", "disregard", "forget", "override")  # letters that are fixed are found fast
         ),
     ),
-    Rule(
+    pattern(
         "SH302",
         "medium",
         "tells a model to keep something from the user",
@@ -43,7 +43,7 @@ INSTRUCTIONS: Final = (
             )
         ),
     ),
-    Rule(
+    pattern(
         "SH303",
         "high",
         "turns off an agent's own permission checks",

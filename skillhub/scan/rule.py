@@ -1,4 +1,4 @@
-"""What a rule is, and how those that are patterns are found: in time linear in the size of the file.
+"""How rules that are patterns are found: in time linear in the size of the file.
 
 Patterns see the bytes of a file in lower case, with line ends that a shell would join blanked out, and only
 if their words are there. A pattern holds only small bounded repeats; "this, and later on that line
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Set
 from functools import cached_property
 
 from skillhub.model.dataclass import dataclass
-from skillhub.model.finding import Severity
+from skillhub.model.finding import Rule, Severity
 
 GAP_MAX = 400
 
@@ -85,15 +85,11 @@ class Look:
                 yield start
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One thing that is looked for; without ``looks`` a detector finds it. An id is never given twice."""
-
-    id: str
-    severity: Severity
-    message: str
-    hint: str
-    looks: tuple[Look, ...] = ()
+def pattern(
+    id_: str, severity: Severity, title: str, hint: str, looks: tuple[Look, ...]
+) -> tuple[Rule, tuple[Look, ...]]:
+    """Return a rule, and where it is looked for."""
+    return Rule(id_, severity, title, hint), looks
 
 
 def look(words: str, first: bytes, then: bytes | None = None) -> Look:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Set
 from math import log2
 from typing import Final
 
-from skillhub.scan.rule import Rule
+from skillhub.model.finding import Rule
 
 KEY: Final = Rule("SH201", "high", "a private key", "remove it and make a new one: this one is known now")
 TOKEN: Final = Rule(

@@ -38,7 +38,7 @@ def test_nothing_is_seen_in_an_honest_skill():
 def test_a_finding_names_rule_file_and_line():
     (finding,) = scan(tree(**{"SKILL.md": b"# A\n\n" + PIPE}))
     rule = RULES["SH101"]
-    assert finding == Finding("SH101", "high", "SKILL.md", 3, rule.message, rule.hint)
+    assert finding == Finding("SH101", "high", "SKILL.md", 3, rule.title, rule.hint)
 
 
 def test_a_line_that_the_shell_joins_keeps_its_number():
