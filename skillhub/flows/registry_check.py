@@ -86,14 +86,15 @@ def _problems(url: str, fetcher: Fetcher, folder: str, now: datetime) -> Iterato
 
 def _aging(folder: str, now: datetime) -> Iterator[Issue]:
     """Yield a warning for each role of which the client's folder has a document that is to be signed anew."""
-    for role in sorted(name.removesuffix(".json") for name in os.listdir(folder)):
-        if role not in ROLES and not role.startswith(f"{RELEASES}-"):
-            continue  # the client keeps other things there as well
-        online = rule_of(role).online
-        for each in dated(folder, [role]):
-            if each.expires_within(ONLINE_DAYS if online else CEREMONY_DAYS, now):
-                remedy = f"skillhub registry refresh{', daily' if online else f' --role {role}'}"
-                yield Issue("expires-soon", f"what {role} has signed expires {each.expires}: {remedy}", role)
+    kept = sorted(name.removesuffix(".json") for name in os.listdir(folder))
+    # The client keeps other things there as well.
+    roles = [role for role in kept if role in ROLES or role.startswith(f"{RELEASES}-")]
+    for each in dated(folder, roles):
+        online = rule_of(each.role).online
+        if each.expires_within(ONLINE_DAYS if online else CEREMONY_DAYS, now):
+            remedy = f"skillhub registry refresh{', daily' if online else f' --role {each.role}'}"
+            message = f"what {each.role} has signed expires {each.expires}: {remedy}"
+            yield Issue("expires-soon", message, each.role)
 
 
 def _unlisted(registry: Registry, listing: Index, now: datetime) -> Iterator[Issue]:
