@@ -78,34 +78,30 @@ class _Step(NamedTuple):
     in_skill: bool
 
 
-@dataclass(slots=True)
 class Walk:
     """A walk through one root.
 
-    Attributes:
+    Args:
         root: Its path.
         contained: Whether no link may lead out of it.
         rules: How strictly skills are read.
         bounds: How far to go.
-        earlier: What an earlier look has met; what has the same stamps is not read again.
+        earlier: What an earlier walk found; what has the same stamps is not read again.
     """
 
-    root: str
-    contained: bool
-    rules: Rules
-    bounds: Bounds
-    earlier: Look = field(default_factory=Look)
-    _base: str = ""
-    _known: Mapping[str, Find] = field(default_factory=dict)
-    _seen: set[str] = field(default_factory=set)
-    _is_cut: bool = False
+    def __init__(self, root: str, contained: bool, rules: Rules, bounds: Bounds, earlier: Look) -> None:
+        self.root = root
+        self.contained = contained
+        self.rules = rules
+        self.bounds = bounds
+        self._base = os.path.realpath(root)
+        self._known = {find.folder: find for find in earlier.finds}
+        self._seen = {self._base}
+        self._is_cut = False
 
     def look(self) -> Look:
         """Go through the root, breadth first, by name within a folder; each folder is met once."""
         look = Look()
-        self._base = os.path.realpath(self.root)
-        self._known = {find.folder: find for find in self.earlier.finds}
-        self._seen = {self._base}
         queue = deque([_Step(self._base, self.root, 0, False)] if os.path.isdir(self._base) else [])
         while queue:
             step = queue.popleft()
