@@ -226,10 +226,9 @@ class Network:
             if self._scratch
             else home.state
         )
-        seen = Seen(state)
         cache = Cache(os.path.join(home.cache, "http"), fixed=self._scratch)
         web = None if self._offline else self._web(url, guarded=guarded)
-        return Site(url, Downloads(web, cache, seen), seen, may)
+        return Site(url, Downloads(web, cache, Seen(state)), may)
 
 
 def _url_of(ref: Remote | Local) -> str:

@@ -35,7 +35,7 @@ class Downloads:
     ) -> None:
         self._web = web
         self._cache = cache
-        self._seen = seen
+        self.seen = seen
         self._clock = clock
         self._read: dict[str, Answer] = {}
 
@@ -87,7 +87,7 @@ class Downloads:
     def doubt(self) -> None:
         """Ask for each document of this command anew next time, for what one of them says proved wrong."""
         for url in list(self._read):
-            self._seen.keep(url, None)
+            self.seen.keep(url, None)
 
     def _document(self, url: str, cap: int) -> Answer:
         held, fresh_until = self._held(url, cap)
@@ -109,7 +109,7 @@ class Downloads:
 
     def _held(self, url: str, cap: int) -> tuple[Answer | None, int]:
         """Return the document that is here, its bytes proved by what was seen, and until when it counts as fresh."""
-        copy = self._seen.copy(url)
+        copy = self.seen.copy(url)
         cached = self._cache.get(copy.digest, copy.url, cap) if copy else None
         if copy is None or cached is None:
             return None, 0
@@ -125,11 +125,11 @@ class Downloads:
             or not (etag or modified or fresh_until)
             or len(etag + modified + answer.url) > _SAID_MAX
         ):
-            self._seen.keep(url, None)
+            self.seen.keep(url, None)
             return
         copy = Copy(answer.url, Digest.of(answer.data), etag, modified, fresh_until)
         self._cache.put(copy.digest, answer)
-        self._seen.keep(url, copy)
+        self.seen.keep(url, copy)
 
 
 def _conditions(held: Answer) -> dict[str, str]:

@@ -23,7 +23,6 @@ from skillhub.model.tree import SKILL_MD, File
 from skillhub.world.download import ARTIFACT_CAP, Downloads
 from skillhub.world.fetch import Answer
 from skillhub.world.hop import Hop
-from skillhub.world.site_seen import Seen
 
 CURRENT_PLACE: Final = "/.well-known/agent-skills/index.json"
 LEGACY_PLACE: Final = "/.well-known/skills/index.json"
@@ -37,20 +36,16 @@ class Site:
 
     Args:
         url: Where it is, as a person named it; nothing is asked of it yet.
-        downloads: What fetches.
-        seen: What is known of sites.
+        downloads: What fetches, and remembers what sites offered.
         may: Called with the URL of an artifact before that is asked for; it raises if it may not be.
 
     Raises:
         UnsafeTransfer: it is no http or https URL.
     """
 
-    def __init__(
-        self, url: str, downloads: Downloads, seen: Seen, may: Callable[[str], None] | None = None
-    ) -> None:
+    def __init__(self, url: str, downloads: Downloads, may: Callable[[str], None] | None = None) -> None:
         self.url = Hop.parse(url).url
         self._downloads = downloads
-        self._seen = seen
         self._may = may
 
     def index(self, words: Collection[str] | None = None) -> Index:
@@ -133,7 +128,7 @@ class Site:
         answer = self._downloads.document(url, cap=LISTING_CAP)
         found = parse_discovery(answer.data, answer.url)
         if found.version == CURRENT:
-            self._seen.promised(_site_of(url))
+            self._downloads.seen.promised(_site_of(url))
         elif not urlsplit(url).path.endswith(LEGACY_PLACE):
             # Read by the rules of 0.1.0 it would shed its digests by leaving out one line.
             raise FormatError(
@@ -142,7 +137,7 @@ class Site:
                 hint=f"an index of version 0.1.0 has its place at {LEGACY_PLACE}",
             )
         else:
-            self._seen.refuse_weaker([_site_of(url), _site_of(answer.url)], answer.url)
+            self._downloads.seen.refuse_weaker([_site_of(url), _site_of(answer.url)], answer.url)
         return found.index
 
     def _alone(self) -> Index:

@@ -87,8 +87,7 @@ class Machine:
         return Downloads(http, Cache(self.cache), self.seen, lambda: self.now)
 
     def open(self, url: str, http: Http | None) -> Site:
-        downloads = self.downloads(http)
-        return Site(url, downloads, self.seen)
+        return Site(url, self.downloads(http))
 
     def cached(self) -> list[str]:
         return [os.path.join(top, name) for top, _, names in os.walk(self.cache) for name in names]
