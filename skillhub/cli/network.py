@@ -233,6 +233,6 @@ class Network:
 
 def _url_of(ref: Remote | Local) -> str:
     """Return where a place is, whatever the revision and the folder in it."""
-    from skillhub.world.github_site import url_of
+    from skillhub.world.ref_url import url_of
 
     return ref.path if isinstance(ref, Local) else url_of(ref, os.environ)

@@ -19,7 +19,7 @@ from skillhub.model.policy import ORIGIN, Objection, Policies, Subject
 from skillhub.model.question import YES, Answer, Approver, Question
 from skillhub.model.ref import Local, Remote, parse_remote
 from skillhub.model.signer import Signer
-from skillhub.world.github_site import url_of
+from skillhub.world.ref_url import url_of
 from skillhub.world.sources import Source
 
 _HINT = "skillhub doctor policy shows every line that is in force, and where it stands"

@@ -12,7 +12,7 @@ from skillhub.world.git import GitSnapshot, open_git
 from skillhub.world.git_program import Bounds
 from skillhub.world.github_api import GitHubSnapshot, open_github_api
 from skillhub.world.github_host import host_of
-from skillhub.world.github_site import site_of
+from skillhub.world.ref_url import site_of
 from skillhub.world.unnamed import Unnamed
 
 _PATH = re.compile(r"/([A-Za-z0-9][A-Za-z0-9-]*)/([A-Za-z0-9._-]+?)(?:\.git)?/?", re.ASCII)

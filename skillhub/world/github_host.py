@@ -12,8 +12,8 @@ from skillhub.errors import FormatError, StateError, UsageError
 from skillhub.model import yaml
 from skillhub.model.dataclass import dataclass, field
 from skillhub.world import files
-from skillhub.world.github_site import PUBLIC, site_of
 from skillhub.world.hop import Hop
+from skillhub.world.ref_url import PUBLIC, site_of
 
 _TOKEN = re.compile(r"[!-~]{1,1024}", re.ASCII)
 _CAP = 1 << 16
