@@ -26,6 +26,7 @@ HEAVY = {
     "rich",
     "pydantic",
     "yaml",
+    "tomlkit",
     "skillhub.flows",
     "skillhub.world",
 }
@@ -45,6 +46,7 @@ LAZY = {
     "skillhub/trust/registry.py",
     "skillhub/trust/x509.py",
     "skillhub/world/home.py",
+    "skillhub/world/intent.py",
     "skillhub/world/project.py",
     "skillhub/world/proxy.py",
 }

@@ -9,7 +9,7 @@ from tests.support.cli import Shell
 
 HEAVY = {"httpx", "requests", "rich", "pydantic", "tuf", "typer"}
 SECRET = {"cryptography"}
-SLOW = {"yaml", "asyncio", "http", "ssl"}
+SLOW = {"yaml", "tomlkit", "asyncio", "http", "ssl"}
 DUMP = "import sys; print('\\nmodules:', *sorted(name for name in sys.modules if '.' not in name))"
 RUN = f"import sys; from skillhub.cli.main import main; status = main(sys.argv[1:]); {DUMP}; sys.exit(status)"
 

@@ -1,7 +1,8 @@
 """One table goes into a TOML file, or out of it; every other byte stays as it is.
 
 A new table may always be the last thing of a file, so the text is only lengthened, or cut at the ends of
-lines; ``tomllib`` reads it before and after.
+lines; ``tomllib`` reads it before and after. (tomlkit does not always print line ends, blank lines and tables
+that are out of order as they were.)
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from skillhub.model.text import end_of_line, quote
 from skillhub.model.toml import others_toml, spell_toml
 
 # Whatever may hold a line end that ends no statement. Sure only of a text that tomllib has read.
-TOKEN = re.compile(
+_TOKEN = re.compile(
     r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{}\n]',
     re.DOTALL,
 )
-DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
+_DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -70,12 +71,12 @@ def _spans(text: str, path: tuple[str, ...]) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     table: tuple[str, ...] = ()
     running = False
-    for start, end in statements(text):
+    for start, end in _statements(text):
         statement = text[start:end].lstrip()
         if statement.startswith("["):
-            subject = table = keys_of(statement)
+            subject = table = _path(statement)
         else:
-            subject = table + keys_of(statement) if table == path[: len(table)] else table
+            subject = table + _path(statement) if table == path[: len(table)] else table
         ours = subject[: len(path)] == path
         if ours:
             spans.append((spans.pop()[0] if running else start, end))
@@ -83,13 +84,13 @@ def _spans(text: str, path: tuple[str, ...]) -> list[tuple[int, int]]:
     return spans
 
 
-def statements(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where each header and each ``key = value`` of a document begins, and ends with its line."""
+def _statements(text: str) -> Iterator[tuple[int, int]]:
+    """Yield each header and each ``key = value`` with the line end after it."""
     start = len(text) - len(text.removeprefix(BOM))
     depth = 0
     ends = []
-    for token in TOKEN.finditer(text):
-        depth += DEPTH.get(token.group(), 0)
+    for token in _TOKEN.finditer(text):
+        depth += _DEPTH.get(token.group(), 0)
         if token.group() == "\n" and depth == 0:
             ends.append(token.end())
     for end in (*ends, len(text)):
@@ -98,7 +99,7 @@ def statements(text: str) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def keys_of(statement: str) -> tuple[str, ...]:
+def _path(statement: str) -> tuple[str, ...]:
     """Return the keys of one statement, down to its first value."""
     keys = []
     data: Any = tomllib.loads(statement)

@@ -36,6 +36,7 @@ _LATER = (
     "_strptime",
     "cryptography.hazmat.backends.openssl.backend",
     "encodings.idna",
+    "tomlkit",
     "tuf.api.serialization.json",
     "typer._click.decorators",
 )
