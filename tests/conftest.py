@@ -9,7 +9,7 @@ import gc
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.attacks.scene import Scene
 from tests.support.cli import Shell
@@ -17,8 +17,10 @@ from tests.support.registry import Simulator
 from tests.support.web import Web
 from tests.support.world import World
 
-settings.register_profile("sample", max_examples=40)
-settings.register_profile("everything", max_examples=500)
+# How long an example takes on a busy machine says nothing of the code.
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("sample", _PATIENT, max_examples=40)
+settings.register_profile("everything", _PATIENT, max_examples=500)
 settings.load_profile("everything" if "SKILLHUB_EVERY_FAULT" in os.environ else "sample")
 
 
