@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,6 +23,19 @@ _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("sample", _PATIENT, max_examples=40)
 settings.register_profile("everything", _PATIENT, max_examples=500)
 settings.load_profile("everything" if "SKILLHUB_EVERY_FAULT" in os.environ else "sample")
+
+
+def in_memory(place: str = "/dev/shm") -> None:
+    """Put temporary files where no disk is waited for, if there is room for them and programs may run."""
+    if "TMPDIR" in os.environ or not os.access(place, os.W_OK):
+        return
+    about = os.statvfs(place)
+    if not about.f_flag & os.ST_NOEXEC and about.f_bavail * about.f_frsize > 4 << 30:
+        os.environ["TMPDIR"] = place
+        tempfile.tempdir = None
+
+
+in_memory()
 
 
 def pytest_collection_finish():

@@ -28,7 +28,7 @@ def offered(tmp_path_factory):
     return shell
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def served(offered):
     """Serve the registry; return its URL."""
     process, url = offered.serve(offered.folder / "registry")
