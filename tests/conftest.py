@@ -39,9 +39,10 @@ in_memory()
 
 
 def pytest_collection_finish():
-    """Spare every later search for garbage what is none: ten thousand tests took one 0.15 s."""
+    """Spare every later search for garbage what is none, ten thousand tests: one took 0.15 s; and have fewer."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 20)
 
 
 @pytest.fixture
