@@ -40,7 +40,7 @@ LAZY = {
     "skillhub/model/lock.py",
     "skillhub/model/lock_entry.py",
     "skillhub/model/lock_fields.py",
-    "skillhub/model/yaml.py",
+    "skillhub/model/syntax/yaml.py",
     "skillhub/trust/judgement.py",
     "skillhub/trust/proof.py",
     "skillhub/trust/registry.py",

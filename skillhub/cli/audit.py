@@ -51,8 +51,8 @@ def audit(
     Example: skillhub audit --format sarif --fail-on medium
     """
     from skillhub.cli.given import read_lock
-    from skillhub.flows.audit import Request, names_and_paths
-    from skillhub.flows.audit import audit as flow
+    from skillhub.flows.audit.audit import Request, names_and_paths
+    from skillhub.flows.audit.audit import audit as flow
 
     shape = _shape(form, common)
     names, paths = names_and_paths(what or [])
@@ -135,7 +135,7 @@ def _draw(report: Report, terminal: Terminal) -> None:
 
 def _sarif(report: Report) -> dict[str, object]:
     from skillhub import __version__
-    from skillhub.flows.audit_rules import RULES
+    from skillhub.flows.audit.rules import RULES
     from skillhub.model.report_sarif import sarif
 
     return sarif(report, RULES, __version__)

@@ -37,7 +37,7 @@ def import_(
 
     Example: skillhub lock import skills-lock.json
     """
-    from skillhub.flows.lock_import import import_lock
+    from skillhub.flows.lock.import_lock import import_lock
     from skillhub.model.other_locks import CAP, parse_other_lock
 
     data = read_file(file, CAP)
@@ -92,7 +92,7 @@ def fix(
 
     Example: skillhub lock fix
     """
-    from skillhub.flows.lock_fix import fix as flow
+    from skillhub.flows.lock.fix import fix as flow
 
     take: dict[str, Side] = {**dict.fromkeys(ours or (), "ours"), **dict.fromkeys(theirs or (), "theirs")}
     if both := set(ours or ()) & set(theirs or ()):
@@ -131,7 +131,7 @@ def merge(
 
     Example: skillhub lock merge %O %A %B
     """
-    from skillhub.flows.lock_fix import drive
+    from skillhub.flows.lock.fix import drive
     from skillhub.model.lock import CAP
     from skillhub.world import files
 

@@ -14,7 +14,7 @@ from skillhub.model.text import as_word
 if TYPE_CHECKING:
     from skillhub.flows.ports import May, Place, Registry
     from skillhub.world.fetch import Fetcher, Web
-    from skillhub.world.git_program import NamedBy
+    from skillhub.world.git.program import NamedBy
     from skillhub.world.home import Home
     from skillhub.world.settings import Settings
     from skillhub.world.snapshot import Snapshot
@@ -160,7 +160,7 @@ class Network:
         if isinstance(ref, Git | GitHub):
             return self._repository(ref, pin, named_by, may)
         if isinstance(ref, Oci):
-            from skillhub.world.oci import Artifact
+            from skillhub.world.oci.artifact import Artifact
 
             web = self._web(str(ref), guarded=guarded)
             return Artifact(ref, web, None if guarded else os.environ)
@@ -204,8 +204,8 @@ class Network:
 
     def _opened(self, url: str, rev: str | None, named_by: NamedBy) -> Snapshot:
         """Open the repository at ``url``, from its mirror if it has one."""
-        from skillhub.world.git_program import Bounds
-        from skillhub.world.github import open_repository
+        from skillhub.world.git.program import Bounds
+        from skillhub.world.github.repository import open_repository
 
         kept = self._home.cache
         cache, beneath = (self._scratch_cache, kept) if self._scratch else (kept, None)

@@ -33,8 +33,8 @@ def init(
 
     Example: skillhub registry init ./registry --publisher acme
     """
-    from skillhub.flows.registry import Setup
-    from skillhub.flows.registry import init as flow
+    from skillhub.flows.registry.build import Setup
+    from skillhub.flows.registry.build import init as flow
     from skillhub.world.registry_dir import RegistryDir, RegistrySettings
 
     path, fingerprint = os.path.abspath(folder), None
@@ -69,7 +69,7 @@ def add(
 
     Example: skillhub registry add ./registry ./my-skill
     """
-    from skillhub.flows.registry import add as flow
+    from skillhub.flows.registry.build import add as flow
 
     added = signed(common, keys, lambda signing: flow(folder, skills, signing))
     if common.json:
@@ -95,7 +95,7 @@ def check(
 
     Example: skillhub registry check ./registry
     """
-    from skillhub.flows.registry_check import check as flow
+    from skillhub.flows.registry.check import check as flow
 
     found = flow(place, now())
     if common.json:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from skillhub.flows.registry_delegate import Delegated
-    from skillhub.flows.registry_opened import Signing
-    from skillhub.flows.registry_refresh import Expiry
+    from skillhub.flows.registry.delegate import Delegated
+    from skillhub.flows.registry.opened import Signing
+    from skillhub.flows.registry.refresh import Expiry
     from skillhub.model.release import Release
 
     _T = TypeVar("_T")
@@ -49,7 +49,7 @@ Revoked = Annotated[
 
 def signed(common: Common, keys: str | None, use: Callable[[Signing], _T]) -> _T:
     """Return what ``use`` returns, given what to sign with; a passphrase is asked for where one is needed."""
-    from skillhub.flows.registry_opened import Signing
+    from skillhub.flows.registry.opened import Signing
 
     def with_keys(passphrase: bytes | None) -> _T:
         return use(Signing(now=signing_time(), passphrase=passphrase, keys=keys, dry_run=common.dry_run))
@@ -68,11 +68,11 @@ def yank(
 
     Example: skillhub registry yank ./registry my-skill@1.2.0 --reason "breaks on Windows"
     """
-    from skillhub.flows import registry_recall
+    from skillhub.flows.registry import recall
 
     if undo == (reason is not None):
         raise UsageError("expected either --reason TEXT or --undo")
-    release = signed(common, None, lambda signing: registry_recall.yank(folder, wanted, reason, signing))
+    release = signed(common, None, lambda signing: recall.yank(folder, wanted, reason, signing))
     return _recalled(common, release, "offered again" if undo else "yanked")
 
 
@@ -86,9 +86,9 @@ def withdraw(
 
     Example: skillhub registry withdraw ./registry my-skill@1.2.0 --reason "sends tokens away"
     """
-    from skillhub.flows import registry_recall
+    from skillhub.flows.registry import recall
 
-    release = signed(common, None, lambda signing: registry_recall.withdraw(folder, wanted, reason, signing))
+    release = signed(common, None, lambda signing: recall.withdraw(folder, wanted, reason, signing))
     return _recalled(common, release, "withdrawn")
 
 
@@ -124,7 +124,7 @@ def delegate(
 
     Example: skillhub registry delegate ./registry acme --key acme.pub.pem --name my-skill
     """
-    from skillhub.flows import registry_delegate as flow
+    from skillhub.flows.registry import delegate as flow
 
     mandate = flow.Mandate(
         publisher=publisher,
@@ -140,7 +140,7 @@ def delegate(
 
 
 def _show_delegated(done: Delegated, common: Common) -> None:
-    from skillhub.flows.registry_delegate import ALWAYS, fingerprints
+    from skillhub.flows.registry.delegate import ALWAYS, fingerprints
 
     admission, did = done.admission, common.terminal.did
     if common.json:
@@ -182,7 +182,7 @@ def rotate(
 
     Example: skillhub registry rotate ./registry timestamp
     """
-    from skillhub.flows.registry_rotate import rotate as flow
+    from skillhub.flows.registry.rotate import rotate as flow
 
     done = signed(common, keys, lambda signing: flow(folder, role, signing, lost or ()))
     if common.json:
@@ -212,7 +212,7 @@ def refresh(
 
     Example: skillhub registry refresh ./registry --quiet
     """
-    from skillhub.flows.registry_refresh import refresh as flow
+    from skillhub.flows.registry.refresh import refresh as flow
 
     done = signed(common, keys, lambda signing: flow(folder, signing, within, role or ()))
     for each in done.waiting:

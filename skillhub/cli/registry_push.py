@@ -12,7 +12,7 @@ from skillhub.model.dataclass import asdict
 from skillhub.model.text import quote
 
 if TYPE_CHECKING:
-    from skillhub.world.push_target import Target
+    from skillhub.world.push.target import Target
 
 _MODULES = {"": "push_folder", "s3": "push_s3", "oci": "push_oci"}
 
@@ -31,7 +31,7 @@ def push(
 
     Example: skillhub registry push ./registry s3://skills-bucket
     """
-    from skillhub.flows.registry_push import push as flow
+    from skillhub.flows.registry.push import push as flow
 
     def connect(address: str) -> Target:
         if common.offline and "://" in address:

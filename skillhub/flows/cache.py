@@ -15,8 +15,8 @@ from skillhub.flows.outcome import ask
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
-from skillhub.model.frontmatter import glance
 from skillhub.model.question import Asked, Question
+from skillhub.model.syntax.frontmatter import glance
 from skillhub.model.tree import SKILL_MD
 from skillhub.world import disk_use, files
 from skillhub.world.home import Home

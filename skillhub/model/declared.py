@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Final
 
 from skillhub.errors import FormatError, SecurityError, UndeclaredVariable, UsageError
-from skillhub.model import yaml
 from skillhub.model.dataclass import dataclass, field
 from skillhub.model.finding import Issue
 from skillhub.model.ref import Named, parse_ref
@@ -25,10 +24,11 @@ from skillhub.model.requirement import (
     references,
     split_command,
 )
+from skillhub.model.syntax import yaml
+from skillhub.model.syntax.yaml import Node
 from skillhub.model.text import quote
 from skillhub.model.tree import SKILL_MD, Tree
 from skillhub.model.version import Range
-from skillhub.model.yaml import Node
 
 # The later file wins where both speak about the same thing.
 FILES: Final = ("agents/openai.yaml", "agents/skillhub.yaml")

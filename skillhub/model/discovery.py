@@ -14,11 +14,11 @@ from urllib.parse import urljoin, urlsplit
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass
-from skillhub.model.decode import Read, array, located, record, text, text_that, wrong
 from skillhub.model.digest import Digest
 from skillhub.model.index import FACTS, LISTING_CAP, SCHEMA, TYPES, refuse_twice
-from skillhub.model.json import strict_json
 from skillhub.model.release import Index, Release
+from skillhub.model.syntax.decode import Read, array, located, record, text, text_that, wrong
+from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import clean, is_inner_path, is_name, quote
 from skillhub.model.tree import SKILL_MD
 

@@ -12,13 +12,13 @@ from typing import Final, Literal
 from unicodedata import normalize
 
 from skillhub.errors import FormatError
-from skillhub.model import yaml
 from skillhub.model.dataclass import dataclass
 from skillhub.model.finding import Issue
-from skillhub.model.frontmatter import Front, Parts, split
+from skillhub.model.syntax import yaml
+from skillhub.model.syntax.frontmatter import Front, Parts, split
+from skillhub.model.syntax.yaml import Node
 from skillhub.model.text import NAME_MAX, clean, is_name, quote
 from skillhub.model.tree import SKILL_MD
-from skillhub.model.yaml import Node
 
 DESCRIPTION_MAX: Final = 1024
 COMPATIBILITY_MAX: Final = 500

@@ -13,10 +13,20 @@ from typing import Any
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass
-from skillhub.model.decode import Read, array, integer, located, mapping, nullable, record, text, text_that
 from skillhub.model.digest import Digest, is_hex
-from skillhub.model.json import strict_json
 from skillhub.model.release import Admission, Index, Release, Revocation, newest_first
+from skillhub.model.syntax.decode import (
+    Read,
+    array,
+    integer,
+    located,
+    mapping,
+    nullable,
+    record,
+    text,
+    text_that,
+)
+from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import clean, is_name, quote
 from skillhub.model.version import is_version
 

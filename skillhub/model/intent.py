@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 from skillhub.errors import FormatError, UsageError
 from skillhub.model.dataclass import dataclass, field, replace
-from skillhub.model.decode import array, located, name_that, text_that, visible
 from skillhub.model.digest import Digest
 from skillhub.model.policy import Policy
 from skillhub.model.policy_file import policy_of
 from skillhub.model.record import LinkKind
 from skillhub.model.ref import Git, GitHub, Remote, parse_remote
+from skillhub.model.syntax.decode import array, located, name_that, text_that, visible
+from skillhub.model.syntax.toml import strict_toml, table, tables
 from skillhub.model.text import is_alias, is_name, quote
-from skillhub.model.toml import strict_toml, table, tables
 from skillhub.model.version import Range
 
 _URL = re.compile(r"https?://[^/?#\\]|embedded:\Z", re.ASCII | re.IGNORECASE)

@@ -13,9 +13,7 @@ from operator import attrgetter, is_
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import asdict, dataclass, field, fields
-from skillhub.model.decode import located
 from skillhub.model.digest import Digest
-from skillhub.model.json import strict_json
 from skillhub.model.lock_entry import (
     LOCAL,
     Locked,
@@ -27,6 +25,8 @@ from skillhub.model.lock_entry import (
     place_of,
 )
 from skillhub.model.lock_fields import DOCUMENT, VERSION
+from skillhub.model.syntax.decode import located
+from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import line_of_marker
 
 __all__ = ["CAP", "LOCAL", "Lock", "Locked", "LockedSource", "Patch", "of_plugin", "place_of"]
@@ -116,7 +116,7 @@ def _json(data: bytes, where: str) -> object:
 
 def _with_line(place: str, data: bytes, where: str) -> str:
     """Return the place of an error with its line; one that names a line already stays."""
-    from skillhub.model.json_place import line_of, line_of_fault  # noqa: PLC0415 - 3 ms, and most locks have no fault
+    from skillhub.model.syntax.json_place import line_of, line_of_fault  # noqa: PLC0415 - 3 ms, and most locks have no fault
 
     rest = place.removeprefix(where)
     if rest and not rest.startswith(": "):

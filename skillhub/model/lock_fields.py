@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 from skillhub.errors import FormatError, UsageError
-from skillhub.model.decode import (
+from skillhub.model.digest import NO_FILES, Digest
+from skillhub.model.lock_entry import Locked, LockedSource, Patch
+from skillhub.model.signer import Signer
+from skillhub.model.syntax.decode import (
     Read,
     array,
     integer,
@@ -17,9 +20,6 @@ from skillhub.model.decode import (
     visible,
     wrong,
 )
-from skillhub.model.digest import NO_FILES, Digest
-from skillhub.model.lock_entry import Locked, LockedSource, Patch
-from skillhub.model.signer import Signer
 from skillhub.model.text import is_alias, is_inner_path, is_name, is_object_id, quote
 
 VERSION = 1

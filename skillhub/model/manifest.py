@@ -12,15 +12,16 @@ from functools import cached_property
 from types import MappingProxyType
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.model import declared, yaml
+from skillhub.model import declared
 from skillhub.model.dataclass import dataclass
 from skillhub.model.finding import Issue
-from skillhub.model.frontmatter import Front, Parts, split
 from skillhub.model.head import limits
 from skillhub.model.requirement import Requirement
+from skillhub.model.syntax import yaml
+from skillhub.model.syntax.frontmatter import Front, Parts, split
+from skillhub.model.syntax.yaml import Node
 from skillhub.model.text import NAME_MAX, is_name, quote
 from skillhub.model.tree import SKILL_MD, Tree
-from skillhub.model.yaml import Node
 
 _SPECIFIED = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
 # Of Claude Code, Codex, openclaw and their relatives: no part of the specification, and no mistake.

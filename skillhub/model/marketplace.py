@@ -12,9 +12,9 @@ from typing import Any
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass
-from skillhub.model.decode import array, located, record, text, text_that, wrong
-from skillhub.model.json import strict_json
 from skillhub.model.ref import is_rev
+from skillhub.model.syntax.decode import array, located, record, text, text_that, wrong
+from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import clean, is_inner_path, is_object_id, quote
 
 MARKETPLACES = (".claude-plugin/marketplace.json", ".agents/plugins/marketplace.json")

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from skillhub.errors import FormatError
-from skillhub.model.json import strict_json
 from skillhub.model.origin import Found, NoOrigin, OtherLock, at_path, at_site, folder_of, in_git, text
 from skillhub.model.other_locks_apm import entries
+from skillhub.model.syntax.json import strict_json
+from skillhub.model.syntax.yaml import parse
 from skillhub.model.text import quote
-from skillhub.model.yaml import parse
 
 CAP = 16 * 1024 * 1024
 _YAML_CAP = 1024 * 1024  # APM lists every file of every package three times

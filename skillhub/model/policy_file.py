@@ -7,13 +7,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillhub.errors import FormatError, UsageError
-from skillhub.model.decode import Read, array, integer, located, one_of, record, text_that, visible, wrong
 from skillhub.model.digest import Digest
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.hosts import host
 from skillhub.model.policy import KEYS, Level, Policy
+from skillhub.model.syntax.decode import (
+    Read,
+    array,
+    integer,
+    located,
+    one_of,
+    record,
+    text_that,
+    visible,
+    wrong,
+)
+from skillhub.model.syntax.toml import strict_toml, table
 from skillhub.model.text import clean
-from skillhub.model.toml import strict_toml, table
 from skillhub.model.url_prefix import is_prefix
 
 SECTION = "policy"

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.digest import NO_FILES, Digest
-from skillhub.model.json import strict_json
 from skillhub.model.provenance import Provenance
+from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import is_name, quote
 
 TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner

@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
-from skillhub.model.json import strict_json
+from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import is_segment, quote
 from skillhub.model.tree import SKILL_MD, ListedFile, Listing
 from skillhub.runtime import files

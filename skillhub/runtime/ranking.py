@@ -14,8 +14,8 @@ from typing import Any, Final, Literal
 
 from skillhub.errors import FormatError, StateError
 from skillhub.model.dataclass import dataclass, replace
-from skillhub.model.frontmatter import split
 from skillhub.model.skill import Skill, SkillScope
+from skillhub.model.syntax.frontmatter import split
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime import files
 from skillhub.runtime.search_index import SearchIndex, Stored, utf8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skillhub.model.dataclass import dataclass
-from skillhub.model.yaml import Node
+from skillhub.model.syntax.yaml import Node
 
 
 @dataclass(frozen=True, slots=True)

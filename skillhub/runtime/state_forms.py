@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from skillhub.errors import FormatError
-from skillhub.model import jsonc, jsonc_edit
 from skillhub.model.dataclass import dataclass, field
-from skillhub.model.json import strict_json
 from skillhub.model.skill import Reach, Skill
-from skillhub.model.toml import others_toml, spell_toml
+from skillhub.model.syntax import jsonc, jsonc_edit
+from skillhub.model.syntax.json import strict_json
+from skillhub.model.syntax.toml import others_toml, spell_toml
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.permission import ACTIONS, Action, Rule
 

@@ -7,7 +7,7 @@ import json
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
-from skillhub.model.json import strict_json
+from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import clean, quote
 
 _CAP = 1 << 16

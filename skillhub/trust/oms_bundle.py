@@ -14,7 +14,7 @@ from typing import cast
 from skillhub.errors import BadSignature, FormatError
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest, is_hex
-from skillhub.model.json import strict_json
+from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import quote
 from skillhub.model.tree import SIGNATURE
 from skillhub.trust import x509

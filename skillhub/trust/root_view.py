@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from skillhub.model.dataclass import dataclass
-from skillhub.model.decode import array, integer, located, mapping, record, text
-from skillhub.model.json import strict_json
+from skillhub.model.syntax.decode import array, integer, located, mapping, record, text
+from skillhub.model.syntax.json import strict_json
 
 _CAP = 4 << 20
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from skillhub.model.dataclass import dataclass
-from skillhub.model.decode import mapping, record, text, wrong
+from skillhub.model.syntax.decode import mapping, record, text, wrong
 from skillhub.world.home import Home
 from skillhub.world.state_file import StateFile
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import replace
 from skillhub.model.intent import Intent, Wanted
+from skillhub.model.syntax.toml import spell_toml, strict_toml
 from skillhub.model.text import clean
-from skillhub.model.toml import spell_toml, strict_toml
 
 _WHERE = "skillhub.toml"
 

@@ -14,10 +14,10 @@ from functools import cached_property
 from skillhub.errors import FormatError, NameNotOwned, StateError
 from skillhub.model import time as times
 from skillhub.model.dataclass import dataclass
-from skillhub.model.decode import mapping, text, text_that
 from skillhub.model.index import DOCUMENT_CAP, parse_namespaces, parse_releases
-from skillhub.model.json import strict_json
 from skillhub.model.release import Admission, Index, Release
+from skillhub.model.syntax.decode import mapping, text, text_that
+from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import is_name
 from skillhub.trust.registry import admitted
 from skillhub.trust.roles import index_path, namespace_path, publisher_path

@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from skillhub.errors import FormatError, StateError, UsageError
-from skillhub.model import jsonc, jsonc_edit, toml_edit
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.hosts import absolute, expand, host
 from skillhub.model.requirement import McpServer
 from skillhub.model.skill import Scope
+from skillhub.model.syntax import jsonc, jsonc_edit, toml_edit
+from skillhub.model.syntax.toml import others_toml
 from skillhub.model.text import quote
-from skillhub.model.toml import others_toml
 from skillhub.world import files
 from skillhub.world.mcp_dialects import DIALECTS, Entry
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from skillhub.errors import StateError
 from skillhub.model.policy import Level, Policies, Policy
 from skillhub.model.policy_file import parse_policy
-from skillhub.model.toml import CAP
+from skillhub.model.syntax.toml import CAP
 from skillhub.world import files
 from skillhub.world.home import Home
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
-from skillhub.model.json import strict_json
 from skillhub.model.lock import Lock
 from skillhub.model.record import Records
+from skillhub.model.syntax.json import strict_json
 from skillhub.world import files
 from skillhub.world.home import Home
 from skillhub.world.project import Project, state_key

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from skillhub.errors import NotFound, UsageError
 from skillhub.model.dataclass import dataclass, replace
-from skillhub.model.decode import array, mapping, record, text
 from skillhub.model.digest import Digest
+from skillhub.model.syntax.decode import array, mapping, record, text
 from skillhub.model.text import is_name, quote
 from skillhub.world import files
 from skillhub.world.home import Home

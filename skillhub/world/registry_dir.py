@@ -18,7 +18,7 @@ from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 from skillhub.errors import BadMetadata, FormatError, NotFound, Rollback, SecurityError, StateError
 from skillhub.model.dataclass import asdict, dataclass
 from skillhub.model.digest import Digest
-from skillhub.model.json import strict_json
+from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import is_name, quote
 from skillhub.trust.metadata import MetadataSet, path_of
 from skillhub.trust.roles import ROOT, SNAPSHOT, TIMESTAMP

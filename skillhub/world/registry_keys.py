@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 from skillhub.errors import FormatError, StateError
-from skillhub.model.json import strict_json
+from skillhub.model.syntax.json import strict_json
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.roles import ROLES
 from skillhub.trust.signing import keyid

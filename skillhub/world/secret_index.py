@@ -9,8 +9,8 @@ import os
 from collections.abc import Callable, Collection
 
 from skillhub.model.dataclass import asdict, dataclass, replace
-from skillhub.model.decode import array, one_of, record, text, text_that
 from skillhub.model.skill import Scope
+from skillhub.model.syntax.decode import array, one_of, record, text, text_that
 from skillhub.model.text import is_name
 from skillhub.world.state_file import StateFile
 

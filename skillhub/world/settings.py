@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from skillhub.errors import FormatError, UnsafeTransfer
 from skillhub.model.dataclass import dataclass, field
-from skillhub.model.decode import Read, array, located, record
+from skillhub.model.syntax.decode import Read, array, located, record
+from skillhub.model.syntax.toml import CAP, strict_toml, tables
 from skillhub.model.text import quote
-from skillhub.model.toml import CAP, strict_toml, tables
 from skillhub.world import files
 from skillhub.world.home import Home
 from skillhub.world.hop import Hop, is_loopback

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from skillhub.errors import TrustDowngrade
 from skillhub.model.dataclass import asdict, dataclass, field, replace
-from skillhub.model.decode import array, integer, mapping, record, text
 from skillhub.model.digest import Digest
+from skillhub.model.syntax.decode import array, integer, mapping, record, text
 from skillhub.world.state_file import StateFile
 
 # A site could otherwise go back to a weaker promise.

@@ -9,9 +9,9 @@ from urllib.parse import unquote, urlsplit
 
 from skillhub.errors import NotFound, SourceMismatch, StateError, TrustDowngrade, UsageError
 from skillhub.model.dataclass import dataclass
-from skillhub.model.decode import array, mapping, record, text, text_that, wrong
 from skillhub.model.digest import Digest
 from skillhub.model.lock import LockedSource
+from skillhub.model.syntax.decode import array, mapping, record, text, text_that, wrong
 from skillhub.model.text import RESERVED_ALIASES, is_alias, quote
 from skillhub.world import files
 from skillhub.world.embedded import EMBEDDED_URL, root, root_fingerprint

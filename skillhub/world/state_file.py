@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from skillhub.errors import FormatError, StateError
-from skillhub.model.decode import located, record, wrong
-from skillhub.model.json import strict_json
+from skillhub.model.syntax.decode import located, record, wrong
+from skillhub.model.syntax.json import strict_json
 from skillhub.world import files
 
 TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner

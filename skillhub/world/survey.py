@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass
-from skillhub.model.frontmatter import Glance, glance
 from skillhub.model.layout import SKILLS_MAX, holders, is_within, join
 from skillhub.model.marketplace import (
     CAP,
@@ -17,6 +16,7 @@ from skillhub.model.marketplace import (
     read_marketplace,
     read_plugin,
 )
+from skillhub.model.syntax.frontmatter import Glance, glance
 from skillhub.model.tree import SKILL_MD
 from skillhub.world.snapshot import Snapshot
 

@@ -10,12 +10,12 @@ import time
 import pytest
 
 from skillhub.errors import FormatError, LinkLeavesProject, Refused, UnsafeTransfer
-from skillhub.flows.audit import Request, audit
+from skillhub.flows.audit.audit import Request, audit
 from skillhub.flows.doctor import diagnose
 from skillhub.flows.verify import verify
-from skillhub.model import toml_edit
 from skillhub.model.question import NOT_BY_YES
 from skillhub.model.requirement import McpServer
+from skillhub.model.syntax import toml_edit
 from skillhub.world import mcp, tracked
 from skillhub.world.folders import remove_tree
 from tests.support.world import Answers, skill

@@ -11,7 +11,7 @@ from skillhub.errors import SkillhubError, UnsafeTransfer
 from skillhub.world.configured import Configured
 from skillhub.world.folders import remove_tree
 from skillhub.world.http import Http
-from skillhub.world.oci_wire import OciWire
+from skillhub.world.oci.wire import OciWire
 from skillhub.world.settings import Settings
 from skillhub.world.unnamed import Unnamed
 from tests.support.gitbackend import backend

@@ -12,7 +12,7 @@ import pytest
 
 from skillhub.errors import MetadataExpired, Refused, StateError, UnsafeArchive
 from skillhub.flows.adopt import adopt
-from skillhub.flows.lock_fix import fix
+from skillhub.flows.lock.fix import fix
 from skillhub.flows.options import Options
 from skillhub.model.conflict import conflict
 from skillhub.model.dataclass import replace

@@ -8,7 +8,7 @@ import pytest
 
 from skillhub.cli.network import Network
 from skillhub.errors import StateError
-from skillhub.flows.lock_fix import fix
+from skillhub.flows.lock.fix import fix
 from skillhub.model.conflict import conflict
 from skillhub.model.dataclass import replace
 from skillhub.model.lock import Lock

@@ -19,7 +19,7 @@ from skillhub.errors import (
     UsageError,
     WrongBytes,
 )
-from skillhub.flows.audit import Request, audit
+from skillhub.flows.audit.audit import Request, audit
 from skillhub.flows.options import Options
 from skillhub.flows.patch import drop, patch
 from skillhub.flows.update import behind

@@ -10,9 +10,9 @@ import pytest
 
 from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SignerChanged
 from skillhub.flows.adopt import adopt
-from skillhub.flows.audit import Request, audit
+from skillhub.flows.audit.audit import Request, audit
 from skillhub.flows.doctor import diagnose
-from skillhub.flows.lock_import import import_lock
+from skillhub.flows.lock.import_lock import import_lock
 from skillhub.flows.options import Options
 from skillhub.model.dataclass import replace
 from skillhub.model.origin import Origin, OtherLock

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import FormatError, Refused, SignerChanged, UnsafeTransfer
-from skillhub.flows.audit import Request, audit
+from skillhub.flows.audit.audit import Request, audit
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import NO_FILES, Digest
 from skillhub.model.provenance import Provenance

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import Forbidden
-from skillhub.flows.audit import Request, audit
-from skillhub.flows.registry_check import check
+from skillhub.flows.audit.audit import Request, audit
+from skillhub.flows.registry.check import check
 from tests.support.registry import Simulator
 from tests.support.world import Answers, World
 

@@ -9,9 +9,9 @@ import pytest
 from skillhub.errors import BadSignature, NameNotOwned, SourceError, Withdrawn
 from skillhub.flows.enable import enable
 from skillhub.flows.options import Options
-from skillhub.flows.registry_delegate import Mandate, delegate
-from skillhub.flows.registry_opened import Signing
-from skillhub.flows.registry_recall import withdraw, yank
+from skillhub.flows.registry.delegate import Mandate, delegate
+from skillhub.flows.registry.opened import Signing
+from skillhub.flows.registry.recall import withdraw, yank
 from skillhub.flows.update import update
 from skillhub.world.sources import Sources
 from tests.support.world import Answers

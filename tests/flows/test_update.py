@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import NotFound, Refused, SignerChanged, SourceMismatch, WrongBytes
-from skillhub.flows.registry_opened import Signing
-from skillhub.flows.registry_recall import withdraw, yank
+from skillhub.flows.registry.opened import Signing
+from skillhub.flows.registry.recall import withdraw, yank
 from skillhub.flows.trusting import Pin, add_source
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust.keys import PrivateKey

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import FormatError, Refused, Rollback, SourceError, StateError, UsageError
-from skillhub.flows.registry_check import check
-from skillhub.flows.registry_push import push
+from skillhub.flows.registry.check import check
+from skillhub.flows.registry.push import push
 from skillhub.model.digest import Digest
 from tests.support.docker_registry import registry
 from tests.support.published import change
 from tests.support.registry import Simulator, now
 from tests.support.web import Web, answer
 
-push_oci = pytest.importorskip("skillhub.world.push_oci")
+push_oci = pytest.importorskip("skillhub.world.push.oci")
 pytestmark = pytest.mark.interop
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 TIMESTAMP = "metadata/timestamp.json"

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.model import plain, yaml_events
+from skillhub.model import plain
 from skillhub.model.head import Rules, is_specified_name, one_line, read
+from skillhub.model.syntax import yaml_events
 
 STRICT = Rules(strict=True)
 LENIENT = Rules()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.flows.audit_rules import RULES
+from skillhub.flows.audit.rules import RULES
 from skillhub.model.finding import SEVERITIES, Finding
 from skillhub.model.report import Report, worst_first
 from skillhub.model.report_sarif import sarif

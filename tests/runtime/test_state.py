@@ -10,9 +10,9 @@ import tomllib
 import pytest
 
 from skillhub.errors import FormatError, StateError
-from skillhub.model import jsonc
 from skillhub.model.profile import profile
 from skillhub.model.skill import Skill
+from skillhub.model.syntax import jsonc
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.permission import Rule, permitted
 from skillhub.runtime.roots import Surroundings

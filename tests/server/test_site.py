@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.build import EMBEDDED
 from skillhub.errors import StateError, UsageError
-from skillhub.flows.registry_check import check
+from skillhub.flows.registry.check import check
 from skillhub.server.site import site_server
 from skillhub.world.embedded import root
 from skillhub.world.http import Http

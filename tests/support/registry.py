@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 from skillhub.errors import NotFound, WrongBytes
-from skillhub.flows.registry import Setup, add, init
-from skillhub.flows.registry_opened import Signing
+from skillhub.flows.registry.build import Setup, add, init
+from skillhub.flows.registry.opened import Signing
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet, path_of
 from skillhub.trust.roles import key_names, namespace_path

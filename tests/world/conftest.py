@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from skillhub.world.git import open_git
+from skillhub.world.git.snapshot import open_git
 from skillhub.world.home import Home
 from skillhub.world.http import Http
 from skillhub.world.project import Project

@@ -8,10 +8,10 @@ import pytest
 
 from skillhub.model.release import Release
 from skillhub.world.folder_snapshot import open_folder
-from skillhub.world.git import open_git
-from skillhub.world.git_objects import date_of
-from skillhub.world.git_program import Bounds
-from skillhub.world.github import open_repository
+from skillhub.world.git.objects import date_of
+from skillhub.world.git.program import Bounds
+from skillhub.world.git.snapshot import open_git
+from skillhub.world.github.repository import open_repository
 from skillhub.world.http import Http
 from skillhub.world.repository import Repository
 from tests.support.github_api import GitHubServer

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import StateError
-from skillhub.model.decode import array, record, text
+from skillhub.model.syntax.decode import array, record, text
 from skillhub.world.state_file import StateFile
 
 _READ = record({"words": array(text)})

@@ -1,0 +1,1 @@
+"""Check what is installed, and where it came from."""

@@ -1,0 +1,96 @@
+"""Turn a folder or archive into a release: validated strictly, signed, packed, described by its own bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from skillhub.archive import pack
+from skillhub.errors import FormatError, Refused
+from skillhub.flows.registry.opened import Opened
+from skillhub.model.capability import capabilities
+from skillhub.model.dataclass import dataclass
+from skillhub.model.digest import Digest
+from skillhub.model.manifest import Manifest, problems
+from skillhub.model.release import Index, Release
+from skillhub.model.text import quote
+from skillhub.model.tree import SIGNATURE, File, Tree
+from skillhub.model.version import is_version
+from skillhub.trust import oms
+from skillhub.trust.judgement import judge
+from skillhub.trust.publishers import Publisher
+from skillhub.world.local import named, read_local
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A release, its artifact, and the path that it was given by."""
+
+    path: str
+    release: Release
+    artifact: bytes
+
+
+def submit(path: str, hub: Opened, index: Index, publishers: Iterable[Publisher]) -> Submission:
+    """Return the folder or archive at ``path`` as a release of the admitted publisher that signed it.
+
+    Args:
+        path: Where the skill is; what nobody signed is signed by the registry's own publisher.
+        hub: The registry.
+        index: What it offers.
+        publishers: All that it admits.
+
+    Raises:
+        FormatError: it is not as the specification wants it, or has no version.
+        SecurityError: it is unsafe, or its signature is broken.
+        Refused: it is signed by somebody who is not admitted, or not signed and there is no key.
+        SourceError: nothing is there.
+    """
+    folder = os.path.basename(os.path.abspath(path)) if os.path.isdir(path) else None
+    with named(path):
+        tree = read_local(path)[0].tree
+        errors, _ = problems(tree, folder)
+        if errors:
+            raise FormatError(errors[0].message, where=errors[0].where)
+        manifest = Manifest.read(tree, strict=True)
+    if manifest.version is None or not is_version(manifest.version):
+        hint = "published skills carry metadata.version, a version by SemVer 2.0.0"
+        found = quote(manifest.version) if manifest.version else "none"
+        raise FormatError(f"expected metadata.version, found {found}", where=path, hint=hint)
+    owner, now = index.owner(manifest.name), hub.signing.now
+    # The owner of the name comes first: two may share a key.
+    first = owner or hub.settings.publisher
+    signers = sorted(publishers, key=lambda publisher: publisher.name != first)
+    with named(path):
+        verdict = judge(_signed(tree, manifest.name, hub, path), signers, None, now)
+    if verdict.status != "valid" or verdict.signer is None:
+        owner = owner or "a publisher that is admitted here"
+        hint = "to admit whoever signed it: skillhub registry delegate DIR PUBLISHER --key FILE"
+        raise Refused(f"expected a signature by {owner}, found another", where=path, hint=hint)
+    artifact = pack(verdict.tree, "zip", hub.settings.compress)
+    digest = Digest.of(artifact)
+    release = Release(
+        name=manifest.name,
+        version=manifest.version,
+        published=hub.signing.time,
+        digest=digest,
+        size=len(artifact),
+        url=f"archives/{manifest.name}/{manifest.version}/{digest.hex}.zip",
+        tree=verdict.tree.digest,
+        publisher=verdict.signer.identity,
+        description=manifest.description,
+        requires=tuple(need.spell() for need in manifest.requires),
+        capabilities=capabilities(verdict.tree, manifest),
+    )
+    return Submission(path, release, artifact)
+
+
+def _signed(tree: Tree, name: str, hub: Opened, path: str) -> Tree:
+    if SIGNATURE in tree:
+        return tree
+    own = hub.settings.publisher
+    key = hub.keys.publisher(own)
+    if key is None:
+        hint = f"sign it (skillhub sign), or bring the key of {own}"
+        raise Refused("a registry carries signed skills only, this one is not", where=path, hint=hint)
+    return Tree({**tree, SIGNATURE: File(oms.sign(tree, name, key))})

@@ -1,0 +1,1 @@
+"""JSON, TOML and YAML: read strictly, decoded into values, edited in place."""

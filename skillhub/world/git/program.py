@@ -1,0 +1,229 @@
+"""Running git with a clean environment, without hooks and prompts, within limits of time and size."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Literal
+
+from skillhub.errors import SourceError
+from skillhub.model.dataclass import dataclass, field
+from skillhub.world.git.failure import GitError
+
+if TYPE_CHECKING:
+    from skillhub.world.fetch import Web
+
+# What git, ssh and a person's credential helpers need. Of git's own variables only those by which people say how
+# to reach a server; GIT_CONFIG_COUNT, GIT_DIR, GIT_EXEC_PATH and their like could make it run something.
+_PASSED = """
+PATH HOME USER LOGNAME TMPDIR TEMP TMP XDG_CONFIG_HOME XDG_CACHE_HOME XDG_RUNTIME_DIR DBUS_SESSION_BUS_ADDRESS
+SSH_AUTH_SOCK SSH_AGENT_PID GNUPGHOME SSL_CERT_FILE SSL_CERT_DIR HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
+SYSTEMROOT SYSTEMDRIVE COMSPEC PATHEXT USERPROFILE HOMEDRIVE HOMEPATH APPDATA LOCALAPPDATA PROGRAMDATA PROGRAMFILES
+GIT_SSH GIT_SSH_COMMAND GIT_SSH_VARIANT GIT_SSL_CAINFO GIT_SSL_CAPATH GIT_CONFIG_GLOBAL
+"""
+_SET = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",
+    "SSH_ASKPASS": "",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "GCM_INTERACTIVE": "never",
+    # A repository on this machine may name a program that its missing objects are fetched with.
+    "GIT_NO_LAZY_FETCH": "1",
+    # Our cache may come from elsewhere: what it puts in place of an object is not asked for.
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    # One allocation at most: a small pack may announce an object of any size.
+    "GIT_ALLOC_LIMIT": "1g",
+    "GIT_FLUSH": "1",
+    "LC_ALL": "C",
+}
+# Said to each git: a person's own configuration counts but for what would run a program or write elsewhere.
+_OPTIONS = (
+    "core.hooksPath=" + os.devnull,
+    "core.fsmonitor=false",
+    "core.fsync=none",
+    "fetch.fsckObjects=true",
+    "transfer.fsckObjects=true",
+    "fetch.unpackLimit=1",
+    "fetch.recurseSubmodules=false",
+    "submodule.recurse=false",
+    "fetch.writeCommitGraph=false",
+    "transfer.bundleURI=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "protocol.version=2",
+    "http.lowSpeedLimit=1000",
+    "http.lowSpeedTime=30",
+    "http.sslVerify=true",
+    "credential.interactive=false",
+)
+_HEAD = 64 << 20
+_TAIL = 16 << 10
+_TICK = 0.2
+_LAST_WORDS = 1.0
+
+
+NamedBy = Literal["person", "redirect", "marketplace", "repository"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where a repository may be fetched from, and how much it may ask of this machine.
+
+    Attributes:
+        seconds: The time that one git may run.
+        fetched: The bytes that the cache of one repository may take on the disk.
+        blob: The bytes of one file; no skill has a larger one.
+        offline: Whether nothing may be fetched at all.
+        mirrors: What to put in place of the beginning of a URL, as the person configured it; neither ends with a
+            slash. It changes where objects come from, and no id.
+        beneath: The folder of all caches whose objects are read too, and which stays as it is.
+        named_by: Who says where it is: a person who uses it; a redirect from there, or a marketplace of a place that
+            a person named, so that it is reached at public addresses alone; or a repository (its lock, its intent)
+            of which this person has agreed to nothing, so that it is reached over https besides, and nobody is told
+            who asks.
+        web: Finds out where a server redirects git; without it no redirect is followed.
+    """
+
+    seconds: float = 600.0
+    fetched: int = 2 << 30
+    blob: int = 64 << 20
+    offline: bool = False
+    mirrors: Mapping[str, str] = field(default_factory=dict)
+    beneath: str | None = None
+    named_by: NamedBy = "person"
+    web: Web | None = None
+
+
+class GitProgram:
+    """The program ``git``, bound to one bare repository of ours.
+
+    Args:
+        folder: The repository.
+        environ: The environment of this process.
+        options: Settings for git besides those that always hold, as ``name=value``.
+        variables: Of the environment, besides those that always hold.
+    """
+
+    def __init__(
+        self, folder: str, environ: Mapping[str, str], options: Sequence[str], variables: Mapping[str, str]
+    ) -> None:
+        passed = {name: value for name, value in environ.items() if name.upper() in _PASSED.split()}
+        # Both, for a file `commondir` in the one would name another, and with it another configuration.
+        places = {"GIT_DIR": folder, "GIT_COMMON_DIR": folder}
+        self._environ = {**passed, **_SET, **variables, **places}
+        settings = [word for option in (*_OPTIONS, *options) for word in ("-c", option)]
+        self._words = ["git", *settings]
+        self._folder = folder
+
+    def run(
+        self, words: Sequence[str], bounds: Bounds, *, stdin: bytes = b"", grown: Callable[[], int] = int
+    ) -> bytes:
+        """Return what git writes, at most 64 MiB of it.
+
+        Args:
+            words: The command and its arguments.
+            bounds: When to give up.
+            stdin: What git reads.
+            grown: Says how much it has taken of the disk; asked several times a second.
+
+        Raises:
+            SourceError: there is no git, or it took too long or too much.
+            GitError: git failed.
+        """
+        process = self.start(words, errors=subprocess.PIPE)
+        out, err = _Drain(process.stdout), _Drain(process.stderr, tail=_TAIL)
+        try:
+            _feed(process.stdin, stdin)
+            deadline = time.monotonic() + bounds.seconds
+            while not out.ended(_TICK):
+                if time.monotonic() > deadline:
+                    raise SourceError(f"git took more than {bounds.seconds:g} s")
+                if grown() > bounds.fetched:
+                    raise SourceError(f"the repository has more than {bounds.fetched} bytes to fetch")
+            failed = process.wait(bounds.seconds)
+            # Not for ever: an ssh that stays for later connections keeps this pipe open.
+            err.ended(_LAST_WORDS)
+            if failed:
+                raise GitError(err.data.decode("utf-8", "replace"))
+            return bytes(out.data)
+        finally:
+            stop(process)
+
+    def is_set(self, name: str) -> bool:
+        """Say whether the person, or who cares for the machine, has set this in git's configuration.
+
+        Raises:
+            SourceError: there is no git.
+        """
+        try:
+            return bool(self.run(("config", "--get", name), Bounds()).strip())
+        except GitError:
+            return False
+
+    def start(self, words: Sequence[str], errors: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+        """Return a git at work, with pipes to and from it, in a session of its own: it has no terminal to ask on.
+
+        Raises:
+            SourceError: there is no git.
+        """
+        try:
+            return subprocess.Popen(
+                [*self._words, *words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=self._folder,
+                env=self._environ,
+                start_new_session=True,
+            )
+        except OSError as error:
+            hint = "install git" if isinstance(error, FileNotFoundError) else None
+            raise SourceError(f"cannot run git: {error.strerror}", hint=hint) from error
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a git and whatever it started; one that has ended is fine."""
+    if process.poll() is None:
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            with suppress(OSError):  # It ended just now.
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    _feed(process.stdin, b"")
+
+
+class _Drain:
+    """Reads a pipe to its end in a thread, keeping the first 64 MiB, or the last ``tail`` bytes."""
+
+    def __init__(self, pipe: IO[bytes] | None, *, tail: int = 0) -> None:
+        self.data = bytearray()
+        self._tail = tail
+        self._thread = threading.Thread(target=self._read, args=(pipe,), daemon=True)
+        self._thread.start()
+
+    def ended(self, seconds: float) -> bool:
+        """Wait so long for the end; say whether it came."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _read(self, pipe: IO[bytes]) -> None:
+        with pipe:
+            while part := os.read(pipe.fileno(), 65536):
+                self.data += part
+                del self.data[slice(None, -self._tail) if self._tail else slice(_HEAD, None)]
+
+
+def _feed(pipe: IO[bytes] | None, data: bytes) -> None:
+    """Write all of it and close the pipe; a git that ends before it read everything says why in words."""
+    if pipe is not None and not pipe.closed:
+        with suppress(BrokenPipeError):
+            pipe.write(data)
+        with suppress(BrokenPipeError):
+            pipe.close()

@@ -1,0 +1,1 @@
+"""Skills on GitHub, by its API where there is no git."""

@@ -1,0 +1,241 @@
+"""A repository on GitHub at one commit, through its REST API, for who has no git.
+
+GitHub says which tree a commit has; from there on every id is computed here, from what the API answers. The archive
+of a commit saves many requests, but attributes may leave files out of it or change them: it is a place to look for
+bytes that have the right id, and never says what there is.
+"""
+
+from __future__ import annotations
+
+import tarfile
+import threading
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
+from io import BytesIO
+from urllib.parse import quote as escape
+
+from skillhub.archive.entry import unsafe
+from skillhub.errors import FormatError, NotFound, RateLimited, SourceError, WrongBytes
+from skillhub.model.dataclass import replace
+from skillhub.model.syntax import decode
+from skillhub.model.syntax.json import strict_json
+from skillhub.model.text import is_object_id, quote
+from skillhub.world.fetch import Answer, Web, whole
+from skillhub.world.git.objects import Leaf, checked, file_id, object_id, of_skills, tree_of, walk
+from skillhub.world.git.revision import choose, spellings
+from skillhub.world.github.host import GitHubHost
+from skillhub.world.snapshot import Node
+
+_JSON = "application/vnd.github+json"
+_RAW = "application/vnd.github.raw"
+_SHA = "application/vnd.github.sha"
+_CAP = 32 << 20
+_BLOB = 64 << 20
+_ARCHIVE = 256 << 20
+_UNPACKED = 2 << 30
+_KEPT = 512 << 20
+# More files than this are looked for in the archive: it is one request, and without a token there are 60 in an hour.
+_SINGLY = 4
+_AT_ONCE = 8
+_ID = decode.text_that(is_object_id, "40 hex digits")
+_DATED = decode.record({}, {"date": decode.nullable(decode.text)})
+_COMMIT = decode.record({"tree": decode.record({"sha": _ID})}, {"committer": decode.nullable(_DATED)})
+_ROW = decode.record(
+    {"path": decode.text, "mode": decode.text, "type": decode.text, "sha": _ID},
+    {"size": decode.nullable(lambda size: size if isinstance(size, int) else decode.wrong("a size", size))},
+)
+_TREE = decode.record({"tree": decode.array(_ROW)})
+
+
+def open_github_api(owner: str, repo: str, *, rev: str | None, web: Web, host: GitHubHost) -> GitHubSnapshot:
+    """Return the repository as it is at a branch, a tag or a commit.
+
+    Raises:
+        UsageError: ``rev`` is no name, or a branch and a tag have it.
+        NotFound: there is no such repository, branch, tag or commit, or none for us.
+        RateLimited: GitHub wants to be left alone for a while.
+        SourceError: it cannot be reached.
+        FormatError, UnsafeArchive: it holds what no honest repository holds.
+        WrongBytes: what was answered has another id.
+        UnsafeTransfer: it leads where it may not.
+    """
+    api = _Api(f"{host.api}/repos/{escape(owner, safe='')}/{escape(repo, safe='')}", web, host)
+    if rev is not None and is_object_id(rev):
+        return GitHubSnapshot(api, rev)
+    # The API knows refs without their first part.
+    found = {ref: api.commit(ref.removeprefix("refs/")) for ref in spellings(rev)}
+    commits = {ref: commit for ref, commit in found.items() if commit is not None}
+    if not commits:
+        api.ask("", _JSON, _CAP)  # Perhaps it is the repository that is not there.
+    return GitHubSnapshot(api, choose(commits, rev, api.url))
+
+
+class GitHubSnapshot:
+    """A repository on GitHub at one commit: a ``Snapshot``. ``rev`` is that commit."""
+
+    def __init__(self, api: _Api, rev: str) -> None:
+        self.rev = rev
+        self._api = api
+        self._trees: dict[str, bytes] = {}
+        self._sizes: dict[str, int] = {}
+        self._kept: dict[str, bytes] = {}
+        self._unpacked = False
+        self._turn = threading.Lock()
+        commit = _COMMIT(api.json(f"git/commits/{rev}"))
+        self.date: str | None = (commit.get("committer") or {}).get("date")
+        self._leaves = walk(commit["tree"]["sha"], self._read_trees)
+        self.nodes: Mapping[str, Node] = {path: self._node(leaf) for path, leaf in self._leaves.items()}
+
+    def read(self, paths: Iterable[str]) -> Iterator[bytes]:
+        """Yield the bytes of these files, in this order, exactly as the commit has them.
+
+        Raises:
+            NotFound: the commit has no such file.
+            SourceError, UnsafeTransfer: they cannot be fetched.
+            UnsafeArchive: ``too-large``: one is larger than all of a skill may be.
+            WrongBytes: they are not those of the commit.
+        """
+        ids = [file_id(self._leaves, path, self._api.url) for path in paths]
+        with self._turn:
+            wanted = {id_ for id_ in ids if id_ not in self._kept}
+            if len(wanted) > _SINGLY and not self._unpacked:
+                self._unpack(wanted)
+        if wanted <= self._kept.keys():
+            yield from (self._kept[id_] for id_ in ids)
+            return
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for at in range(0, len(ids), _AT_ONCE):
+                yield from pool.map(self._blob, ids[at : at + _AT_ONCE])
+
+    def _node(self, leaf: Leaf) -> Node:
+        size = self._sizes.get(leaf.id, 0) if leaf.node.kind == "file" else 0
+        return Node(leaf.node.kind, leaf.node.executable, size)
+
+    def _read_trees(self, ids: Sequence[str]) -> Iterator[bytes]:
+        for id_ in ids:
+            # All below it at once; of a very large one only the beginning is answered, then this one alone.
+            for query in ("?recursive=1", ""):
+                if id_ not in self._trees:
+                    self._learn(f"git/trees/{id_}{query}")
+            if id_ not in self._trees:
+                raise WrongBytes(f"expected the tree {id_}, GitHub answered another", where=self._api.url)
+            yield self._trees[id_]
+
+    def _learn(self, path: str) -> None:
+        folders: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
+        folders[""] = []
+        for row in _TREE(self._api.json(path))["tree"]:
+            folder, _, name = row["path"].rpartition("/")
+            folders[folder].append((row["mode"].removeprefix("0"), name, row["sha"]))
+            if row["type"] == "tree":
+                folders.setdefault(row["path"], [])
+            self._sizes[row["sha"]] = row.get("size") or 0
+        for rows in folders.values():
+            data = tree_of(rows)
+            self._trees[object_id("tree", data)] = data
+
+    def _blob(self, id_: str) -> bytes:
+        if id_ in self._kept:
+            return self._kept[id_]
+        if (size := self._sizes.get(id_, 0)) > _BLOB:
+            raise unsafe("too-large", f"expected at most {_BLOB} bytes in one file, found {size}")
+        return checked(id_, "blob", self._api.ask(f"git/blobs/{id_}", _RAW, _BLOB).data)
+
+    def _unpack(self, wanted: set[str]) -> None:
+        """Keep what the archive has of the wanted files and of all that belong to skills."""
+        self._unpacked = True
+        wanted = wanted | of_skills(self._leaves)
+        with suppress(NotFound, WrongBytes):  # Too large, or there is none: then file by file.
+            archive = self._api.ask(f"tarball/{self.rev}", _JSON, _ARCHIVE).data
+            left = _KEPT
+            for path, data in _members(archive):
+                leaf = self._leaves.get(path)
+                if leaf is None or leaf.id not in wanted or len(data) > left:
+                    continue
+                if object_id("blob", data) == leaf.id:
+                    self._kept[leaf.id] = data
+                    left -= len(data)
+
+
+class _Api:
+    """The part of the API that is about one repository, under ``url``."""
+
+    def __init__(self, url: str, web: Web, host: GitHubHost) -> None:
+        self.url = url
+        self._web = web
+        self._fields = {"X-GitHub-Api-Version": "2022-11-28"}
+        self._known = host.token is not None
+        if host.token is not None:
+            self._fields["Authorization"] = f"Bearer {host.token}"
+
+    def commit(self, ref: str) -> str | None:
+        """Return the commit that a ref is at, None if there is no such ref."""
+        url = f"{self.url}/commits/{escape(ref)}"
+        answer = self._web.ask(url, cap=_CAP, headers={**self._fields, "Accept": _SHA})
+        # 409: an empty repository; 422: no such commit.
+        if answer.status in (404, 409, 422):
+            return None
+        text = self._judged(answer).data.decode("ascii", "replace").strip()
+        if not is_object_id(text):
+            raise FormatError(f"expected the id of a commit, found {quote(text)}", where=url)
+        return text
+
+    def json(self, path: str) -> object:
+        """Return what is at this path."""
+        answer = self.ask(path, _JSON, _CAP)
+        return strict_json(answer.data, answer.url, _CAP)
+
+    def ask(self, path: str, media: str, cap: int) -> Answer:
+        """Return the answer to a request for this path."""
+        url = f"{self.url}/{path}".rstrip("/")
+        return self._judged(self._web.ask(url, cap=cap, headers={**self._fields, "Accept": media}))
+
+    def _judged(self, answer: Answer) -> Answer:
+        # A redirect to the archive of a private repository has a token in its query.
+        answer = replace(answer, url=answer.url.partition("?")[0])
+        if answer.status == 401:
+            raise SourceError("GitHub does not know the token", where=answer.url, hint="look at GITHUB_TOKEN")
+        try:
+            return whole(answer)
+        except RateLimited as error:
+            raise RateLimited(
+                f"GitHub answers no more requests {_until(error)}",
+                where=answer.url,
+                hint="wait" if self._known else "set GITHUB_TOKEN, or install git, which has no such limit",
+                resets=error.resets,
+            ) from error
+        except NotFound as error:
+            hint = None if self._known else "for a private repository set GITHUB_TOKEN"
+            raise NotFound(error.message, where=answer.url, hint=hint) from error
+
+
+def _until(error: RateLimited) -> str:
+    with suppress(ValueError, OverflowError, OSError):
+        if error.resets is not None:
+            return f"until {datetime.fromtimestamp(error.resets, UTC):%H:%M} UTC"
+    return "for a while"
+
+
+def _members(archive: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of an archive as far as it can be read; nothing of it is believed."""
+    broken = (
+        tarfile.TarError,
+        EOFError,
+        OSError,
+        zlib.error,
+        ValueError,
+        LookupError,
+        OverflowError,
+        RecursionError,
+    )
+    with suppress(*broken), tarfile.open(fileobj=BytesIO(archive), mode="r|gz") as tar:
+        for member in tar:
+            if member.offset > _UNPACKED:
+                return
+            if member.isreg() and member.size <= _BLOB and (file := tar.extractfile(member)) is not None:
+                # All is in one folder, named after the repository and the commit.
+                yield member.name.partition("/")[2], file.read()

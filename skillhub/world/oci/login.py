@@ -1,0 +1,63 @@
+"""Credentials for an OCI registry: what ``docker login`` and its like have kept."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Mapping
+
+from skillhub.errors import FormatError
+from skillhub.model.syntax.json import strict_json
+from skillhub.world import files
+from skillhub.world.hop import Hop
+
+_CAP = 4 * 1024 * 1024
+_HUB = "registry-1.docker.io"
+_HUB_LOGIN = "https://index.docker.io/v1/"
+# Registries of which it is known that they have logins told to another host of theirs.
+_TOLD_AT = {
+    f"https://{_HUB}:443": "https://auth.docker.io:443",
+    "https://registry.gitlab.com:443": "https://gitlab.com:443",
+}
+
+
+def kept_login(host: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return user and password for a registry, as ``docker login`` keeps them in the clear.
+
+    Args:
+        host: Of the registry, with its port if it has one.
+        environ: Where ``DOCKER_CONFIG`` says where they are kept.
+
+    Raises:
+        FormatError: the file is malformed, or the login.
+        StateError: it cannot be read.
+    """
+    folder = environ.get("DOCKER_CONFIG") or os.path.join(os.path.expanduser("~"), ".docker")
+    path = os.path.join(os.path.realpath(folder), "config.json")
+    data = files.read(path, _CAP)
+    match strict_json(data, path, _CAP) if data else None:
+        case {"auths": dict(auths)}:
+            match auths.get(_HUB_LOGIN if host == _HUB else host):
+                case {"auth": str(packed)} if packed:
+                    return _unpacked(packed, path)
+    return None
+
+
+def may_be_told(login_of: str, asker: str) -> bool:
+    """Say whether the login for the registry at one URL may be told to another URL, which the registry names.
+
+    Raises:
+        UnsafeTransfer: one of them is no http or https URL.
+    """
+    registry, realm = Hop.parse(login_of).origin, Hop.parse(asker).origin
+    return realm in (registry, _TOLD_AT.get(registry))
+
+
+def _unpacked(packed: str, path: str) -> tuple[str, str]:
+    try:
+        user, _, password = base64.b64decode(packed, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError) as error:
+        # What is there is not shown: it may be a password.
+        raise FormatError("expected a login in base64", where=path) from error
+    return user, password

@@ -1,0 +1,1 @@
+"""Where an operator puts a registry: a folder, S3, OCI."""
