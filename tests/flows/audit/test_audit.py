@@ -30,7 +30,7 @@ from tests.flows.test_recalled import change, cut_off, restart
 from tests.support.registry import Simulator
 from tests.support.world import NOW, Answers, World, skill
 
-REPO = Path(__file__).parents[2]
+REPO = Path(__file__).parents[3]
 SECOND = PrivateKey.from_seed(bytes([8]) * 32)
 THIRD = PrivateKey.from_seed(bytes([9]) * 32)
 

@@ -7,7 +7,6 @@ import json
 import shutil
 
 import pytest
-from tests.flows.test_registry_delegate import by, give
 from tuf.api.metadata import Timestamp
 
 from skillhub.errors import BadMetadataSignature, NameNotOwned, Refused, Rollback, SecurityError
@@ -21,6 +20,7 @@ from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, path_of
 from skillhub.trust.roles import ROLES, index_path, namespace_path
 from skillhub.world.publishers import Trusted
+from tests.flows.registry.test_delegate import by, give
 from tests.support.registry import Simulator, key_of, role_keys
 from tests.support.world import World
 
