@@ -207,7 +207,7 @@ def perform(run: Run, common: Common, **values: Any) -> int:  # noqa: ANN401 - w
     """Run a command, and close what it opened."""
     # Much of what a command makes stays, and hardly any of it is cyclic: the searches were 6 % of an install.
     gc.freeze()
-    gc.set_threshold(100_000, 50)
+    gc.set_threshold(400_000, 50)
     gc.enable()
     with common.undo:
         return run(common, **values)
