@@ -12,7 +12,7 @@ from skillhub.cli.terminal import Terminal, Tone
 from skillhub.errors import NotFound, UsageError
 from skillhub.flows.hints import command
 from skillhub.model.dataclass import dataclass, field
-from skillhub.world.home import Home
+from skillhub.world.home import Home, user_home
 from skillhub.world.project import Project
 from skillhub.world.store import Store
 
@@ -61,7 +61,7 @@ class Common:
     @property
     def user_home(self) -> str:
         """The user's home folder."""
-        return os.path.expanduser("~")
+        return user_home()
 
     def command(self, *words: str) -> str:
         """Return what to type, in the scope that this command is about."""

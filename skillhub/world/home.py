@@ -25,9 +25,13 @@ class Home:
         """Return the home that ``SKILLHUB_HOME`` names, else the platform's own folders.
 
         Raises:
-            StateError: somebody else owns it or may write it, who would so decide whom this user trusts.
+            StateError: somebody else owns it or may write it, who would so decide whom this user trusts; or nothing
+                says where it is.
         """
-        if root := environ.get("SKILLHUB_HOME"):
+        root = environ.get("SKILLHUB_HOME", "")
+        if not root or root.startswith("~"):
+            user_home()
+        if root:
             top = os.path.abspath(os.path.expanduser(root))
             home = cls(*(os.path.join(top, part) for part in ("config", "data", "cache", "state")))
             _refuse_others(top)
@@ -41,6 +45,19 @@ class Home:
         _refuse_others(home.config)
         _refuse_others(home.state)
         return home
+
+
+def user_home() -> str:
+    """Return the user's home folder.
+
+    Raises:
+        StateError: nobody says where it is, or only from wherever the program happens to run.
+    """
+    home = os.path.expanduser("~")
+    if os.environ.get("HOME") == "" or not os.path.isabs(home):
+        message = "expected the absolute path of your home folder, which nothing says"
+        raise StateError(message, where="HOME", hint="set HOME to it")
+    return home
 
 
 def _refuse_others(folder: str) -> None:

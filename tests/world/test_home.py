@@ -36,6 +36,22 @@ def test_the_platform_s_own_folders_without_it(tmp_path):
     assert done.stdout.startswith(str(tmp_path))
 
 
+# "~" is also what a user who has neither HOME nor a line in passwd is at home in.
+@pytest.mark.skipif(os.name != "posix", reason="HOME is of POSIX")
+@pytest.mark.parametrize("found", ["", "~", "rel"])
+@pytest.mark.parametrize("hub", ["", "~/hub"])
+def test_nobody_is_at_home_where_the_program_happens_to_run(tmp_path, found, hub):
+    shell = Here(tmp_path)
+    shell.skill("project/loose")
+    before = shell.files()
+    mine = ("install", "./loose", "-g", "--yes", "--allow-unsigned")
+    for words in (("list",), ("doctor",), ("key", "new"), mine):
+        error = shell.run(*words, "--json", HOME=found, SKILLHUB_HOME=hub).error
+        assert (error["code"], error["where"], error["hint"]) == ("state", "HOME", "set HOME to it")
+    assert shell.run(*mine, "--json", HOME=found).error["where"] == "HOME"
+    assert shell.files() == before
+
+
 def test_what_is_no_folder_is_called_that(tmp_path):
     with pytest.raises(StateError, match="expected a folder") as caught:
         Home.of({"SKILLHUB_HOME": os.devnull})

@@ -12,6 +12,7 @@ from skillhub.errors import FormatError, StateError, UsageError
 from skillhub.model.dataclass import dataclass, field
 from skillhub.model.syntax import yaml
 from skillhub.world import files
+from skillhub.world.home import user_home
 from skillhub.world.hop import Hop
 from skillhub.world.ref_url import PUBLIC, site_of
 
@@ -64,9 +65,9 @@ def _token(environ: Mapping[str, str], site: str) -> str | None:
 
 def _kept(environ: Mapping[str, str], site: str) -> str | None:
     """Return the token that ``gh`` keeps in its file; newer ones keep it with the system, and are not asked."""
-    path = os.path.realpath(os.path.join(_gh_folder(environ), "hosts.yml"))
     # Another program's file: where it cannot be read, nobody is logged in.
     with suppress(FormatError, StateError, UnicodeDecodeError):
+        path = os.path.realpath(os.path.join(_gh_folder(environ), "hosts.yml"))
         data = files.read(path, _CAP)
         if data is None:
             return None
@@ -84,4 +85,4 @@ def _gh_folder(environ: Mapping[str, str]) -> str:
         return os.path.join(folder, "gh")
     if folder := environ.get("APPDATA"):
         return os.path.join(folder, "GitHub CLI")
-    return os.path.join(environ.get("HOME", os.curdir), ".config", "gh")
+    return os.path.join(environ.get("HOME") or user_home(), ".config", "gh")

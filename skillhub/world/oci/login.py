@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from skillhub.errors import FormatError
 from skillhub.model.syntax.json import strict_json
 from skillhub.world import files
+from skillhub.world.home import user_home
 from skillhub.world.hop import Hop
 
 _CAP = 4 * 1024 * 1024
@@ -31,9 +32,9 @@ def kept_login(host: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
 
     Raises:
         FormatError: the file is malformed, or the login.
-        StateError: it cannot be read.
+        StateError: it cannot be read, or there is no home to read it in.
     """
-    folder = environ.get("DOCKER_CONFIG") or os.path.join(os.path.expanduser("~"), ".docker")
+    folder = environ.get("DOCKER_CONFIG") or os.path.join(user_home(), ".docker")
     path = os.path.join(os.path.realpath(folder), "config.json")
     data = files.read(path, _CAP)
     match strict_json(data, path, _CAP) if data else None:
