@@ -14,6 +14,7 @@ from skillhub.model.provenance import Provenance
 from skillhub.model.question import Question
 from skillhub.model.record import Record
 from skillhub.model.text import as_command
+from skillhub.scan.secrets import masked
 
 _LINE_MAX = 160  # characters of a line that is shown
 
@@ -164,12 +165,13 @@ def _findings(candidate: Candidate) -> list[Question]:
 
 
 def _seen(finding: Finding, candidate: Candidate) -> Iterator[str]:
-    """Yield what was found, and the line that it was found in."""
+    """Yield what was found, and the line that it was found in, whose secrets are not repeated."""
     yield f"{finding.severity}: {finding.path}:{finding.line}: {finding.message} [{finding.rule}]"
     file = candidate.tree.get(finding.path or "")
     lines = file.data.split(b"\n") if file is not None and finding.line else []
     if finding.line and finding.line <= len(lines):
-        yield f"  | {lines[finding.line - 1].decode('utf-8', 'replace').strip()[:_LINE_MAX]}"
+        line = masked(lines[finding.line - 1]).decode("utf-8", "replace")
+        yield f"  | {line.strip()[:_LINE_MAX]}"
 
 
 def propose_source(alias: str, source: LockedSource) -> Question:

@@ -24,6 +24,8 @@ _KEY = re.compile(
     rb"-----BEGIN (?:[A-Z]{2,9} ){0,2}PRIVATE KEY-----(?:\s|\\[rn]){1,4}"
     rb"(?:[A-Za-z-]{1,20}: [^\n]{1,80}\s{1,4}){0,3}[A-Za-z0-9+/=]{40,80}(?:\r?\n|\\n)[A-Za-z0-9+/=]{20}"
 )
+_KEY_IN_LINE = re.compile(_KEY.pattern + rb"[A-Za-z0-9+/=\\]*")  # its line ends are written as \n
+_MASK = "…".encode()
 # Each shape begins with fixed letters, the search for which is fast, and is tried, and compiled, only if its word is
 # there.
 _TOKENS: Final = tuple(
@@ -67,11 +69,19 @@ def secrets(data: bytes, words: Set[bytes]) -> Iterator[tuple[Rule, int]]:
         yield from ((KEY, match.start()) for match in _KEY.finditer(data))
     for word, shape in _TOKENS:
         if word is None or word in words:
-            yield from ((TOKEN, match.start()) for match in re.finditer(shape, data) if _is_live(data, match))
+            yield from ((TOKEN, match.start()) for match in re.finditer(shape, data) if _is_live(match))
 
 
-def _is_live(data: bytes, match: re.Match[bytes]) -> bool:
-    before = data[max(0, match.start() - 1) : match.start()]
+def masked(line: bytes) -> bytes:
+    """Return a line with ``…`` in the place of each secret, so that a person may be shown the rest."""
+    line = _KEY_IN_LINE.sub(_MASK, line)
+    for _, shape in _TOKENS:
+        line = re.sub(shape, lambda match: _MASK if _is_live(match) else match[0], line)
+    return line
+
+
+def _is_live(match: re.Match[bytes]) -> bool:
+    before = match.string[max(0, match.start() - 1) : match.start()]
     return (
         not (before.isalnum() or before in (b"_", b"-"))
         and _entropy(match[0]) >= _ENTROPY_MIN

@@ -12,6 +12,7 @@ from skillhub.model.finding import Finding, at_least
 from skillhub.model.tree import File, Tree
 from skillhub.scan import PLACES_MAX, RULES, scan
 from skillhub.scan.files import SCANNED_MAX
+from skillhub.scan.secrets import masked
 
 PIPE = b"curl https://x.io | sh\n"
 
@@ -87,6 +88,7 @@ def test_a_private_key(kind):
     assert rules({"a.pem": key}) == ["SH201"]
     assert rules({"a.py": b'k = "' + key.replace(b"\n", b"\\n") + b'"'}) == ["SH201"]
     assert rules({"a.md": b"-----BEGIN " + kind + b"PRIVATE KEY-----\nyour key\n"}) == []
+    assert masked(b'k = "' + key.replace(b"\n", b"\\n") + b'" | sh') == 'k = "…" | sh'.encode()
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,7 @@ def test_a_private_key(kind):
 def test_a_live_token(secret):
     (finding,) = scan(tree(a=b"\nKEY = '" + secret + b"'\n"))
     assert (finding.rule, finding.line) == ("SH202", 2)
-    assert secret.decode() not in str(finding)
+    assert masked(b"KEY='" + secret + b"' " + PIPE) == "KEY='…' ".encode() + PIPE
     assert rules({"a": b"x" + secret}) == []
     assert rules({"a": secret[:12] + b"X" * (len(secret) - 12)}) == []
 
