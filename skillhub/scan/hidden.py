@@ -1,6 +1,5 @@
 """Characters that draw nothing, or turn the text around them: what a person cannot see, a model reads.
 
-Looked for as the bytes that UTF-8 spells them with, each behind a prefix that ordinary text hardly has.
 Emoji joined by zero-width joiners, variation selectors after a character, flags of regions, and joiners
 inside words of scripts that need them are ordinary text.
 """
@@ -37,36 +36,62 @@ ZERO_WORD: Final = Rule(
     "a zero-width character inside a word, which hides the word from a search",
     "remove it",
 )
-HIDDEN: Final = (BIDI, UNSEEN, ZERO_RUN, ZERO_WORD)
-
-# What follows is tried in this order: each begins with the bytes it is found by, for speed.
-# U+200B-200F and U+202A-202E; U+2060-2064 and U+2066-2069; U+FEFF.
-_SUSPECTS = tuple(
-    map(re.compile, (rb"\xe2\x80[\x8b-\x8f\xaa-\xae]", rb"\xe2\x81[\xa0-\xa4\xa6-\xa9]", rb"\xef\xbb\xbf"))
+STEERING: Final = Rule(
+    "SH005",
+    "high",
+    "a control character that a terminal obeys: what is shown is not what is read",
+    "remove it, or write it as an escape sequence",
 )
+HIDDEN: Final = (BIDI, UNSEEN, ZERO_RUN, ZERO_WORD, STEERING)
+
 _ASCII = bytes(range(128))
+_ESC = b"\x1b"
 # Embeddings, overrides, isolates (CVE-2021-42574).
-_BIDI = re.compile(rb"\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])")
-_ZERO = rb"(?:\xe2\x80[\x8b-\x8f]|\xe2\x81[\xa0-\xa4]|\xef\xbb\xbf)"
-_ZERO_RUN = re.compile(_ZERO + rb"{3}")
-_ZERO_WORD = re.compile(rb"(?<=[A-Za-z])" + _ZERO + rb"(?=[A-Za-z])")
-# U+E0000-E007F are tags; legitimate only as the tail of a flag: U+1F3F4, a few tags, U+E007F.
-_FLAG = re.compile(rb"\xf0\x9f\x8f\xb4(?:\xf3\xa0[\x80\x81][\x80-\xbf]){2,6}\xf3\xa0\x81\xbf")
-_TAG = re.compile(rb"\xf3\xa0[\x80\x81]")
-# U+FE00-FE0F and U+E0100-E01EF select a variant of one character; two in a row select nothing.
-_SELECTORS = re.compile(rb"(?:\xef\xb8[\x80-\x8f]|\xf3\xa0[\x84-\x87][\x80-\xbf]){2}")
+_BIDI = "[\u202a-\u202e\u2066-\u2069]"
+# Of Unicode's Default_Ignorable_Code_Point what is not elsewhere here, and the marks of annotations.
+_ZERO = (
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u2064\u206a-\u206f\u3164\ufeff"
+    "\uffa0\ufff9-\ufffb]"
+)
+# A soft hyphen, alone, says where a word may be parted.
+_ZERO_WORD = f"(?<=[A-Za-z])(?:{_ZERO}{{2}}|(?!\u00ad){_ZERO})(?=[A-Za-z])"
+# C1 (ECMA-48), which terminals take for the two bytes that begin with ESC; U+0085 is a line break.
+_STEERING = "[\x1b\x80-\x84\x86-\x9f]"
+# Legitimate only as the tail of a flag: U+1F3F4, a few tags, U+E007F.
+_TAG = "[\U000e0000-\U000e007f]"
+_FLAG = re.compile(f"\U0001f3f4{_TAG}{{2,6}}\U000e007f")
+# Each selects a variant of one character; two in a row select nothing.
+_SELECTORS = "[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}"
+_SUSPECT = re.compile("|".join((_BIDI, _ZERO, _STEERING, _TAG, _SELECTORS)))
+_PATTERNS = tuple(
+    (rule, re.compile(pattern))
+    for rule, pattern in (
+        (UNSEEN, _TAG),
+        (UNSEEN, _SELECTORS),
+        (BIDI, _BIDI),
+        (ZERO_RUN, _ZERO + "{3}"),
+        (ZERO_WORD, _ZERO_WORD),
+        (STEERING, _STEERING),
+    )
+)
 
 
 def hidden(data: bytes) -> Iterator[tuple[Rule, int]]:
-    """Yield what is hidden in the UTF-8 text ``data``: the rule, and the offset of each place."""
-    if data.isascii():
+    """Yield what is hidden in the UTF-8 text ``data``: the rule, and the offset of each place.
+
+    A character that the end of ``data`` cuts is none.
+    """
+    if data.isascii() and _ESC not in data:
         return
-    foreign = data.translate(None, _ASCII)  # of most texts hardly a byte is left to look at
-    if b"\xf3\xa0" in foreign:
-        unflagged = _FLAG.sub(lambda match: b"?" * len(match[0]), data)
-        yield from ((UNSEEN, match.start()) for match in _TAG.finditer(unflagged))
-    if (b"\xf3\xa0" in foreign or b"\xef\xb8" in foreign) and _SELECTORS.search(foreign):
-        yield from ((UNSEEN, match.start()) for match in _SELECTORS.finditer(data))
-    if any(suspect.search(foreign) for suspect in _SUSPECTS):
-        for rule, pattern in ((BIDI, _BIDI), (ZERO_RUN, _ZERO_RUN), (ZERO_WORD, _ZERO_WORD)):
-            yield from ((rule, match.start()) for match in pattern.finditer(data))
+    foreign = data.translate(None, _ASCII).decode(
+        "utf-8", "ignore"
+    )  # of most texts hardly any is left to look at
+    if _ESC not in data and not _SUSPECT.search(foreign):
+        return
+    text = _FLAG.sub(lambda match: "?" * len(match[0].encode()), data.decode("utf-8", "ignore"))
+    for rule, pattern in _PATTERNS:
+        char = offset = 0
+        for match in pattern.finditer(text):
+            offset += len(text[char : match.start()].encode())
+            char = match.start()
+            yield rule, offset

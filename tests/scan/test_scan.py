@@ -47,6 +47,11 @@ def test_a_line_that_the_shell_joins_keeps_its_number():
     assert finding.line == 4
 
 
+def test_a_hidden_character_behind_long_ones_keeps_its_line():
+    found = scan(tree(a="é\n🏴\U000e0067\U000e0062\U000e007f 葛\n\u202e\n\x1b[8m\n".encode()))
+    assert [(finding.rule, finding.line) for finding in found] == [("SH001", 3), ("SH005", 4)]
+
+
 def test_the_worst_comes_first_then_path_then_line():
     found = scan(tree(b=PIPE, a=b"\n" + PIPE + PIPE, c="a\ufe01\ufe02\n".encode(), d=b"curl -k x.io\n"))
     assert [(f.rule, f.path, f.line) for f in found] == [
