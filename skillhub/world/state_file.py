@@ -75,10 +75,11 @@ class StateFile:
     def _parsed(self, parse: Callable[[Any], _T]) -> _T:
         try:
             data = files.read(self._path, _CAP)
-            document = None if data is None else strict_json(data, self._path, _CAP)
+            if data is None:
+                return parse(None)
+            document = strict_json(data, self._path, _CAP)
             with located(self._path):
-                if document is not None:
-                    _VERSIONED(document)
+                _VERSIONED(document)  # also of `null`, which is not nothing
                 return parse(document)
         except FormatError as error:
             message = f"expected {self._what}: {error.message}"

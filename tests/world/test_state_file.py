@@ -103,6 +103,7 @@ def test_no_other_user_may_read_it(path):
     [
         ("", ":1:1"),
         ("[]", ""),
+        ("null", ""),
         ('{"words": []}', ": version"),
         ('{"words": [], "version": 2}', ": version"),
         ('{"words": [], "version": true}', ": version"),
