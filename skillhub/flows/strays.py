@@ -72,6 +72,12 @@ def _is_an_agents(real: str, project: Project) -> bool:
     return below.startswith(".") or os.path.isabs(below) or project.scope == "user"
 
 
+def _is_outside(path: str, project: Project) -> bool:
+    """Say whether a link leads out of the project to this; what is there is none of the project's."""
+    below = portable(path, os.path.realpath(project.base))
+    return project.scope == "project" and os.path.isabs(below)
+
+
 def _holds_source(path: str, lock: Lock, project: Project) -> bool:
     """Say whether this is, or holds, a folder that a local skill is installed from."""
     own = f"{os.path.realpath(path)}{os.sep}"
@@ -92,7 +98,9 @@ def to_take(
     tree, record = state.lock.skills[name].tree, state.records.skills.get(name)
     steps, left = [], []
     for path in paths:
-        if is_spare(path, tree, record, ports.store):
+        if _is_outside(path, ports.project):
+            left.append(path)
+        elif is_spare(path, tree, record, ports.store):
             steps.append(Step(path, path, "keep"))
         elif _was_enabled(record) and not is_link(path) and _is_usual(path, state, ports):
             steps.append(Step(path, path, "save"))

@@ -146,6 +146,21 @@ def test_what_an_author_writes_is_no_copy_though_an_agent_reads_that_folder(wait
         assert world.problems() == []
 
 
+@pytest.mark.parametrize("edited", [False, True])
+def test_attack_a_link_in_a_repository_has_sync_clear_a_folder_outside_of_it(waiting, edited):
+    """Whoever writes the lock chooses which bytes are the locked skill's: they may be those of a skill elsewhere."""
+    own = Path(shutil.copytree(waiting.folder / "kept", waiting.user_home / ".claude/skills/plain"))
+    if edited:
+        (own / "SKILL.md").write_text("by hand\n")
+    (waiting.base / ".claude").mkdir()
+    (waiting.base / ".claude/skills").symlink_to(own.parent)
+    before = sorted(own.iterdir())
+    for world in (waiting, waiting.on_another_machine()):
+        outcome = world.sync(Answers("yes"))
+        assert [(each.name, each.code) for each in outcome.left] == [("plain", "other-skill")]
+        assert sorted(own.iterdir()) == before
+
+
 def test_a_copy_in_a_home_whose_dotfiles_are_links(world):
     (world.user_home / "dotfiles/skills").mkdir(parents=True)
     (world.user_home / ".claude").mkdir()
