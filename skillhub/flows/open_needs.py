@@ -13,7 +13,7 @@ from skillhub.flows.server_needs import ServerNeed, look_at
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.hosts import Host
 from skillhub.model.manifest import Manifest
-from skillhub.model.question import Answer, Asked, Kind, Question
+from skillhub.model.question import Asked, Question
 from skillhub.model.record import Record
 from skillhub.model.requirement import Requirement
 from skillhub.model.skill import Scope
@@ -65,19 +65,17 @@ class OpenNeeds:
 
     def answered(self, asked: Iterable[Asked]) -> MetNeeds:
         """Return what the answers, and the options, come to."""
-        said = {(question.kind, question.subject): answer for question, answer in asked}
+        asked = tuple(asked)
+        values = {question.subject: answer.value for question, answer in asked if question.kind == "env"}
         met, waived = [*self.given], []
-        for need in self.missing:
-            answer = said.get(("env", need.name))
-            if answer is not None and answer.said == "yes" and answer.value:
-                met.append(need.spell())
+        met += [need.spell() for need in self.missing if values.get(need.name)]
         writes: list[tuple[ServerNeed, tuple[str, ...]]] = []
         for one in self.servers:
             if one.is_configured:
                 met.append(one.need.spell())
             elif self.choice == "skip":
                 waived.append(one.need.spell())
-            elif one.states and _is_agreed(one, said):
+            elif one.states and _is_agreed(one, asked):
                 met.append(one.need.spell())
                 writes += [(one, one.absent)] if one.absent else []
         return MetNeeds(tuple(met), tuple(waived), tuple(writes))
@@ -163,11 +161,13 @@ def _given(manifest: Manifest, options: Options) -> tuple[str, ...]:
     return tuple(need.spell() for need in named)
 
 
-def _is_agreed(server: ServerNeed, said: Mapping[tuple[Kind, str], Answer]) -> bool:
+def _is_agreed(server: ServerNeed, asked: Iterable[Asked]) -> bool:
+    name = server.need.name
     answers = [
-        answer for (kind, subject), answer in said.items() if subject == server.need.name and kind != "env"
+        answer.said for question, answer in asked if question.subject == name and question.kind != "env"
     ]
-    return server.need.server is not None and all(answer.said == "yes" for answer in answers)
+    can_be_there = server.need.server is not None or not server.absent
+    return can_be_there and {*answers} <= {"yes"}
 
 
 def _ask_variable(skill: str, need: Requirement) -> Question:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from skillhub.flows.hints import command
 from skillhub.flows.needs import SKIP
 from skillhub.flows.options import McpChoice
 from skillhub.flows.ports import Ports
-from skillhub.model.dataclass import dataclass
+from skillhub.model import configured_server
+from skillhub.model.dataclass import dataclass, field
 from skillhub.model.hosts import Host
-from skillhub.model.question import Question
+from skillhub.model.question import Kind, Question
 from skillhub.model.requirement import McpServer, Requirement
 from skillhub.model.skill import Scope
 from skillhub.world import mcp
@@ -23,6 +24,7 @@ class ServerNeed:
     Attributes:
         files: Agent to the file where it keeps its servers, of those agents that have one.
         states: Agent to what is in that file under the server's name: ``absent``, ``equal``, ``different``.
+        theirs: Agent to the entry of that name that differs, as it stands there.
         by_hand: Those of them that lack it and spell it in a way that we do not know.
     """
 
@@ -30,6 +32,7 @@ class ServerNeed:
     files: Mapping[str, mcp.ConfigFile]
     states: Mapping[str, mcp.State]
     by_hand: tuple[str, ...] = ()
+    theirs: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def is_configured(self) -> bool:
@@ -37,9 +40,14 @@ class ServerNeed:
         return bool(self.states) and set(self.states.values()) == {"equal"}
 
     @property
+    def uses_shell(self) -> bool:
+        """Whether another server of its name, which would be used, runs a shell."""
+        return any(map(configured_server.runs_shell, self.theirs.values()))
+
+    @property
     def absent(self) -> tuple[str, ...]:
         """The agents whose file would be written."""
-        return self._where("absent")
+        return tuple(agent for agent, found in self.states.items() if found == "absent")
 
     @property
     def to_do(self) -> tuple[str, ...]:
@@ -50,9 +58,6 @@ class ServerNeed:
             for agent in self.by_hand
         )
 
-    def _where(self, state: mcp.State) -> tuple[str, ...]:
-        return tuple(agent for agent, found in self.states.items() if found == state)
-
     def described(self) -> McpServer:
         """Return how it is run or reached; only of one that somebody described, as nothing else is written."""
         if self.need.server is None:
@@ -62,12 +67,17 @@ class ServerNeed:
     def questions(self, skill: str, choice: McpChoice) -> Iterator[Question]:
         """Yield what is to be asked before it is written, or before another of its name is used."""
         need, server = self.need, self.need.server
-        if self.is_configured or choice == "skip" or not self.states or server is None:
+        if self.is_configured or choice == "skip" or not self.states:
             return
         about = f"{skill} needs the MCP server {need.name}"
-        if theirs := self._where("different"):
-            message = f"another MCP server is configured as {need.name}; use that one for {skill}, unchanged?"
-            yield Question("mcp-conflict", skill, message, (*self._files(theirs), *_facts(server)), need.name)
+        if self.theirs:
+            kind: Kind = "mcp-shell" if self.uses_shell else "mcp-conflict"
+            which = f"{'an' if server is None else 'another'} MCP server is configured as {need.name}"
+            runs = ", which runs a shell" if self.uses_shell else ""
+            message = f"{which}{runs}; use that one for {skill}, unchanged?"
+            yield Question(kind, skill, message, tuple(self._against()), need.name)
+        if server is None:
+            return
         details = (*_facts(server), *self._files(self.absent))
         if self.absent and server.runs_shell:
             message = f"{about}, which runs a shell; write it into the configuration?"
@@ -75,13 +85,21 @@ class ServerNeed:
         elif self.absent and choice == "ask":
             yield Question("mcp", skill, f"{about}; write it into the configuration?", details, need.name)
 
-    def _files(self, agents: Sequence[str]) -> tuple[str, ...]:
-        return tuple(f"{agent}: {self.files[agent].path}" for agent in agents)
+    def _files(self, agents: Iterable[str]) -> Iterator[str]:
+        return (f"{agent}: {self.files[agent].path}" for agent in agents)
+
+    def _against(self) -> Iterator[str]:
+        """Yield what is configured, which is what a yes agrees to, and what the skill would have instead."""
+        for agent, entry in self.theirs.items():
+            yield from self._files([agent])
+            yield from configured_server.facts(entry)
+        if self.need.server is not None:
+            yield from (f"the skill asks for another: {line}" for line in _facts(self.need.server))
 
     def way(self, skill: str, scope: Scope) -> str:
         """Return what to do about it where ``--mcp configure`` does not make an end of it; else nothing."""
         need, server, enable = self.need, self.need.server, command(scope, "enable", skill)
-        theirs = ", ".join(self.files[agent].path for agent in self._where("different"))
+        theirs = ", ".join(self.files[agent].path for agent in self.theirs)
         if not self.states and self.by_hand:
             return f"{'; '.join(self.to_do)}; then {enable}  ({SKIP})"
         if not self.states:
@@ -89,13 +107,21 @@ class ServerNeed:
             first, *others = (each for each in agents if server is None or mcp.is_spelled(each, server))
             named = f"no agent with a file of MCP servers was found here; {', '.join(others)} have one too"
             return f"{enable} --mcp configure --agent {first}  ({named}; {SKIP})"
+        if theirs and self.uses_shell:
+            runs = (
+                f"{need.name} in {theirs} runs a shell, to which no flag agrees; rename that one for another"
+            )
+            return f"{enable}, at a terminal  ({runs}; {SKIP})"
+        if theirs:
+            used = (
+                f"uses the server that is called {need.name} in {theirs} already; rename that one for another"
+            )
+            return f"{enable} --yes  ({used}; {SKIP})"
         if server is None:
             files = ", ".join(self.files[agent].path for agent in self.absent)
             return (
                 f"add {need.name} to {files}, then {enable}  (the skill does not say how to run it; {SKIP})"
             )
-        if theirs:
-            return f"{enable} --yes  (uses the server that is called {need.name} in {theirs} already; {SKIP})"
         if server.runs_shell:
             return f"{enable}, at a terminal  (it runs a shell, to which no flag agrees; {SKIP})"
         return ""
@@ -111,6 +137,7 @@ def look_at(need: Requirement, agents: Sequence[Host], ports: Ports) -> ServerNe
     files: dict[str, mcp.ConfigFile] = {}
     states: dict[str, mcp.State] = {}
     by_hand: list[str] = []
+    theirs: dict[str, object] = {}
     for agent in agents:
         project = ports.project
         file = mcp.config_file(agent.id, project.scope, project.base, ports.user_home, ports.environ)
@@ -118,14 +145,23 @@ def look_at(need: Requirement, agents: Sequence[Host], ports: Ports) -> ServerNe
             continue
         files[agent.id] = file
         if need.server is None:
-            states[agent.id] = "absent" if mcp.servers(file).get(need.name) is None else "equal"
-            continue
-        found = mcp.state(file, need.name, need.server)
-        if found == "absent" and not mcp.is_spelled(agent.id, need.server):
+            found = _undescribed(mcp.servers(file).get(need.name))
+        else:
+            found = mcp.state(file, need.name, need.server)
+        if need.server and found == "absent" and not mcp.is_spelled(agent.id, need.server):
             by_hand.append(agent.id)
         else:
             states[agent.id] = found
-    return ServerNeed(need, files, states, tuple(by_hand))
+        if found == "different":
+            theirs[agent.id] = mcp.servers(file).get(need.name)
+    return ServerNeed(need, files, states, tuple(by_hand), theirs)
+
+
+def _undescribed(entry: object) -> mcp.State:
+    """Return what an entry is to a skill that does not describe its server: any will do, but no shell unasked."""
+    if entry is None:
+        return "absent"
+    return "different" if configured_server.runs_shell(entry) else "equal"
 
 
 def _facts(server: McpServer) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ Kind = Literal[
     "root",  # a registry's root is to be trusted on first use
     "env",  # a variable is missing; the answer carries its value
     "mcp",  # an MCP server is to be written into agents' configuration
-    "mcp-shell",  # the same, and it runs a shell
+    "mcp-shell",  # the same, or to be used as it is there, and it runs a shell
     "mcp-conflict",  # a server of that name is there already and differs
     "unused",  # what no project needs is to be removed from the store
     "local-edit",  # a copy in an agent's folder was edited by hand

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 from typing import Literal
 
 from skillhub.errors import ForbiddenVariable, FormatError
@@ -95,7 +96,7 @@ class McpServer:
     @property
     def runs_shell(self) -> bool:
         """Whether a shell, or a program given as a word, is in the command, on its own or behind a wrapper."""
-        return any(_SHELL.search(word) or word in _INLINE for word in self.command)
+        return has_shell(self.command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,11 @@ class Requirement:
     def spell(self) -> str:
         """Return ``kind:name``, as in the lock."""
         return f"{self.kind}:{self.name}"
+
+
+def has_shell(words: Iterable[str]) -> bool:
+    """Say whether a shell, or a program given as a word, is among the words of a command."""
+    return any(_SHELL.search(word) or word in _INLINE for word in words)
 
 
 def is_forbidden(name: str) -> bool:

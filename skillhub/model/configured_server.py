@@ -1,0 +1,75 @@
+"""An MCP server as somebody configured it for an agent: what it runs or where it is reached, and none of its secrets.
+
+Nobody says which of its words are secrets. So nothing is told but the names of what it is given, the host of a URL,
+and of a command the words that are no value of an option and look no more random than names do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from skillhub.model.requirement import has_shell
+
+_SHOWN = 300  # characters of a line
+_GIVEN = ("env", "environment", "env_vars", "headers", "http_headers", "env_http_headers")
+# The host is what clients take for it: what stands before the last `@` ahead of any slash is a password.
+_URL = re.compile(
+    r"([a-z][a-z0-9+.-]*://)(?:[^\s/?#\\]*@)?(\[[0-9a-f:.]+\]|[\w.-]*)(:\d+)?([^\s'\"|;)]*)", re.IGNORECASE
+)
+_ASSIGNED = re.compile(r"(['\"]?-{0,2}[\w.-]+=)(?=.)")
+_GLUED = re.compile(r"-\w(?=\S{3})")  # `-psecret`
+# Options that have no value, or behind which stands what is run.
+_BARE = re.compile(r"-[a-z]*[cimy]|--(?:call|command|from|interactive|package|rm|yes)", re.IGNORECASE)
+_RANDOM = re.compile(r"(?=[A-Za-z_]*[0-9])(?=[0-9_]*[A-Za-z])\w{16,}", re.ASCII)
+
+
+def runs_shell(entry: object) -> bool:
+    """Say whether a shell is anywhere in an entry, whichever way the agent spells a command."""
+    return has_shell(_texts(entry))
+
+
+def facts(entry: object) -> tuple[str, ...]:
+    """Return what an entry of an agent's file says of a server, a line each; it may be of any shape."""
+    entry = entry if isinstance(entry, dict) else {}
+    command = [*_texts(entry.get("command")), *_texts(entry.get("args"))]
+    urls = [url for key, url in entry.items() if key.lower().endswith("url") and isinstance(url, str)]
+    given = [name for key in _GIVEN if isinstance(names := entry.get(key), dict | list) for name in names]
+    found = [f"it runs: {' '.join(_masked(command))}"] if command else []
+    found += [f"it is reached at {' '.join(_masked([url]))}" for url in urls]
+    found = found or ["what it runs cannot be told"]
+    found += [f"it is given: {', '.join(map(str, given))}"] if given else []
+    return tuple(line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…" for line in found)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield every text in a value of JSON."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
+
+
+def _masked(words: Sequence[str]) -> Iterator[str]:
+    """Yield the words of a command with ``…`` where a secret may stand; those of a script one by one."""
+    before = ""
+    for word in words:
+        assigned, glued, pieces = _ASSIGNED.match(word), _GLUED.match(word), word.split()
+        is_option, is_run = before.startswith("-") and "=" not in before, _BARE.fullmatch(before)
+        if len(pieces) > 1 and (is_run or not (is_option or assigned)):
+            yield from _masked(pieces)
+        elif assigned is not None:
+            yield f"{assigned[1]}…"
+        elif is_option and not is_run and not word.startswith("-"):
+            yield "…"
+        elif glued is not None and not word.startswith("--"):
+            yield f"{glued[0]}…"
+        else:
+            yield _RANDOM.sub("…", _URL.sub(_host, word))
+        before = word
+
+
+def _host(match: re.Match[str]) -> str:
+    scheme, host, port, rest = match.groups(default="")
+    return f"{scheme}{host}{port}{'/…' if rest.strip('/') else rest}"

