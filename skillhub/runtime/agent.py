@@ -45,7 +45,13 @@ def catalog_of(
     rank = {scope: number for number, scope in enumerate(profile.listing)}
     ordered = sorted(
         catalog.skills,
-        key=lambda skill: (rank.get(skill.scope, len(rank)), skill.full_name, skill.path or ""),
+        # What waits is in no folder, and has no root.
+        key=lambda skill: (
+            not skill.root,
+            rank.get(skill.scope, len(rank)),
+            skill.full_name,
+            skill.path or "",
+        ),
     )
     return replace(catalog, skills=tuple(ordered), host=profile.id)
 

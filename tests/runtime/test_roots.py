@@ -233,6 +233,14 @@ def test_what_is_locked_is_known_as_such_and_takes_the_name(around, tmp_path):
     assert "which the lock has from github" in catalog.problems[0].message
 
 
+def test_what_is_disabled_comes_behind_all_that_may_be_used(around, tmp_path):
+    ours = write(tmp_path / "home/.agents/skills/demo")
+    mine = Skill(name="demo", path="/store/x", scope="user", state="enabled", links=(str(ours),))
+    waiting = Skill(name="demo", path="/store/y", scope="project", state="disabled")
+    catalog = catalog_of(profile("codex"), around, [waiting, mine])
+    assert [skill.state for skill in catalog.named("demo")] == ["enabled", "disabled"]
+
+
 def test_a_catalogue_is_asked_by_name_full_name_and_path(around, tmp_path):
     folder = write(tmp_path / "repo/.agents/skills/demo", namespace="git")
     catalog = catalog_of(profile("agents"), around)
