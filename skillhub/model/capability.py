@@ -7,7 +7,8 @@ set. Nothing here believes a declaration that the content contradicts, and nothi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Set
 from hashlib import sha256
 
 from skillhub.model.manifest import Manifest
@@ -67,11 +68,13 @@ _BEFORE = (
 _AFTER = rf"(?![\w/-]|\.\w)(?:[\"']?[ \t]{{0,9}}\|[ \t]{{0,9}}(?:sudo[ \t]{{1,9}})?({_PROGRAMS})\b)?"
 # Then the rest of a path names a file: `cd references && bash setup.txt`.
 _ENTERED = re.compile(
-    r"d(?:(?<=cd)(?<![\w/.-]cd)|(?<=pushd)(?<![\w/.-]pushd))[ \t]+[\"']?([^\s\"'`|;&<>()]+)"
+    r"d(?:(?<=cd)(?<![\w/.-]cd)|(?<=pushd)(?<![\w/.-]pushd))[ \t]+(?:-[\w-]*[ \t]+){0,9}"
+    r"[\"']?([^\s\"'`|;&<>()]+)"
 )
-# What is longer, or names a file more often, was not written to be read.
+# What is longer, or names a file more often or in more ways, was not written to be read.
 _BODY_MAX = 1 << 18
 _TIMES_MAX = 100
+_NAMES_MAX = 4000
 
 
 def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
@@ -82,13 +85,8 @@ def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
     are hosts like any other, as a server may well answer at ``api.example.com``. Variables are those that are
     declared, and those that files that run are seen to read; more than 200 of these are one ``env:*``.
     """
-    entered = {folder.rstrip("/").rpartition("/")[2] for folder in _ENTERED.findall(manifest.body)}
-    running = [
-        (path, file.data)
-        for path, file in tree.items()
-        if runs(path, file)
-        or (path != SKILL_MD and any(_is_told_to_run(name, manifest.body) for name in _names(path, entered)))
-    ]
+    told = _told_to_run((path for path, file in tree.items() if not runs(path, file)), manifest.body)
+    running = [(path, file.data) for path, file in tree.items() if path in told or runs(path, file)]
     found = {f"{kind}:{_line(text)}" for kind, text in _named(manifest)}
     if running:
         found.add("scripts")
@@ -122,6 +120,21 @@ def runs(path: str, file: File) -> bool:
     )
 
 
+def _told_to_run(paths: Iterable[str], body: str) -> Set[str]:
+    """Return those of the paths that the instructions have a program run; all, if they are too much to be read."""
+    entered = {segment for folder in _ENTERED.findall(body) for segment in folder.split("/")}
+    by_name: defaultdict[str, set[str]] = defaultdict(set)
+    every = {path for path in paths if path != SKILL_MD}
+    if len(body) > _BODY_MAX:
+        return every
+    for path in every:
+        for name in _names(path, entered):
+            by_name[name].add(path)
+        if len(by_name) > _NAMES_MAX:
+            return every
+    return {path for name, named in by_name.items() if _is_told_to_run(name, body) for path in named}
+
+
 def _names(path: str, entered: Set[str]) -> Iterator[str]:
     """Yield how a command may name a file: by its path, or by what is left of it in a folder that was entered."""
     yield path
@@ -133,9 +146,7 @@ def _names(path: str, entered: Set[str]) -> Iterator[str]:
 
 
 def _is_told_to_run(path: str, body: str) -> bool:
-    """Say whether the instructions have a program run the file; True if they are too long to be read for that."""
-    if len(body) > _BODY_MAX:
-        return True
+    """Say whether the instructions have a program run what they call so; True if they do so too often to be read."""
     at = -1
     for _ in range(_TIMES_MAX):
         at = body.find(path, at + 1)

@@ -53,6 +53,7 @@ def test_scripts_by_bit_place_first_line_or_name(path, file):
         "cd references && bash ../references/setup.txt",
         "cd references && bash setup.txt",
         'pushd "$SKILL_DIR/references/"; sh -e ./setup.txt',
+        *("cd references/. && bash setup.txt", "cd -P -- references && bash setup.txt"),
         "```\ncd references\nbash setup.txt\n```",
     ],
 )
@@ -82,6 +83,15 @@ def test_attack_instructions_that_name_every_file_take_linear_time():
     files = {f"{number}.txt": b"x" for number in range(2000)}
     for piece in ("sh - ", "chmod +x " * 9, "bash " + "a/" * 150, "0.txt|"):
         found(files, body=piece * (250_000 // len(piece)))
+
+
+def test_attack_files_so_deep_that_a_command_may_name_them_in_very_many_ways():
+    deep = "/".join("x" * 28)
+    beyond_reading = {f"{number}/{deep}/{number}.txt": b"" for number in range(400)}
+    assert found(beyond_reading, body="cd x\ncat 0.txt\n") == ("scripts",)
+    assert found(beyond_reading, body="cat 0.txt\n") == ()
+    alike = {f"{number}/{deep}/q.txt": b"" for number in range(1900)}
+    assert found(alike, body="cd x\n" + f"cat {deep}/q.txt\n" * 90) == ()
 
 
 @pytest.mark.parametrize(
