@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
@@ -115,14 +115,16 @@ def ranges_on(name: str, lock: Lock, ports: Ports, but: Iterable[str] = ()) -> l
 
 def orphans(gone: Sequence[str], state: State) -> list[str]:
     """Return what only the skills that go have needed: locked, not in the intent, needed by no other."""
-    locked, leaving = state.lock.skills, list(dict.fromkeys(gone))
+    locked = state.lock.skills
+    leaving = [name for name in dict.fromkeys(gone) if name in locked]
+    needing = Counter(each for entry in locked.values() for each in {*dependencies_of(entry)})
+    kept = {*state.intent.skills, *gone}
     for name in leaving:  # it grows by what is looked at later
-        staying = [entry for other, entry in locked.items() if other not in leaving]
-        needed = {each for entry in staying for each in dependencies_of(entry)}
-        for each in dependencies_of(locked[name]) if name in locked else ():
-            if each in locked and each not in needed and each not in (*leaving, *state.intent.skills):
+        for each in dict.fromkeys(dependencies_of(locked[name])):
+            needing[each] -= 1
+            if each in locked and each not in kept and not needing[each]:
                 leaving.append(each)
-    return [name for name in leaving if name not in gone]
+    return [name for name in leaving if name not in {*gone}]
 
 
 def dependencies_of(entry: Locked) -> Iterator[str]:

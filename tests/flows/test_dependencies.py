@@ -1,9 +1,18 @@
 """Skills that need skills: resolved as one, explained by the chain, removed with what nobody needs any more."""
 
+import time
+from itertools import pairwise
+
 import pytest
 
 from skillhub.errors import NotFound, Refused
-from skillhub.flows.dependencies import NeedConflict
+from skillhub.flows.dependencies import NeedConflict, orphans
+from skillhub.flows.state import State
+from skillhub.model.dataclass import replace
+from skillhub.model.digest import Digest
+from skillhub.model.intent import Intent
+from skillhub.model.lock import Lock, Locked
+from skillhub.model.record import Records
 from tests.support.registry import Simulator
 from tests.support.world import World
 
@@ -126,3 +135,17 @@ def test_a_dependency_of_a_local_skill_is_looked_for_in_the_sources(world):
     )
     world.install(str(folder))
     assert versions(world) == {"mine": None, "base": "1.2.0"}
+
+
+@pytest.mark.parametrize("gone", [1, 2000])
+def test_attack_a_lock_whose_skills_need_one_another_in_a_long_chain(gone):
+    tree = Digest.of(b"")
+    names = [f"link-{number}" for number in range(2000)]
+    skills = {
+        name: Locked(source="local", path=name, tree=tree, size=1, requires=(f"skill:{after}",))
+        for name, after in pairwise(names)
+    }
+    state = State(Lock({**skills, names[-1]: replace(skills[names[0]], requires=())}), Intent(), Records())
+    began = time.process_time()
+    assert orphans(names[:gone], state) == names[gone:]
+    assert time.process_time() - began < 1
