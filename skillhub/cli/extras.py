@@ -17,4 +17,6 @@ def optional(module: str, name: str, what: str) -> ModuleType:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
+        if (error.name or "").startswith("skillhub"):  # ours are always there
+            raise
         raise UsageError(f"{what} a part of skillhub that is not installed", hint=extra(name)) from error

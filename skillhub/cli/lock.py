@@ -69,7 +69,7 @@ def export(
     """
     from skillhub.world import files
 
-    module = optional(f"skillhub.flows.lock_{form}", "sbom", "bills of materials take")
+    module = optional(f"skillhub.flows.lock.{form}", "sbom", "bills of materials take")
     data: bytes = getattr(module, form)(common.open_project().lock(), epoch())
     if output is None:
         sys.stdout.write(data.decode("ascii"))

@@ -14,7 +14,7 @@ from skillhub.model.text import quote
 if TYPE_CHECKING:
     from skillhub.world.push.target import Target
 
-_MODULES = {"": "push_folder", "s3": "push_s3", "oci": "push_oci"}
+_MODULES = {"": "folder", "s3": "s3", "oci": "oci"}
 
 
 def push(
@@ -64,5 +64,6 @@ def _open(address: str) -> Target:
     name = _MODULES.get(scheme if separator else "")
     if name is None:
         raise UsageError(f"expected a folder, s3://… or oci://…, found {quote(address)}")
-    target: Target = optional(f"skillhub.world.{name}", scheme, f"{scheme}:// takes").open_target(address)
+    module = optional(f"skillhub.world.push.{name}", scheme, f"{scheme}:// takes")
+    target: Target = module.open_target(address)
     return target
