@@ -34,7 +34,7 @@ TYPE_CHECKING = False  # as type checkers know it: without `typing` a command st
 if TYPE_CHECKING:
     from typing import Any
 
-CAP = 64 * 1024 * 1024  # bytes of a lock
+CAP = 4 * 1024 * 1024  # bytes: some 6,000 skills; what JSON makes of them may take 40 times that
 _origin = attrgetter("url", "digest", "version", "rev", "path")
 _is_absent = partial(is_, None)
 
@@ -63,7 +63,12 @@ class Lock:
             "version": VERSION,
         }
         self._read(document, "skillhub.lock")
-        return (json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
+        data = (json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
+        if len(data) > CAP:
+            raise FormatError(
+                f"expected a lock of at most {CAP} bytes, found {len(data)}", where="skillhub.lock"
+            )
+        return data
 
     @classmethod
     def parse(cls, data: bytes, where: str = "skillhub.lock") -> Lock:

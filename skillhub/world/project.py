@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 
 from skillhub.errors import StateError
-from skillhub.model.lock import Lock
+from skillhub.model.lock import CAP, Lock
 from skillhub.model.record import Records
 from skillhub.model.skill import Scope
 from skillhub.world import files
@@ -176,7 +176,7 @@ class Project:
             return None
         except OSError as error:
             raise StateError(f"cannot be read: {error.strerror}", where=path) from error
-        return files.read(path, _CAP)
+        return files.read(path, CAP)
 
     def _write(self, name: str, data: bytes) -> None:
         if (self._read(name) or b"") == data:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import NO_FILES, Digest
-from skillhub.model.lock import LOCAL, Lock, Locked, LockedSource, Patch
+from skillhub.model.lock import CAP, LOCAL, Lock, Locked, LockedSource, Patch
 from skillhub.model.text import RESERVED_ALIASES, clean
 
 TREE = Digest.of(b"tree")
@@ -140,7 +140,7 @@ def test_attack_lists_as_deep_as_the_parser_goes():
 
 def test_attack_larger_than_any_lock():
     with pytest.raises(FormatError, match="expected at most"):
-        Lock.parse(b" " + b"[" * (64 * 1024 * 1024))
+        Lock.parse(b" " + b"[" * CAP)
 
 
 @pytest.mark.parametrize(
@@ -220,6 +220,13 @@ def test_a_thousand_skills_are_read_in_milliseconds():
     assert (
         time.process_time() - start < 1.0
     )  # some 20 ms; a machine may be busy, a square law is 50 times that
+
+
+def test_a_lock_too_large_to_be_read_back_is_not_written():
+    entry = replace(ON_DISK, capabilities=("network:" + "a" * (CAP // 2),))
+    assert Lock.parse(Lock({"one": entry}).dump()).skills["one"] == entry
+    with pytest.raises(FormatError):
+        Lock({"one": entry, "two": entry}).dump()
 
 
 def test_reading_a_lock_loads_nothing_heavy():

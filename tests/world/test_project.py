@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
 from skillhub.errors import FormatError, LinkLeavesProject, StateError
 from skillhub.model.digest import Digest
-from skillhub.model.lock import Lock, Locked
+from skillhub.model.lock import CAP, Lock, Locked
 from skillhub.model.record import Record, Records
 from skillhub.world.home import Home
 from skillhub.world.project import Project
@@ -48,6 +50,31 @@ def test_documents_are_absent_then_there_and_written_once(project, tmp_path):
         Project(project.base, "project", Home.of({"SKILLHUB_HOME": str(tmp_path / "home")})).records()
         == records
     )
+
+
+BOUNDED = """
+import resource, sys
+from skillhub.errors import FormatError
+from skillhub.world.home import Home
+from skillhub.world.project import Project
+resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20))
+try:
+    Project(sys.argv[1], "project", Home.of({"SKILLHUB_HOME": sys.argv[1] + "/hub"})).lock()
+except FormatError as error:
+    print(error.message)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory cannot be bounded")
+@pytest.mark.parametrize("size", [CAP, 60 << 20])
+@pytest.mark.parametrize("unit", [b'{"":[[]]},', b'{"a":{"x":1}},'])
+def test_attack_a_lock_that_fills_the_memory(tmp_path, unit, size):
+    units = unit * ((size - 20) // len(unit))
+    (tmp_path / "skillhub.lock").write_bytes(b'{"skills": [' + units[:-1] + b"]}")
+    done = subprocess.run(
+        [sys.executable, "-c", BOUNDED, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert ("at most" if size > CAP else "'version' is missing") in done.stdout
 
 
 def test_what_the_machine_knows_is_its_user_s_alone(project, tmp_path):
