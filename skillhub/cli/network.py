@@ -43,20 +43,29 @@ class Network:
         self._offline = offline
         self._scratch = scratch
         self._undo = ExitStack()
-        self._registries: dict[str, Registry] = {}
+        self._registries: dict[Source, Registry] = {}
         self._places: dict[tuple[str, str | None, NamedBy, bool], Place] = {}
         self._commits: dict[tuple[str, str | None, NamedBy], Snapshot] = {}
         self._named: dict[str, NamedBy] = {}
 
-    def open(self, source: Source) -> Registry:
-        """Return the registry of a source, its metadata verified and fresh."""
-        if source.alias not in self._registries:
-            from skillhub.world.tuf_client import Registry as Client
+    def open(self, source: Source, root: bytes | None = None) -> Registry:
+        """Return the registry of a source, its metadata verified and fresh, as ``flows.ports.Open`` has it."""
+        if source not in self._registries:
+            self._registries[source] = self._opened_registry(source, root)
+        return self._registries[source]
 
-            root = self._sources.root(source)
-            fetcher = self.fetcher(source.url)
-            self._registries[source.alias] = Client.open(source.url, root, fetcher, self._metadata(source))
-        return self._registries[source.alias]
+    def _opened_registry(self, source: Source, root: bytes | None) -> Registry:
+        from shutil import rmtree
+
+        from skillhub.world.tuf_client import Registry as Client
+
+        fetcher, kept = self.fetcher(source.url), self._metadata(source)
+        with ExitStack() as undo:
+            if root is not None and not os.path.exists(kept):
+                undo.callback(rmtree, kept, ignore_errors=True)
+            opened = Client.open(source.url, root or self._sources.root(source), fetcher, kept)
+            undo.pop_all()
+        return opened
 
     def reach(
         self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False, may: May | None = None

@@ -38,7 +38,10 @@ def add(
     from skillhub.flows.trusting import add_source
 
     ports = common.ports(allow_unsigned=allow_unsigned)
+    known = ports.sources.all()
     source = add_source(name, url, _pin(root, fingerprint), ports, dry_run=common.dry_run)
+    if source in known.values():
+        return common.done(_json(source), f"nothing to do: {source.alias} is {_spelled(source)}")
     done = "would add" if common.dry_run else "added"
     return common.done(_json(source), f"{done} {source.alias}: {_spelled(source)}", "green")
 

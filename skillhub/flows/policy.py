@@ -124,9 +124,9 @@ class _Guard:
     policies: Policies
     ports: Ports
 
-    def open(self, source: Source) -> Registry:
+    def open(self, source: Source, root: bytes | None = None) -> Registry:
         refuse_source(source.url, source.root, self.policies)
-        return self.ports.open(source)
+        return self.ports.open(source, root)
 
     def reach(
         self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False, may: May | None = None

@@ -47,8 +47,14 @@ class Registry(Protocol):
 class Open(Protocol):
     """Opens a source's registry; the same one is opened once for a command."""
 
-    def __call__(self, source: Source) -> Registry:
-        """Return the registry, its metadata verified."""
+    def __call__(self, source: Source, root: bytes | None = None) -> Registry:
+        """Return the registry, its metadata verified.
+
+        Args:
+            source: Which one.
+            root: Its first root, where that is trusted only if what the registry says is in order: nothing of it is
+                remembered otherwise.
+        """
         ...
 
 

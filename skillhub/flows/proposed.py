@@ -44,7 +44,7 @@ def add_sources(proposed: dict[str, LockedSource], asked: Iterable[Asked], ports
     """Add those that were agreed to, each by the root that the repository names, or by the one that a person sees.
 
     Raises:
-        SourceError: the source cannot be reached.
+        SourceError, SecurityError: the source cannot be reached, or shows signs of tampering; it is not added then.
         Refused: nobody agreed to a root that the repository does not name.
         WrongBytes: it answers with another root.
         SourceMismatch, TrustDowngrade: what is to be a site that nobody vouches for is a registry, or was one.
@@ -69,6 +69,7 @@ def add_sources(proposed: dict[str, LockedSource], asked: Iterable[Asked], ports
             ask([first_root(alias, source.url, Digest.of(root))], ports)
         elif Digest.of(root) != source.root:
             raise WrongBytes(f"expected the root {source.root}, found {Digest.of(root)}", where=source.url)
+        ports.open(ports.sources.meant(alias, source.url, root), root)
         ports.sources.add(alias, source.url, root)
 
 

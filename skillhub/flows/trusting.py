@@ -5,7 +5,7 @@ A well-known site that is no registry has none; a person agrees that nobody but 
 
 from __future__ import annotations
 
-from skillhub.errors import Forbidden, NotFound, SkillhubError, TrustDowngrade, UsageError, WrongBytes
+from skillhub.errors import Forbidden, NotFound, TrustDowngrade, UsageError, WrongBytes
 from skillhub.flows.offered import listing_of
 from skillhub.flows.outcome import ask
 from skillhub.flows.policy import refuse_source, under
@@ -67,10 +67,11 @@ def _add(alias: str, url: str, pin: Pin, is_asked: bool, ports: Ports, *, dry_ru
     question = _site(source, ports) if source.root is None else first_root(alias, url, source.root)
     if dry_run:
         return source
-    if is_asked:
+    if is_asked and ports.sources.all().get(alias) != source:
         ask([question], ports)
-    is_new = alias not in ports.sources.all()
-    return _opened(ports.sources.add(alias, url, root), ports, forget=is_new)
+    if root is not None:
+        ports.open(source, root)
+    return ports.sources.add(alias, url, root)
 
 
 def trust_source(alias: str, pin: Pin, ports: Ports) -> Source:
@@ -110,12 +111,8 @@ def trust_source(alias: str, pin: Pin, ports: Ports) -> Source:
         return mine
     if pin == Pin():
         ask([first_root(alias, mine.url, shown)], ports)
-    ports.sources.remove(alias)
-    try:
-        return _opened(ports.sources.add(alias, mine.url, root), ports, forget=True)
-    except SkillhubError:
-        ports.sources.restore(mine)
-        raise
+    ports.open(ports.sources.meant(alias, mine.url, root, instead_of=mine), root)
+    return ports.sources.add(alias, mine.url, root, instead_of=mine)
 
 
 def _under(ports: Ports) -> Ports:
@@ -146,7 +143,11 @@ def _root(url: str, pin: Pin, ports: Ports) -> bytes | None:
             raise
         return None
     if pin.fingerprint is not None and Digest.of(found) != pin.fingerprint:
-        raise WrongBytes(f"expected the root {pin.fingerprint}, found {Digest.of(found)}", where=url)
+        raise WrongBytes(
+            f"expected the root {pin.fingerprint}, found {Digest.of(found)}",
+            where=url,
+            hint="compare both with what whoever runs the registry gives out, elsewhere than there",
+        )
     return found
 
 
@@ -161,15 +162,3 @@ def _site(source: Source, ports: Ports) -> Question:
         *offered.warnings,
     )
     return Question("unsigned", source.alias, message, details)
-
-
-def _opened(source: Source, ports: Ports, *, forget: bool) -> Source:
-    if source.root is None:
-        return source
-    try:
-        ports.open(source)
-    except SkillhubError:
-        if forget:
-            ports.sources.remove(source.alias)
-        raise
-    return source

@@ -160,7 +160,9 @@ class Sources:
         """Return what the registry with this first root last said; read once, when it is first asked for."""
         return self._last_seen.setdefault(root, LastSeen(os.path.join(self._metadata, root.hex)))
 
-    def meant(self, alias: str, url: str, first_root: bytes | None) -> Source:
+    def meant(
+        self, alias: str, url: str, first_root: bytes | None, instead_of: Source | None = None
+    ) -> Source:
         """Return what ``add`` would add.
 
         Raises:
@@ -179,26 +181,34 @@ class Sources:
                 where=source.url,
                 hint="somebody may have taken the metadata away; ask whoever runs it",
             )
-        if kept.sources.get(alias, source) != source:
+        if kept.sources.get(alias, source) not in (source, instead_of):
             raise SourceMismatch(
                 f"the source {alias} is {kept.sources[alias].locked()}; found {source.locked()}",
                 hint=f"choose another name, or skillhub source remove {alias} first",
             )
         return source
 
-    def add(self, alias: str, url: str, first_root: bytes | None) -> Source:
+    def add(self, alias: str, url: str, first_root: bytes | None, instead_of: Source | None = None) -> Source:
         """Trust the registry at ``url`` by its first root, or take a site that has none; the same again is no change.
+
+        Args:
+            alias: What the user calls it.
+            url: Its base.
+            first_root: Its first root; None for a site.
+            instead_of: What the alias may mean until now, and then no longer does.
 
         Raises:
             UsageError, SourceMismatch, TrustDowngrade: as ``meant``.
         """
-        self.meant(alias, url, first_root)  # what is refused leaves nothing behind, not even a lock file
+        self.meant(
+            alias, url, first_root, instead_of
+        )  # what is refused leaves nothing behind, not even a lock file
         with self._file.locked():
-            source = self.meant(alias, url, first_root)
+            source = self.meant(alias, url, first_root, instead_of)
             if first_root is not None and source.root is not None and not source.embedded:
                 path = os.path.join(self._roots, f"{source.root.hex}.json")
                 files.write_atomic(path, first_root, mode=0o600)
-            self._write({**self.all(), alias: source})
+            self._write({**self.all(), alias: source}, instead_of)
         return source
 
     def remove(self, alias: str) -> Source:
@@ -212,11 +222,6 @@ class Sources:
             gone = self.get(alias)
             self._write({name: source for name, source in self.all().items() if name != alias}, gone)
         return gone
-
-    def restore(self, source: Source) -> None:
-        """Put back a source that was removed and whose trusted root is still here."""
-        with self._file.locked():
-            self._write({**self.all(), source.alias: source})
 
     def _write(self, sources: Mapping[str, Source], gone: Source | None = None) -> None:
         rows = {alias: _row(source) for alias, source in sorted(sources.items())}

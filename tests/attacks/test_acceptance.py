@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
+from skillhub.model.digest import Digest
 from tests.support.gitrepos import Repo
 from tests.support.here import Here, let_go
 from tests.support.registry import Simulator, long_ago
@@ -238,8 +240,13 @@ def test_case_9_whoever_serves_the_index_can_neither_roll_it_back_nor_freeze_it(
     stale.publish("greeting")
     with online(stale.dir.site) as url:
         root = f"{stale.dir.site}/metadata/1.root.json"
-        done = shell.run("source", "add", "stale", url, "--root", root, "--json")
-        assert (done.status, done.error["code"]) == (5, "metadata-expired")
+        proposal = f'[sources.stale]\nurl = "{url}"\nroot = "{Digest.of(stale.root)}"\n'
+        shell.write("project/skillhub.toml", proposal + '[skills]\ngreeting = { source = "stale" }\n')
+        before = {*filter(os.path.isfile, shell.files())}
+        for words in (("source", "add", "stale", url, "--root", root), ("install", *YES)):
+            done = shell.run(*words, "--json")
+            assert (done.status, done.error["code"]) == (5, "metadata-expired")
+            assert {*filter(os.path.isfile, shell.files())} == before
 
 
 @pytest.mark.parametrize("name", ["..", "../evil", "/evil", "a/b", ".", "", "EVIL", "a\\b"])

@@ -23,6 +23,10 @@ def fingerprint(root):
     return str(Digest.of(root.read_bytes()))
 
 
+def written(shell):
+    return {path: data for path, data in shell.files().items() if data != b"folder"}
+
+
 def test_a_skill_is_installed_from_a_registry_that_is_pinned(shell, served, fingerprint):
     added = shell.run("source", "add", "acme", served, "--fingerprint", fingerprint, "--json")
     assert added.status == 0, added.err
@@ -49,6 +53,15 @@ def test_a_registry_is_pinned_by_its_root_file(shell, served, root, fingerprint)
     assert (done.status, done.json["root"]) == (0, fingerprint)
 
 
+def test_the_same_source_again_changes_nothing_and_asks_nobody(shell, served, root):
+    assert "added acme" in shell.run("source", "add", "acme", served, "--root", root).out
+    before = written(shell)
+    for words in ((), ("--root", root)):
+        again = shell.run("source", "add", "acme", served, *words)
+        assert (again.status, again.out.partition(":")[0]) == (0, "nothing to do"), again.err
+        assert written(shell).keys() == before.keys()
+
+
 @pytest.mark.parametrize("words", [[], ["--yes"]])
 def test_nobody_there_pins_nothing(shell, served, words):
     before = shell.files()
@@ -72,6 +85,7 @@ def test_another_root_than_the_fingerprint_names_is_refused(shell, served, root)
     before = shell.files()
     done = shell.run("source", "add", "acme", served, "--fingerprint", wrong, "--json")
     assert (done.status, done.error["code"]) == (5, "wrong-bytes")
+    assert "whoever runs the registry" in done.error["hint"]
     both = shell.run("source", "add", "acme", served, "--root", root, "--fingerprint", wrong)
     assert both.status == 5
     assert shell.files() == before
@@ -80,8 +94,10 @@ def test_another_root_than_the_fingerprint_names_is_refused(shell, served, root)
 def test_the_root_of_another_registry_opens_nothing(shell, served):
     assert shell.run("registry", "init", shell.folder / "other").status == 0
     other = shell.folder / "other/site/metadata/1.root.json"
+    before = written(shell)
     done = shell.run("source", "add", "acme", served, "--root", other, "--json")
     assert done.status == 5
+    assert written(shell) == before
     assert shell.run("source", "show", "acme").status == 3
 
 

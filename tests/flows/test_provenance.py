@@ -17,7 +17,7 @@ from skillhub.world.folders import remove_tree
 from skillhub.world.publishers import Trusted
 from tests.support.gitrepos import SKILL, Repo
 from tests.support.reaching import Reaching
-from tests.support.registry import Simulator
+from tests.support.registry import URL, Simulator
 from tests.support.web import Web
 from tests.support.world import Answers, OfUser, World, refused, skill
 
@@ -191,7 +191,6 @@ def test_attack_another_registry_takes_over_the_alias_and_says_that_the_signer_i
     other.add_source("acme", evil)
     acme.publish("deploy", "1.0.0")
     world.install("acme:deploy")
-    root = world.sources.get("acme")
     evil.publish("deploy", "1.0.0")
     vouch(evil, acme)
     other.install("acme:deploy")
@@ -205,7 +204,7 @@ def test_attack_another_registry_takes_over_the_alias_and_says_that_the_signer_i
     assert answers.kinds_seen == ["source"]
     world.remove("deploy")
     world.sources.remove("acme")
-    world.sources.restore(root)
+    world.sources.add("acme", URL, acme.root)
     assert not world.sources.had_another("github")
     assert world.sources.had_another("acme")
 

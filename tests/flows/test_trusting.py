@@ -128,7 +128,7 @@ def test_of_a_proposal_without_a_root_a_person_sees_the_one_that_it_shows(world:
 
 def test_the_roots_of_several_proposals_are_seen_in_the_order_of_the_proposals(world: World) -> None:
     aliases = ["juno", "ceres", "vesta", "hygiea", "pallas"]
-    lines = [f'[sources.{alias}]\nurl = "https://{alias}.example.com"\n' for alias in aliases]
+    lines = [f'[sources.{alias}]\nurl = "{URL}"\n' for alias in aliases]
     (world.base / "skillhub.toml").write_text("".join(lines))
     world.registries |= dict.fromkeys(aliases, world.registries["acme"])
     answers = Answers("yes")

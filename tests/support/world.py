@@ -145,12 +145,12 @@ class World:
     def _simulator(self, url: str) -> object:
         return next(iter(self.registries.values()))
 
-    def _open(self, source: Source) -> Registry:
+    def _open(self, source: Source, root: bytes | None = None) -> Registry:
         if source.alias not in self._opened:
             self.opened.append(source.alias)
             fetcher = embedded() if source.embedded else self.registries[source.alias]
             metadata = self.folder / "metadata" / f"{source.alias}-{len(self.opened)}"
-            root = self.sources.root(source)
+            root = root or self.sources.root(source)
             self._opened[source.alias] = Registry.open(source.url, root, fetcher, str(metadata))
         return self._opened[source.alias]
 
