@@ -35,14 +35,29 @@ def exclude(base: str, links: Iterable[str]) -> None:
     prefix = "/" if prefix == "." else f"/{_literal(prefix)}/"
     start = f"# skillhub: enabled skills of {prefix}" + (f" in {_literal(work_tree)}" if work_tree else "")
     ours = sorted(f"{prefix}{_literal(link)}" for link in links if not os.path.isabs(link))
-    # A repository may come with its `.git`: behind a link, its folders' names would be lines of a shell's file.
-    path = files.inside(git, "info/exclude")
+    path = _file(git)
     for _ in range(_TRIES):
         before = files.read(path, _CAP)
         after = _with_block(before or b"", start, ours)
         if after == (before or b"") or files.swap(path, before, after):
             return
     raise StateError("another program keeps changing the file", where=path)
+
+
+def check_exclude(base: str) -> None:
+    """Return if ``exclude`` can read its file, which is to be known before anything else is written.
+
+    Raises:
+        LinkLeavesProject, StateError: as ``exclude``.
+    """
+    found = _git_folder(base)
+    if found is not None:
+        files.read(_file(found[1]), _CAP)
+
+
+def _file(git: str) -> str:
+    # A repository may come with its `.git`: behind a link, its folders' names would be lines of a shell's file.
+    return files.inside(git, "info/exclude")
 
 
 def _with_block(data: bytes, start: str, ours: list[str]) -> bytes:

@@ -12,6 +12,7 @@ from skillhub.model.lock import CAP, Lock
 from skillhub.model.record import Records
 from skillhub.model.skill import Scope
 from skillhub.world import files
+from skillhub.world.exclude import check_exclude
 from skillhub.world.home import Home
 from skillhub.world.secret_index import SecretIndex
 
@@ -149,8 +150,10 @@ class Project:
         """Keep other skillhub processes from changing this project meanwhile.
 
         Raises:
+            LinkLeavesProject: where git is to be told of what is enabled leads elsewhere.
             StateError: another one is at work for longer than ``patience`` seconds, or the disk refuses.
         """
+        check_exclude(self.base)
         self._make_state()
         with files.lock(f"{self._state}.lock", timeout=self.patience, waiting=self.waiting):
             yield

@@ -18,7 +18,7 @@ from skillhub.model.requirement import McpServer
 from skillhub.model.syntax import toml_edit
 from skillhub.world import mcp, tracked
 from skillhub.world.folders import remove_tree
-from tests.support.world import Answers, skill
+from tests.support.world import Answers, refused, skill
 
 
 def git(folder, *words):
@@ -58,7 +58,7 @@ def test_a_repository_whose_missing_tree_a_program_is_to_fetch(tmp_path):
 
 
 def test_an_exclude_file_that_is_a_link_to_a_file_of_the_home(world):
-    """Its lines hold names of folders, which a repository chooses and a shell would run."""
+    """Its lines hold names of folders, which a repository chooses and a shell would run. Nothing else is written."""
     target = world.user_home / ".bashrc"
     target.write_text("mine\n")
     git(world.base, "init", "-q")
@@ -66,10 +66,14 @@ def test_an_exclude_file_that_is_a_link_to_a_file_of_the_home(world):
     exclude.unlink(missing_ok=True)
     exclude.parent.mkdir(exist_ok=True)
     exclude.symlink_to(target)
-    with pytest.raises(LinkLeavesProject):
-        world.install(str(skill(world.folder)))
-    assert target.read_text() == "mine\n"
-    assert not world.copy("plain").exists()
+    path = str(skill(world.folder))
+    refused(world, LinkLeavesProject, lambda: world.install(path))
+    exclude.unlink()
+    world.install(path)
+    exclude.unlink()
+    exclude.symlink_to(target)
+    for change in (world.sync, lambda: world.disable("plain"), lambda: world.remove("plain")):
+        refused(world, LinkLeavesProject, change)
 
 
 def test_folders_deeper_than_a_stack_in_an_enabled_copy(world):
