@@ -16,7 +16,7 @@ from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import read_unchecked
 from skillhub.flows.verify import verify
-from skillhub.model.dataclass import dataclass, replace
+from skillhub.model.dataclass import dataclass
 from skillhub.model.finding import Finding, Severity
 from skillhub.model.lock import Lock
 from skillhub.model.ref import Local, Named, parse_ref
@@ -73,8 +73,7 @@ def audit(request: Request, ports: Ports) -> Report:
         StateError: something here cannot be read.
     """
     state = read_unchecked(ports)
-    guarded = under(state.intent, ports)
-    ports = replace(ports, policies=guarded.policies)
+    ports = under(state.intent, ports)
     locations = Locations(ports.project, state.lock)
     about = _subjects(request, state.lock, ports)
     sources = Inquiry(state, locations, ports, refresh=request.refresh)
@@ -87,7 +86,7 @@ def audit(request: Request, ports: Ports) -> Report:
         each for case in _cases(about.locked, request, sources) for check in checks for each in check(case)
     ]
     if not request.sources_alone:
-        sources.ask_places(about.locked, guarded)
+        sources.ask_places(about.locked)
         findings += _drift(about.locked, locations, ports)
         findings += _tracked(about, locations, ports)
         findings += [each for path in about.strays for each in unmanaged(path, locations, ports)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from skillhub.errors import (
+    Forbidden,
     FormatError,
     NameNotOwned,
     NotFound,
@@ -36,7 +37,7 @@ class Inquiry:
     Args:
         state: What is locked, and what is wanted.
         locations: Where findings are shown.
-        ports: The world.
+        ports: The world as the policies leave it.
         refresh: Ask; else what registries last said counts, and only places on this machine are looked at.
 
     Attributes:
@@ -93,22 +94,20 @@ class Inquiry:
                     self._found("release-gone", error.message, name)
                 except NameNotOwned as error:
                     self._found("name-not-owned", error.message, name)
+        except Forbidden as error:
+            self.notes.append(f"{source.alias} was not asked, and what it said last counts: {error.message}")
         except SourceError as error:
             self.findings.append(self._about(source.alias, "source-unreachable", error.message))
         except (SecurityError, FormatError) as error:
             self.findings.append(self._about(source.alias, "source-refused", error.message))
 
-    def ask_places(self, names: Iterable[str], guarded: Ports) -> None:
+    def ask_places(self, names: Iterable[str]) -> None:
         """Ask what is no registry for something newer, held against the lock as an update would hold it.
-
-        Args:
-            names: The skills.
-            guarded: The world as the policies leave it.
 
         Raises:
             StateError: the disk is in the way.
         """
-        ports = replace(guarded, reach=_Reaching(guarded))
+        ports = replace(self.ports, reach=_Reaching(self.ports))
         for place, here in self._by_place(names).items():
             if not self._refresh and not self.state.lock.skills[here[0]].local:
                 self.notes.append(f"{place} was not asked: nobody knows whether it has anything newer")

@@ -81,6 +81,24 @@ def test_release_that_was_taken_back_is_heard_of_and_stays_known_offline(scene, 
     assert done.notes == (f"acme was not asked: what it said last counts, {done.notes[0][-20:]}",)
 
 
+def test_attack_who_audits_has_a_forbidden_registry_asked(tmp_path):
+    simulator, world = Simulator(tmp_path / "hub"), World(tmp_path / "machine")
+    simulator.publish()
+    world.add_source("acme", simulator)
+    world.install("acme:hello")
+    path = world.base / "skillhub.toml"
+    path.write_text(path.read_text() + '[policy]\nsources = ["https://allowed.example/"]\n')
+    change_there, asked = ("hello@1.0.0", "sends tokens away"), simulator.asked.copy()
+    withdraw(simulator.dir.path, *change_there, Signing(now=simulator.when))
+    simulator.pull()
+    done = report(world)
+    assert [each.rule for each in done.findings] == ["policy"]
+    assert done.notes[0].startswith("acme was not asked, and what it said last counts: ")
+    assert simulator.asked == asked
+    path.unlink()
+    assert found(world) == [("withdrawn", "hello")]
+
+
 def test_newer_version(scene):
     scene.publish("hello", "1.1.0")
     scene.publish("hello", "2.0.0-rc.1")
