@@ -161,7 +161,7 @@ class UnsafeTransfer(SecurityError):
 
 
 class BadMetadata(SecurityError):
-    """A registry's signed metadata contradicts itself."""
+    """A registry's signed metadata contradicts itself, or one of its documents leads out of its folder."""
 
     code = "bad-metadata"
 

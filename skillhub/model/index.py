@@ -27,7 +27,7 @@ from skillhub.model.syntax.decode import (
     text_that,
 )
 from skillhub.model.syntax.json import strict_json
-from skillhub.model.text import clean, is_name, quote
+from skillhub.model.text import clean, is_inner_path, is_name, quote
 from skillhub.model.version import is_version
 
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
@@ -43,14 +43,35 @@ _URL = re.compile(
 _PATH = re.compile(r"[A-Za-z0-9_~+-][A-Za-z0-9._~+-]*(?:/[A-Za-z0-9_~+-][A-Za-z0-9._~+-]*)*", re.ASCII)
 
 
+class LeadsOut(FormatError):
+    """A name or a path that would lead out of its folder; of a registry it is `bad-metadata`."""
+
+    code = "leads-out"
+
+
+def _inner(read: Read) -> Read:
+    """Return a reader that tells apart, of what ``read`` refuses, what would lead out."""
+
+    def read_inner(value: object) -> str:
+        try:
+            found: str = read(value)
+        except FormatError as error:
+            if isinstance(value, str) and (":" in value or not is_inner_path(value)):
+                raise LeadsOut(error.message) from error
+            raise
+        return found
+
+    return read_inner
+
+
 def _is_url(text: str) -> bool:
     return bool(text) and not text.startswith("//") and _URL.fullmatch(text) is not None
 
 
-_name = text_that(is_name, "a name of a-z, 0-9 and single hyphens, 64 at most")
+_name = _inner(text_that(is_name, "a name of a-z, 0-9 and single hyphens, 64 at most"))
 _hex = text_that(is_hex, "64 lowercase hex digits")
-_url = text_that(_is_url, "a relative, http or https URL")
-_path = text_that(_PATH.fullmatch, "a relative path without dot segments")
+_url = _inner(text_that(_is_url, "a relative, http or https URL"))
+_path = _inner(text_that(_PATH.fullmatch, "a relative path without dot segments"))
 _version = text_that(is_version, "a version by SemVer 2.0.0")
 _time = text_that(_TIME.fullmatch, "a UTC time such as 2026-01-02T03:04:05Z")
 _prose = text_that(lambda text: len(text) <= 1024, "a text of at most 1024 characters")

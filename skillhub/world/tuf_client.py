@@ -211,7 +211,8 @@ class Registry:
             data = self._fetcher.get(where, cap=DOCUMENT_CAP).data
         except NotFound as error:
             raise NotFound(f"there is no skill {quote(name)}", where=self.url) from error
-        first = parse_skill(data, where)[0]
+        with translated(self.url):
+            first = parse_skill(data, where)[0]
         if first.publisher is None or first.name != name:
             message = f"expected the releases of {quote(name)}, found {quote(first.name)}'s"
             raise FormatError(message, where=where)

@@ -1,4 +1,4 @@
-"""What python-tuf raises, as errors of ours."""
+"""What python-tuf raises, and what a registry's documents should not say, as errors of ours."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from skillhub.errors import (
     StateError,
     WrongBytes,
 )
+from skillhub.model.index import LeadsOut
 from skillhub.model.text import quote
 
 _MEANING: Mapping[type[Exception], tuple[type[SkillhubError], str]] = {
@@ -38,6 +39,8 @@ _MEANING: Mapping[type[Exception], tuple[type[SkillhubError], str]] = {
 def translated(where: str) -> Iterator[None]:
     """Raise what python-tuf or the disk raises within as an error of ours, which names ``where``.
 
+    A document of a plain site that leads out of its folder is malformed; one of a registry lies.
+
     Raises:
         SecurityError: it trusts not what came.
         FormatError: it is no metadata.
@@ -46,6 +49,8 @@ def translated(where: str) -> Iterator[None]:
     """
     try:
         yield
+    except LeadsOut as error:
+        raise BadMetadata(error.message, where=error.where) from error
     except tuple(_MEANING) as error:
         kind, message = next(_MEANING[cause] for cause in type(error).__mro__ if cause in _MEANING)
         raise kind(f"{message}: {quote(str(error), 200)}", where=where) from error

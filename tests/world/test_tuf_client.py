@@ -232,9 +232,13 @@ def test_hint_to_a_publisher_that_does_not_own_the_name(hub, tmp_path, publisher
 
 
 def test_hint_for_another_name_or_out_of_the_tree(hub, tmp_path):
-    for document in (hint("other", "acme"), hint("hello", "../../acme")):
+    for document, error in (
+        (hint("other", "acme"), FormatError),
+        (hint("hello", "../../acme"), BadMetadata),
+        (hint("../../hello", "acme"), BadMetadata),
+    ):
         hub.files[".well-known/agent-skills/skills/hello.json"] = document
-        with pytest.raises(FormatError):
+        with pytest.raises(error):
             hub.open(tmp_path / "m").release_index(["hello"])
 
 
@@ -256,8 +260,20 @@ def test_archive_url_that_leaves_the_registry(hub, tmp_path, url):
     index = json.loads(hub.dir.target(hub.dir.metadata(), "idx/acme.json"))
     index["releases"][0]["url"] = url
     hub.revise({"idx/acme.json": json.dumps(index).encode()})
-    with pytest.raises(FormatError):
+    with pytest.raises(BadMetadata, match="dot segments") as caught:
         hub.open(tmp_path / "m").release_index(["hello"])
+    assert caught.value.where.endswith(".acme.json: releases[0].url")
+
+
+@pytest.mark.parametrize("name", ["..", "../evil", "/evil", "C:evil", "a\\b"])
+@pytest.mark.parametrize("path", ["idx/acme.json", "index.json"])
+def test_attack_a_signed_name_that_leads_out_of_its_folder(hub, tmp_path, path, name):
+    document = json.loads(hub.dir.target(hub.dir.metadata(), path))
+    (document.get("releases") or document["skills"])[0]["name"] = name
+    hub.revise({path: json.dumps(document).encode()})
+    with pytest.raises(BadMetadata, match="a name of a-z"):
+        hub.open(tmp_path / "m").release_index(["hello"])
+        hub.open(tmp_path / "m").listing()
 
 
 def test_release_without_a_digest_is_never_fetched(hub, tmp_path):
