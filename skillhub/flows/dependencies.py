@@ -9,6 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from skillhub.errors import NotFound, SourceError, UsageError
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.choose import is_within
+from skillhub.flows.gather import Held
 from skillhub.flows.ports import Ports
 from skillhub.flows.resolve import Resolved, resolve_at, resolve_named
 from skillhub.flows.state import State
@@ -19,10 +20,11 @@ from skillhub.model.ref import Named, parse_remote
 from skillhub.model.requirement import Requirement
 
 _PREFIX = "skill:"
+_MOST = 500  # skills that others need: a person asked for none of these
 
 
 class NeedConflict(SourceError):
-    """Skills need each other in a ring, or no version of one is what all that need it want."""
+    """Skills need each other in a ring, or too many, or no version of one is what all that need it want."""
 
     code = "need-conflict"
 
@@ -53,11 +55,11 @@ def with_dependencies(
 
     Raises:
         UsageError: one that is excepted is needed.
-        NeedConflict: they need each other in a ring, or no version suits all that need one.
+        NeedConflict: they need each other in a ring, too many others, or no version suits all that need one.
         NotFound: a need cannot be found; the chain to it is told.
         SourceError, SecurityError, FormatError: as for any other skill.
     """
-    whole, warnings = dict(found), []
+    whole, warnings, held = dict(found), [], Held(ports.store)
     chains: dict[str, tuple[str, ...]] = {name: (name,) for name in whole}
     demands: dict[str, list[_Demand]] = {}
     queue = deque(whole)
@@ -74,8 +76,11 @@ def with_dependencies(
             if need.name in excepted:
                 warnings.append(_left_out(demand))
                 continue
+            if len(demands.keys() - found.keys() - state.lock.skills.keys()) > _MOST:
+                message = f"more than {_MOST} skills are needed by those that were asked for"
+                raise NeedConflict(message, where=demand.chain[0])
             try:
-                whole[need.name] = _obtained(demands[need.name], parent, state, ports)
+                whole[need.name] = held.keep(_obtained(demands[need.name], parent, state, ports))
             except NotFound as error:
                 if need.required:
                     message = f"{demand}: {error.message}"

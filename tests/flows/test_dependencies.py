@@ -14,7 +14,7 @@ from skillhub.model.intent import Intent
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.record import Records
 from tests.support.registry import Simulator
-from tests.support.world import World
+from tests.support.world import World, skill
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +149,17 @@ def test_attack_a_lock_whose_skills_need_one_another_in_a_long_chain(gone):
     began = time.process_time()
     assert orphans(names[:gone], state) == names[gone:]
     assert time.process_time() - began < 1
+
+
+def test_attack_a_skill_that_wants_more_skills_than_anybody_needs(world):
+    def wanting(folder, count):
+        tools = "".join(f"    - {{type: skill, value: n-{n}, required: false}}\n" for n in range(count))
+        files = {"agents/skillhub.yaml": f"dependencies:\n  tools:\n{tools}"}
+        return str(skill(world.base / folder, name=folder, **files))
+
+    greedy = wanting("greedy", 501)
+    before = world.snapshot()
+    with pytest.raises(NeedConflict, match="more than 500 skills"):
+        world.install(greedy)
+    assert world.snapshot() == before
+    assert len(world.install(wanting("modest", 20)).warnings) == 20
