@@ -25,6 +25,7 @@ from skillhub.model.syntax.decode import (
     record,
     text,
     text_that,
+    version_of,
 )
 from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import clean, is_inner_path, is_name, quote
@@ -122,19 +123,22 @@ _ENTRY = record(
     },
 )
 _LISTING = record({"$schema": text, "skills": array(_complete)})
+# Of the documents that only registries have.
+_FORMAT: Mapping[str, Read] = {"version": version_of("version", 1)}
 _SKILL = record(
     {
         "name": _name,
         "publisher": _name,
         "releases": array(record({**FACTS, "url": _url, "digest": Digest.parse}, _MORE)),
     },
-    {"description": _shown},
+    {"description": _shown, **_FORMAT},
 )
 _RELEASES = record(
     {
         "publisher": _name,
         "releases": array(record({**FACTS, "name": _name, "url": _path, "sha256": _hex}, _MORE)),
-    }
+    },
+    _FORMAT,
 )
 _REVOCATION = record({"fingerprint": Digest.parse, "since": _time, "pem": _pem})
 _PUBLISHER = record(
@@ -144,10 +148,11 @@ _PUBLISHER = record(
         "certificates": array(_pem),
         "revoked": array(lambda value: Revocation(**_REVOCATION(value))),
         "names": array(_name),
+        **_FORMAT,
     },
 )
 _PINNED = record({"sha256": _hex, "size": integer(f"0 to {DOCUMENT_CAP}", DOCUMENT_CAP)})
-_NAMESPACES = record({"publishers": mapping(_name, _PINNED)})
+_NAMESPACES = record({"publishers": mapping(_name, _PINNED)}, _FORMAT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +240,9 @@ def parse_publisher(data: bytes, where: str) -> Admission:
 def _parse(read: Callable[[object], dict[str, Any]], data: bytes, where: str, cap: int) -> dict[str, Any]:
     document = strict_json(data, where, cap)
     with located(where):
-        return read(document)
+        found = read(document)
+    found.pop("version", None)
+    return found
 
 
 def refuse_twice(values: Iterable[str], where: str) -> None:

@@ -17,10 +17,11 @@ from skillhub.model.syntax.decode import (
     one_of,
     record,
     text_that,
+    version_of,
     visible,
     wrong,
 )
-from skillhub.model.text import is_alias, is_inner_path, is_name, is_object_id, quote
+from skillhub.model.text import is_alias, is_inner_path, is_name, is_object_id
 
 VERSION = 1
 _AUTHORITY_WITH_USER = re.compile(r"[^/?#]*://[^/?#]*@")
@@ -123,20 +124,9 @@ def _source(value: object) -> LockedSource:
     return source
 
 
-def _version(value: object) -> int:
-    if type(value) is int and value == VERSION:  # JSON's true and 1.0 equal 1 in Python
-        return value
-    is_newer = type(value) is int and value > VERSION
-    kind = "the text " if isinstance(value, str) else ""
-    raise FormatError(
-        f"expected lock format {VERSION}, found {kind}{quote(value)}",
-        hint="a newer skillhub wrote it; upgrade skillhub" if is_newer else None,
-    )
-
-
 DOCUMENT: Read = record(
     {
-        "version": _version,
+        "version": version_of("lock format", VERSION),
         "sources": mapping(name_that(is_alias), _source),
         "skills": mapping(name_that(is_name), lambda value: Locked(**_LOCKED(value))),
     },

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from skillhub.errors import FormatError, StateError
-from skillhub.model.syntax.decode import located, record, wrong
+from skillhub.model.syntax.decode import located, record, version_of
 from skillhub.model.syntax.json import strict_json
 from skillhub.world import files
 
@@ -86,14 +86,7 @@ class StateFile:
             raise StateError(message, where=error.where, hint=error.hint or self._hint) from error
 
 
-def _version(value: object) -> int:
-    if type(value) is int and value > _VERSION:
-        hint = "a newer skillhub wrote it; upgrade skillhub"
-        raise FormatError(f"expected version {_VERSION}, found {value}", hint=hint)
-    return _VERSION if value == _VERSION and type(value) is int else wrong(f"version {_VERSION}", value)
-
-
-_VERSIONED = record({"version": _version})
+_VERSIONED = record({"version": version_of("version", _VERSION)})
 
 
 def _stamp(path: str) -> tuple[int, ...] | None:

@@ -154,6 +154,25 @@ def test_publisher_pinned_by_a_digest_or_size_that_is_none(change):
         parse_namespaces(json.dumps(bucket).encode(), "ns/00.json")
 
 
+@pytest.mark.parametrize("version", [2, 0, "1", 1.0, True, None])
+@pytest.mark.parametrize(
+    ("parse", "document"),
+    [
+        (parse_skill, {"name": "a", "publisher": "acme", "releases": []}),
+        (parse_releases, json.loads(releases())),
+        (parse_namespaces, {"publishers": {}}),
+        (parse_publisher, {"publisher": "acme", "names": []}),
+    ],
+)
+def test_a_document_of_another_version_of_the_format_is_refused_as_such(parse, document, version):
+    with pytest.raises(FormatError, match="expected version 1, found") as caught:
+        parse(json.dumps({**document, "version": version}).encode(), "idx/acme.json")
+    assert caught.value.where == "idx/acme.json: version"
+    assert ("upgrade skillhub" in (caught.value.hint or "")) == (version == 2)
+    if document.get("releases") != []:
+        assert parse(json.dumps({**document, "version": 1}).encode(), "x") is not None
+
+
 @pytest.mark.parametrize("parse", PARSERS)
 @given(
     data=st.one_of(

@@ -69,6 +69,23 @@ def one_of(*known: str) -> Callable[[object], str]:
     return text_that(known.__contains__, " or ".join(known))
 
 
+def version_of(what: str, known: int) -> Callable[[object], int]:
+    """Return a reader of the version of a format, ``what``, which is ``known`` or nothing that can be read."""
+
+    def read(value: object) -> int:
+        # Not equality alone: JSON's true and 1.0 equal 1 in Python.
+        if type(value) is int and value == known:
+            return known
+        is_newer = type(value) is int and value > known
+        kind = "the text " if isinstance(value, str) else ""
+        raise FormatError(
+            f"expected {what} {known}, found {kind}{quote(value)}",
+            hint="a newer skillhub wrote it; upgrade skillhub" if is_newer else None,
+        )
+
+    return read
+
+
 def integer(expected: str, most: int | None = None) -> Callable[[object], int]:
     """Return a reader of whole numbers from 0 to ``most``; ``expected`` says in words what those are."""
 
