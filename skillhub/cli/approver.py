@@ -53,8 +53,11 @@ class Person:
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Show all skills in one table, then each question with its facts; ``a`` is a yes to all of that kind.
 
-        A no that refuses the whole command is the last: what else was to be asked stays unanswered.
+        A no that refuses the whole command is the last: what else was to be asked stays unanswered. Where something
+        is that only a policy may agree to, nothing is asked.
         """
+        if any(question.kind == "critical-finding" for question in questions):
+            return self.flags.answer(questions)
         self._summarize([each.row for each in questions if each.row and not self.flags.agree_to(each)])
         to_all: set[str] = set()
         answers: list[Answer] = []

@@ -121,11 +121,11 @@ class Common:
         return Publishers(self.home)
 
     def approver(self, *, allow_unsigned: bool = False) -> Approver:
-        """Return who answers: a person if one is there and the flags leave it to them."""
+        """Return who answers: a person if one is there and the flags leave it to them; a dry run asks nobody."""
         from skillhub.cli.approver import Flags, Person
 
         flags = Flags(self.yes, allow_unsigned)
-        return Person(self.terminal, flags) if self.asks and not self.yes else flags
+        return Person(self.terminal, flags) if self.asks and not (self.yes or self.dry_run) else flags
 
     def ports(self, *, allow_unsigned: bool = False, scratch: bool = False) -> Ports:
         """Return the world for a flow; nothing of the network is loaded before a registry is opened.

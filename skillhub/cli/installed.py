@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Set
 
 from skillhub.cli.common import Common, Run
 from skillhub.errors import Refused
@@ -130,7 +130,7 @@ def sync(common: Common) -> int:
     from skillhub.flows.sync import sync as flow
 
     if common.dry_run:
-        return _would(common, "sync")
+        return _would_sync(common)
     ports = common.ports()
     records, locked = ports.project.records().skills, ports.project.lock().skills
     notes: list[str] = []
@@ -178,8 +178,6 @@ def enable(
     from skillhub.cli.render import ended, show_outcome
     from skillhub.flows.enable import enable as flow
 
-    if common.dry_run:
-        return _would(common, "check", names)
     outcome = flow(names, options_of(common, agent, env, env_file, mcp, link), common.ports())
     show_outcome(common, outcome, "enable", "enabled")
     return ended(common, outcome)
@@ -211,16 +209,14 @@ def remove(common: Common, names: Names) -> int:
     return 0
 
 
-def _would(common: Common, verb: str, names: Sequence[str] = ()) -> int:
-    """Show the locked skills that a command would be about, as they are; none named means all."""
+def _would_sync(common: Common) -> int:
+    """Show the locked skills as they are."""
     from skillhub.cli.render import show_outcome
-    from skillhub.flows.listing import managed, refuse_unknown
+    from skillhub.flows.listing import managed
     from skillhub.flows.outcome import Outcome
 
-    skills = {skill.name: skill for skill in managed(common.open_project(), common.store, os.environ)}
-    refuse_unknown(names, skills)
-    chosen = tuple(skills[name] for name in dict.fromkeys(names or skills))
-    show_outcome(common, Outcome(chosen, changed=False), verb, "")
+    skills = tuple(managed(common.open_project(), common.store, os.environ))
+    show_outcome(common, Outcome(skills, changed=False), "sync", "")
     return 0
 
 

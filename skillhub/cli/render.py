@@ -72,7 +72,7 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
             terminal.verbatim(f"  {link}")  # a path may have blanks
     _show_edits(common, outcome)
     if is_plan:
-        _show_open(outcome, terminal)
+        _show_open(outcome, terminal, "--yes leaves open" if common.yes else "would ask")
         if not (is_busy or outcome.asked or outcome.left or waiting(outcome)):
             terminal.say("nothing would have to be done", "dim")
     elif not (outcome.changed or outcome.left or waiting(outcome)):
@@ -83,7 +83,9 @@ def _show_edits(common: Common, outcome: Outcome) -> None:
     """Show what became of edits made by hand."""
     ways = [(question.skill, way_of(question, answer)) for question, answer in outcome.asked]
     if any(way == "save" for _, way in ways):
-        common.terminal.say("what was edited by hand is kept in skillhub-edits/")
+        common.terminal.say(
+            f"what was edited by hand {'would be' if common.dry_run else 'is'} kept in skillhub-edits/"
+        )
     for name, way in ways:
         if way == "merge":
             agree = common.command("patch", name)
@@ -106,11 +108,11 @@ def _done(skill: Skill, done: str) -> str:
     return f"{done} {skill.name}{version}{state}".lstrip()
 
 
-def _show_open(outcome: Outcome, terminal: Terminal) -> None:
+def _show_open(outcome: Outcome, terminal: Terminal, label: str) -> None:
     """Show what a plan would ask, less what every first install asks."""
     for question, answer in outcome.asked:
         if answer.said == "unanswered" and question.kind != "install":
-            terminal.warn(f"would ask: {question.message}")
+            terminal.warn(f"{label}: {question.message}")
 
 
 def show_changes(common: Common, outcome: Outcome) -> None:

@@ -32,7 +32,7 @@ def enable(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     candidates = [resolve_locked(name, state.lock.skills[name], willing, ports).way.go() for name in names]
     planner = Planner.of(options, willing, ports)
     plans = [planner.plan(each) for each in candidates]
-    asked = ask([question for each in plans for question in each.questions()], ports)
+    asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
     return carry_out(plans, options, asked, state, ports)
 
 

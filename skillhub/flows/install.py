@@ -47,11 +47,10 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
     state = read_state(ports)
     ports = under(state.intent, ports)
     proposed = proposed_sources(state, ports)
+    asked = ask(about_sources(proposed), ports, options.dry_run)
     if proposed and options.dry_run:
-        unanswered = tuple((each, UNANSWERED) for each in about_sources(proposed))
         note = f"you do not have the source {', '.join(proposed)}; what it has is not known yet"
-        return Outcome((), False, unanswered, (note,))
-    asked = ask(about_sources(proposed), ports)
+        return Outcome((), False, tuple(asked), (note,))
     add_sources(proposed, asked, ports)
     gathered = gather(refs, options, state, ports)
     found, notes = gathered.found, gathered.warnings

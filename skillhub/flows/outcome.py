@@ -8,7 +8,7 @@ from skillhub.errors import Refused
 from skillhub.flows.ports import Ports
 from skillhub.model.changes import Changes
 from skillhub.model.dataclass import dataclass, field
-from skillhub.model.question import UNANSWERED, Asked, Question, unanswerable
+from skillhub.model.question import Answer, Asked, Question, unanswerable
 from skillhub.model.skill import Skill
 
 
@@ -53,27 +53,35 @@ class LeftOut:
 _HINTS = {
     "unsigned": "--allow-unsigned takes unsigned skills, with --yes or with the questions answered",
     "publisher": "skillhub publisher trust NAME --key FILE (or --certificate FILE) trusts the signer",
-    "critical-finding": "read what was found; no flag agrees to it",
     "root": "pass --fingerprint sha256:… or --root FILE",
 }
 
 
 def ask(questions: Sequence[Question], ports: Ports, dry_run: bool = False) -> list[Asked]:
-    """Ask all of them at once; in a dry run nobody.
+    """Ask all of them at once; in a dry run, which asks no person, what is left unanswered refuses nothing.
 
     Raises:
         Refused: one that is not about a need was not answered with yes.
     """
-    if dry_run or not questions:
-        return [(each, UNANSWERED) for each in questions]
-    asked = list(zip(questions, ports.approver.answer(questions), strict=True))
-    if refused := unanswerable(asked):
+    asked = list(zip(questions, ports.approver.answer(questions), strict=True)) if questions else []
+    refused = [] if dry_run else unanswerable(asked)
+    if refused:
         question, answer = refused[0]
-        said = "the answer was no" if answer.said == "no" else "nobody was there to answer"
-        hint = _HINTS.get(question.kind, "answer on a terminal, or agree beforehand with --yes")
-        if question.kind in ("publisher", "root") and question.subject:
-            hint = f"to trust it: {question.subject}"
-        if answer.said == "no":
-            hint = "nothing was changed"
+        said, hint = _refusal(question, answer)
         raise Refused(f"{said}: {question.message}", where=question.skill, hint=hint, asked=tuple(asked))
     return asked
+
+
+def _refusal(question: Question, answer: Answer) -> tuple[str, str]:
+    """Return what became of a question, and what can be done."""
+    if question.kind == "critical-finding":
+        return (
+            "no answer agrees to it",
+            f'a line of your policy would: allow-findings = ["{question.subject}"]',
+        )
+    if answer.said == "no":
+        return "the answer was no", "nothing was changed"
+    hint = _HINTS.get(question.kind, "answer on a terminal, or agree beforehand with --yes")
+    if question.kind in ("publisher", "root") and question.subject:
+        hint = f"to trust it: {question.subject}"
+    return "nobody was there to answer", hint

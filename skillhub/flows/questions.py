@@ -13,7 +13,7 @@ from skillhub.model.lock import Locked, LockedSource
 from skillhub.model.provenance import Provenance
 from skillhub.model.question import Question
 from skillhub.model.record import Record
-from skillhub.model.text import as_command
+from skillhub.model.text import as_command, shown
 from skillhub.scan.secrets import masked
 
 _LINE_MAX = 160  # characters of a line that is shown
@@ -151,17 +151,13 @@ def _findings(candidate: Candidate) -> list[Question]:
     grave = [finding for finding in candidate.findings if at_least(finding.severity, "high")]
     if not grave:
         return []
-    critical = any(finding.severity == "critical" for finding in grave)
+    critical = dict.fromkeys(finding.rule for finding in grave if finding.severity == "critical")
     lines = tuple(line for each in grave for line in _seen(each, candidate))
-    return [
-        Question(
-            "critical-finding" if critical else "finding",
-            candidate.name,
-            f"The scan saw {len(grave)} grave {'thing' if len(grave) == 1 else 'things'} in {candidate.name}; "
-            "have you read what it saw, and agree?",
-            lines,
-        )
-    ]
+    seen = f"The scan saw {len(grave)} grave {'thing' if len(grave) == 1 else 'things'} in {candidate.name}; "
+    if critical:
+        message = f"{seen}only a policy may agree to {', '.join(critical)}"
+        return [Question("critical-finding", candidate.name, message, lines, '", "'.join(critical))]
+    return [Question("finding", candidate.name, f"{seen}have you read what it saw, and agree?", lines)]
 
 
 def _seen(finding: Finding, candidate: Candidate) -> Iterator[str]:
@@ -171,7 +167,7 @@ def _seen(finding: Finding, candidate: Candidate) -> Iterator[str]:
     lines = file.data.split(b"\n") if file is not None and finding.line else []
     if finding.line and finding.line <= len(lines):
         line = masked(lines[finding.line - 1]).decode("utf-8", "replace")
-        yield f"  | {line.strip()[:_LINE_MAX]}"
+        yield f"  | {shown(line.strip())[:_LINE_MAX]}"
 
 
 def propose_source(alias: str, source: LockedSource) -> Question:

@@ -88,11 +88,13 @@ Asked = tuple[Question, Answer]
 
 
 def unanswerable(asked: Sequence[Asked]) -> list[Asked]:
-    """Return those answers that are not a yes and that refuse the command.
+    """Return those that refuse the command: first any answer to what only a policy may agree to, then what is no yes.
 
     A need is not among them, nor are edits that a person wants to keep: their skill alone is left out.
     """
-    return [(q, a) for q, a in asked if a.said != "yes" and q.kind not in NEEDS and way_of(q, a) != "keep"]
+    critical = [(q, a) for q, a in asked if q.kind == "critical-finding"]
+    refused = [(q, a) for q, a in asked if a.said != "yes" and q.kind not in NEEDS and way_of(q, a) != "keep"]
+    return critical + [each for each in refused if each not in critical]
 
 
 def way_of(question: Question, answer: Answer) -> Way | None:

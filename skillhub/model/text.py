@@ -62,6 +62,11 @@ def clean(text: str) -> str:
     return "".join(char for char in spaced if not is_hidden(char))
 
 
+def shown(text: str) -> str:
+    """Return a line with an escape in the place of each hidden character; a tab is a space."""
+    return "".join(_escape(char) if is_hidden(char) else char for char in text.replace("\t", " "))
+
+
 def end_of_line(text: str) -> str:
     """Return how the lines of a text end, as its first one does."""
     return "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"

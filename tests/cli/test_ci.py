@@ -9,7 +9,7 @@ import sys
 import pytest
 import yaml
 
-from tests.flows.test_lock_fix import Repository
+from tests.flows.lock.test_fix import Repository
 from tests.model.test_merge import ONE, THREE, TWO, lock
 from tests.support.cli import REPO, SECONDS, Shell
 from tests.support.here import Here

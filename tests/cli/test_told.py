@@ -6,6 +6,7 @@ import shlex
 
 import pytest
 
+from tests.cli.test_questions import serving
 from tests.support.gitrepos import Repo
 from tests.support.web import Web, answer
 
@@ -83,6 +84,32 @@ def test_a_dry_run_tells_what_would_be_missing_and_asked(shell):
     done = shell.run("install", "./mine", "--dry-run")
     assert done.status == 0
     assert "would ask: Nobody signed mine; take it as it is?" in done.err
+
+
+@pytest.mark.parametrize("wants", ["demo-server", "'sh -c true'"])
+def test_a_dry_run_with_yes_tells_what_yes_does(shell, wants):
+    words = (*serving(shell, wants), "--yes")
+    would, does = (shell.run(*words, *more, "--json") for more in (["--dry-run"], []))
+    assert (would.status, would.json["changed"], does.json["changed"]) == (0, False, True)
+    for key in ("state", "links", "requires"):
+        assert would.json["skills"][0][key] == does.json["skills"][0][key]
+    assert would.json["questions"] == does.json["questions"]
+
+
+def test_a_dry_run_with_yes_tells_what_yes_does_not_answer(shell):
+    shell.skill("project/mine")
+    done = shell.run("install", "./mine", "--dry-run", "--yes")
+    assert "--yes leaves open: Nobody signed mine; take it as it is?" in done.err
+
+
+def test_a_dry_run_asks_nobody(shell):
+    done = shell.at_terminal("install", REF, "--dry-run")
+    assert (done.status, "[N]o" in done.out) == (0, False)
+    assert shell.run("install", REF, "--yes", "--no-enable").status == 0
+    done = shell.at_terminal("enable", "release-notes", "--dry-run")
+    assert (done.status, "[N]o" in done.out) == (0, False)
+    assert "would enable release-notes 1.0.0" in done.out
+    assert not (shell.project / ".agents").exists()
 
 
 def test_what_nobody_asked_to_enable_is_told_with_what_enables_it(shell):

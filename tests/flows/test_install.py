@@ -131,12 +131,12 @@ def test_what_is_asked_for_anew_of_a_locked_skill_is_what_is_wanted_from_now_on(
     assert bool(world.update(dry_run=True).skills) is outcome.changed
 
 
-def test_a_dry_run_asks_nobody_and_changes_nothing(world):
+@pytest.mark.parametrize("said", ["unanswered", "yes", "no"])
+def test_a_dry_run_changes_nothing_whatever_is_said(world, said):
     before = unlocked(world.snapshot())
-    outcome = world.install("github:code-review", dry_run=True)
+    outcome = world.install("github:code-review", dry_run=True, answers=Answers(said))
     assert unlocked(world.snapshot()) == before
-    assert [answer.said for _, answer in outcome.asked] == ["unanswered"]
-    assert world.answers.seen == []
+    assert [answer.said for _, answer in outcome.asked] == [said]
     assert not outcome.changed
 
 
@@ -148,8 +148,8 @@ def test_a_dry_run_takes_no_source_that_a_repository_proposes(world, hub):
         f'[sources.acme]\nurl = "https://registry.example/hub"\nroot = "{root}"\n[skills]\nhello = "*"\n'
     )
     before = unlocked(world.snapshot())
-    outcome = world.install(dry_run=True)
-    assert [question.kind for question, answer in outcome.asked if answer.said == "unanswered"] == ["source"]
+    outcome = world.install(dry_run=True, answers=Answers("yes"))
+    assert [(question.kind, answer.said) for question, answer in outcome.asked] == [("source", "yes")]
     assert "you do not have the source acme" in outcome.warnings[0]
     assert unlocked(world.snapshot()) == before
 

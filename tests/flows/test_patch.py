@@ -346,7 +346,7 @@ def test_update_asks_about_edits_though_nothing_is_newer(world):
 def test_a_dry_run_tells_of_edits_and_writes_nothing(world):
     path = edited(world)
     before = unlocked(world.snapshot())
-    for outcome in (run(world, dry_run=True), world.install(path, dry_run=True)):
+    for outcome in (run(world, dry_run=True), world.install(path, dry_run=True, answers=Answers())):
         assert not outcome.changed
     assert any("was edited by hand" in note for note in outcome.warnings)
     assert unlocked(world.snapshot()) == before

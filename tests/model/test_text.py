@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.model.text import NAME_MAX, as_word, clean, is_hidden, is_name, quote
+from skillhub.model.text import NAME_MAX, as_word, clean, is_hidden, is_name, quote, shown
 
 # Default_Ignorable_Code_Point of Unicode, but for U+FE00 to FE0F, which belong to emoji.
 IGNORABLE = {
@@ -137,3 +137,7 @@ def test_a_plain_word_is_left_as_it_is():
 
 def test_what_a_shell_would_take_for_a_pattern_of_names_is_quoted():
     assert as_word("git+https://[::1]/x") == "'git+https://[::1]/x'"
+
+
+def test_what_is_hidden_in_a_line_is_shown_as_an_escape():
+    assert shown("a\tb\u200b\U000e0041'\\ é\x1b") == "a b\\u{200b}\\u{e0041}'\\ é\\x1b"
