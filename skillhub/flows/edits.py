@@ -68,7 +68,8 @@ def read_edited(path: str, store: str) -> dict[str, File]:
         return {}
     try:
         if not os.path.isdir(path):
-            return {os.path.basename(path): File(files.read(path, _EDITS_MAX) or b"")}
+            there = os.path.realpath(path)  # a link here is ours, and in the store something else than a tree
+            return {os.path.basename(path): File(files.read(there, _EDITS_MAX) or b"")}
         return _read_folder(path)
     except (FormatError, UnsafeArchive) as error:
         raise _too_much(path) from error

@@ -41,11 +41,13 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
     if dry_run:
         return Outcome(_views(names, state.records.skills, state, ports), False, asked)
     with ports.project.exclusively():
+        linker = _saving(cleared, state, ports)
         records = read_unchecked(ports).records
         changed = {name: _held(records.skills.get(name)) for name in names}
         # Their links are forgotten only when they are gone: until then `sync` would take them away.
         write_records(replace(records, skills={**records.skills, **changed}), ports)
-        _take_away(cleared, state, ports)
+        for linking in cleared:
+            linker.take_away(linking)
         changed = {name: replace(record, links=()) for name, record in changed.items()}
         write_records(replace(records, skills={**records.skills, **changed}), ports)
     skills = _views(names, changed, state, ports)
@@ -75,12 +77,14 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outc
     gone = {name: replace(r, enabled=False, links=()) for name, r in state.records.skills.items()}
     skills = _views(names, gone, state, ports)
     with ports.project.exclusively():
+        linker = _saving(cleared, state, ports)
         now = read_unchecked(ports)
         lock, records = _without(names, now)
         text = ports.project.intent_bytes()
         ports.project.write_intent(edit(text, {}, names))
         ports.project.write_lock(lock.dump())
-        _take_away(cleared, state, ports)
+        for linking in cleared:
+            linker.take_away(linking)
         removed = [now.records.skills[name] for name in names if name in now.records.skills]
         records = _take_back_servers(removed, records, ports)
         write_records(replace(records, made=made.clear(ports.project, records.made)), ports)
@@ -175,11 +179,12 @@ def _views(
     )
 
 
-def _take_away(cleared: Sequence[Linking], state: State, ports: Ports) -> None:
+def _saving(cleared: Sequence[Linking], state: State, ports: Ports) -> Linker:
+    """Save what was edited in these places, before anything is changed, and return what takes it away."""
     linker = Linker(ports.project, ports.store)
     for linking in cleared:
         linker.save(linking, state.records.skills.get(linking.name))
-        linker.take_away(linking)
+    return linker
 
 
 def _held(record: Record | None) -> Record:

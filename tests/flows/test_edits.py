@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from skillhub.errors import Refused, StateError
+from skillhub.errors import LinkLeavesProject, Refused, StateError
 from skillhub.model.patch import difference
 from skillhub.model.tree import File, Tree
-from skillhub.world.folders import write_tree
+from skillhub.world.folders import remove_tree, write_tree
 from tests.support.world import TOKEN, Answers, needs, plain, refused, skill, snapshot, unlocked
 
 BASE = {
@@ -287,6 +288,40 @@ def test_edits_through_a_link_into_the_store_are_not_lost(world, act):
     assert world.problems() == []
     assert "+Mine." in (world.base / "skillhub-edits/plain-1.patch").read_text()
     assert world.copy("plain").is_symlink()
+
+
+@pytest.mark.parametrize("act", ["sync", "remove"])
+@pytest.mark.parametrize("there", ["file", "folder", "link"])
+def test_something_else_in_the_store_where_a_link_leads_is_in_nobody_s_way(world, act, there):
+    world.install(plain(world), link="symlink")
+    stored = Path(world.store.path(world.record("plain").tree))
+    assert stored.is_relative_to(world.folder)
+    remove_tree(str(stored))
+    if there == "file":
+        stored.write_text("Mine.\n")
+    elif there == "folder":
+        stored.mkdir()
+    else:
+        stored.symlink_to(world.user_home)
+    if act == "sync":
+        world.sync(answers=Answers("yes"))
+        assert world.problems() == []
+    else:
+        world.remove("plain")
+        assert not os.path.lexists(world.copy("plain"))
+    if there == "file":
+        assert "+Mine." in (world.base / "skillhub-edits/plain-1.patch").read_text()
+    assert world.user_home.is_dir()
+
+
+@pytest.mark.parametrize("act", ["disable", "remove"])
+def test_edits_that_cannot_be_saved_change_nothing(world, act):
+    world.install(plain(world))
+    (world.copy("plain") / "SKILL.md").write_text("Mine.\n")
+    outside = world.folder / "outside"
+    outside.mkdir()
+    (world.base / "skillhub-edits").symlink_to(outside)
+    refused(world, LinkLeavesProject, lambda: getattr(world, act)("plain", answers=Answers("yes")))
 
 
 def test_edits_through_a_link_are_not_lost_to_another_version(world):
