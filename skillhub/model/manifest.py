@@ -22,6 +22,7 @@ from skillhub.model.syntax.frontmatter import Front, Parts, split
 from skillhub.model.syntax.yaml import Node
 from skillhub.model.text import NAME_MAX, is_name, quote
 from skillhub.model.tree import SKILL_MD, Tree
+from skillhub.model.version import is_version
 
 _SPECIFIED = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
 # Of Claude Code, Codex, openclaw and their relatives: no part of the specification, and no mistake.
@@ -113,7 +114,7 @@ class Manifest(Front):
 def problems(tree: Tree, folder: str | None = None) -> tuple[tuple[Issue, ...], tuple[Issue, ...]]:
     """Return every error and every warning that the specification has for ``tree``; raise nothing.
 
-    A version that is missing is the warning ``no-version``; who publishes makes it an error.
+    A version that is missing, or none by SemVer, is a warning; who publishes makes it an error.
 
     Args:
         tree: The whole skill.
@@ -144,6 +145,9 @@ def _advice(reading: _Reading) -> Iterator[Issue]:
             yield Issue("metadata-value", message, reading.place("metadata"))
     if reading.front and reading.version is None:
         yield Issue("no-version", "expected metadata.version, found none", reading.place("metadata"))
+    elif reading.version is not None and not is_version(reading.version):
+        message = f"a registry takes no version but one by SemVer 2.0.0, found {quote(reading.version)}"
+        yield Issue("version", message, reading.place("metadata"))
 
 
 class _Reading(Front):

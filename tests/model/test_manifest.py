@@ -193,6 +193,15 @@ def test_a_folder_named_otherwise_and_a_missing_version():
     assert problems(skill("metadata: {version: 1.0.0}\n"), folder="fix-ci") == ((), ())
 
 
+@pytest.mark.parametrize("version", ["1e3", "1.10", "v1.0.0", "1.0.0.0", "latest"])
+def test_a_version_that_no_registry_takes_is_told(version):
+    tree = skill(f"metadata: {{version: {version}}}\n")
+    assert Manifest.read(tree, strict=True).version == version
+    (warning,) = problems(tree)[1]
+    assert (warning.code, warning.where) == ("version", "SKILL.md:4")
+    assert f"a registry takes no version but one by SemVer 2.0.0, found '{version}'" == warning.message
+
+
 def test_a_forbidden_variable_is_raised_by_read_and_told_by_problems():
     tree = skill("metadata: {version: 1.0.0, openclaw: {requires: {env: [LD_PRELOAD]}}}\n")
     with pytest.raises(ForbiddenVariable):
