@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.model.ref import Git, GitHub, Local, Oci, Remote
 from skillhub.model.text import as_word
+from skillhub.world import files
 
 if TYPE_CHECKING:
     from skillhub.flows.ports import May, Place, Registry
@@ -140,14 +141,12 @@ class Network:
         return self._copy(kept) if source.embedded or self._scratch else kept
 
     def _copy(self, kept: str) -> str:
-        """Return a copy of what is remembered at ``kept``, if anything is; it is thrown away after use."""
-        from shutil import copy2, copytree
+        """Return a copy of the folder ``kept``, if there is one; it is thrown away after use."""
+        from shutil import copytree
 
         copy = os.path.join(self._throwaway(), os.path.basename(kept))
-        if os.path.isdir(kept):
+        with files.disk_errors(kept), suppress(FileNotFoundError):
             copytree(kept, copy)
-        elif os.path.exists(kept):
-            copy2(kept, copy)
         return copy
 
     @cached_property
@@ -229,15 +228,10 @@ class Network:
         from skillhub.world.site import Site
         from skillhub.world.site_seen import Seen
 
-        home = self._home
-        state = (
-            os.path.dirname(self._copy(os.path.join(home.state, "sites.json")))
-            if self._scratch
-            else home.state
-        )
-        cache = Cache(os.path.join(home.cache, "http"), fixed=self._scratch)
+        cache = Cache(os.path.join(self._home.cache, "http"), fixed=self._scratch)
+        seen = Seen(self._home.state, remember=not self._scratch)
         web = None if self._offline else self._web(url, guarded=guarded)
-        return Site(url, Downloads(web, cache, Seen(state)), may)
+        return Site(url, Downloads(web, cache, seen), may)
 
 
 def _url_of(ref: Remote | Local) -> str:

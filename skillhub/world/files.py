@@ -35,8 +35,7 @@ _HINTS = {
     errno.EDQUOT: "the quota on that disk is used up; free some space",
     errno.EFBIG: "the file is larger than this system lets a process write",
     errno.EROFS: "that disk is mounted read-only",
-    errno.EACCES: "check who owns it and who may use it",
-    errno.EPERM: "check who owns it and who may use it",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "check who owns it and who may use it"),
     errno.ENOTDIR: "a file is where a folder should be; move it away",
     errno.ELOOP: "it is a link where none may be; put the thing itself there",
     errno.EISDIR: "a folder is where a file should be; move it away",
@@ -45,7 +44,8 @@ _HINTS = {
 
 def disk_error(error: OSError, path: str) -> StateError:
     """Return the ``StateError`` that tells a person what the operating system found wrong at ``path``."""
-    return StateError(f"the disk refused: {error.strerror}", where=path, hint=_HINTS.get(error.errno or 0))
+    why = error.strerror or quote(str(error))  # those that `shutil` raises have no number
+    return StateError(f"the disk refused: {why}", where=path, hint=_HINTS.get(error.errno or 0))
 
 
 @contextmanager

@@ -47,11 +47,18 @@ class _Known:
 
 
 class Seen:
-    """One small file, parsed once for a command and written only when something is new."""
+    """One small file, parsed once for a command and written only when something is new.
 
-    def __init__(self, state: str) -> None:
+    Args:
+        state: The folder that it is in.
+        remember: Whether what is new is written; what a command that only looks learns is for that command alone.
+    """
+
+    def __init__(self, state: str, *, remember: bool = True) -> None:
         path = os.path.join(state, "sites.json")
         self._file = StateFile(path, "what sites were seen to offer", _HINT)
+        self._remember = remember
+        self._learned: _Known | None = None
 
     def copy(self, url: str) -> Copy | None:
         """Return what is known of the document at ``url``."""
@@ -91,9 +98,12 @@ class Seen:
                 )
 
     def _read(self) -> _Known:
-        return self._file.read(_parse)
+        return self._learned or self._file.read(_parse)
 
     def _change(self, change: Callable[[_Known], _Known]) -> None:
+        if not self._remember:
+            self._learned = change(self._read())
+            return
         with self._file.locked():
             self._file.write(asdict(change(self._read())))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
@@ -103,6 +104,23 @@ def test_a_dry_run_remembers_nothing_that_a_source_says(shell, offered, served):
     assert state() == before
     assert shell.run("source", "show", "acme").status == 0
     assert state() > before
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+@pytest.mark.parametrize("there", ["a pipe", "a link", "a pipe in a folder"])
+def test_attack_what_sites_offered_before_cannot_be_read_and_is_not_taken_for_nothing(added, there, words):
+    path = added.hub / "state/sites.json"
+    path.unlink()
+    if there == "a link":
+        path.symlink_to("gone.json")
+    else:
+        if there == "a pipe in a folder":
+            path.mkdir()
+        os.mkfifo(path / "pipe" if path.is_dir() else path)
+    done = added.run("install", "docs:pdf", *YES, *words, "--json")
+    assert (done.status, done.error["code"]) == (7, "state")
+    assert str(path) in done.error["where"]
 
 
 def test_attack_a_registry_loses_its_root(shell, offered, served):
