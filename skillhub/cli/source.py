@@ -116,8 +116,9 @@ def trust(
     """
     from skillhub.flows.trusting import trust_source
 
-    source = trust_source(name, _pin(root, fingerprint), common.ports())
-    return common.done(_json(source), f"trusted {source.alias}: {_spelled(source)}", "green")
+    source = trust_source(name, _pin(root, fingerprint), common.ports(), dry_run=common.dry_run)
+    done = "would trust" if common.dry_run else "trusted"
+    return common.done(_json(source), f"{done} {source.alias}: {_spelled(source)}", "green")
 
 
 def _pin(root: str | None, fingerprint: str | None) -> Pin:

@@ -74,10 +74,11 @@ def _add(alias: str, url: str, pin: Pin, is_asked: bool, ports: Ports, *, dry_ru
     return ports.sources.add(alias, url, root)
 
 
-def trust_source(alias: str, pin: Pin, ports: Ports) -> Source:
+def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -> Source:
     """Trust a source that this project proposes, or anew one whose registry has another root, or has one now.
 
-    What is locked from the registry as it was stays locked from it: that is refused until it is installed anew.
+    What is locked from the registry as it was stays locked from it: that is refused until it is installed anew. A dry
+    run asks nothing and trusts nothing.
 
     Raises:
         NotFound: the user has no such source, and the project proposes none.
@@ -95,7 +96,7 @@ def trust_source(alias: str, pin: Pin, ports: Ports) -> Source:
             hint = f"skillhub source add {alias} URL adds one"
             raise NotFound(f"no source is named {quote(alias)}, and this project proposes none", hint=hint)
         wanted = Pin(pin.root, pin.fingerprint or proposal.root)
-        return _add(alias, proposal.url, wanted, pin == Pin(), ports)
+        return _add(alias, proposal.url, wanted, pin == Pin(), ports, dry_run=dry_run)
     _refuse(mine.url, pin, ports)
     root = _root(mine.url, pin, ports)
     if root is None:
@@ -109,9 +110,12 @@ def trust_source(alias: str, pin: Pin, ports: Ports) -> Source:
     shown = Digest.of(root)
     if shown == mine.root:
         return mine
+    source = ports.sources.meant(alias, mine.url, root, instead_of=mine)
+    if dry_run:
+        return source
     if pin == Pin():
         ask([first_root(alias, mine.url, shown)], ports)
-    ports.open(ports.sources.meant(alias, mine.url, root, instead_of=mine), root)
+    ports.open(source, root)
     return ports.sources.add(alias, mine.url, root, instead_of=mine)
 
 

@@ -113,3 +113,12 @@ def test_attack_a_lock_of_the_same_root_sends_nobody_elsewhere(moved: Shell) -> 
     shutil.rmtree(moved.hub / "data")
     done = moved.run("install", *YES)
     assert (done.status, done.error["code"]) == (5, "source-mismatch")
+
+
+def test_a_dry_run_of_trust_trusts_nothing(shell: Shell, registry: Served, pin: tuple[str, str]) -> None:
+    before = shell.run("source", "list", "--json").json
+    with online(registry.site) as url:
+        (shell.project / "skillhub.toml").write_text(f'[sources.acme]\nurl = "{url}"\n')
+        done = shell.run("source", "trust", "acme", *pin, "--dry-run")
+    assert (done.status, done.out) == (0, f"would trust acme: {url}, root {pin[1]}\n")
+    assert shell.run("source", "list", "--json").json == before

@@ -89,6 +89,20 @@ def test_trusting_anew_what_does_not_open_keeps_the_old_trust(world: World, tmp_
     assert world.sources.get("acme") == before
 
 
+@pytest.mark.parametrize("is_proposed", [False, True])
+def test_a_dry_run_asks_nothing_and_trusts_nothing(world: World, tmp_path: Path, is_proposed: bool) -> None:
+    if is_proposed:
+        proposing(world)
+    else:
+        world.add_source("acme", world.registries["acme"])
+        world.registries["acme"] = Simulator(tmp_path / "again", "again")
+    before, answers = world.snapshot(), Answers("yes")
+    source = trust_source("acme", Pin(), world.ports(answers), dry_run=True)
+    assert (source.url, source.root) == (URL, Digest.of(root_of(world)))
+    assert answers.seen == []
+    assert world.snapshot() == before
+
+
 def test_a_source_that_the_project_proposes_is_trusted_by_the_root_it_names(world: World) -> None:
     (world.base / "skillhub.toml").write_text(
         f'[sources.acme]\nurl = "{URL}"\nroot = "{Digest.of(b"another")}"\n'
