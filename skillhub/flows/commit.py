@@ -70,7 +70,8 @@ def commit(changes: Sequence[Change], options: Options, before: State, ports: Po
         for change in changes:
             if change.linking is not None:
                 linker.save(change.linking, now.records.skills.get(change.name), change.candidate.tree)
-        links.sweep(ports.project, [link for change in changes for link in change.record.links])
+        known = [link for change in changes for link in change.record.links]
+        links.sweep(ports.project, known, made.shared(ports.project))
         for done, change in enumerate(changes):
             ports.report("storing", done, len(changes))
             _store(change.candidate, ports)

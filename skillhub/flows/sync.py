@@ -22,7 +22,7 @@ from skillhub.model.policy import LASTING
 from skillhub.model.question import Question
 from skillhub.model.record import Record
 from skillhub.model.tree import Tree
-from skillhub.world import links
+from skillhub.world import links, made
 from skillhub.world.exclude import exclude
 
 Obtain = Callable[[str, Locked], Tree]  # name and lock entry -> the very tree that is locked, or an error
@@ -47,9 +47,8 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
     with ports.project.exclusively():
         state, linker = read_state(ports), Linker(ports.project, ports.store)
         _refuse_recalled(state, ports)
-        links.sweep(
-            ports.project, [link for record in state.records.skills.values() for link in record.links]
-        )
+        known = [link for record in state.records.skills.values() for link in record.links]
+        links.sweep(ports.project, known, made.shared(ports.project))
         fetched = _fetch(_permitted(obtain, state, ports), state, ports)
         planned, foreign = _plan(fetched, linker, state, ports)
         _refuse_forbidden([each.name for each in planned if _is_broken(each, state)], state, ports)

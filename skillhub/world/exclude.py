@@ -50,9 +50,18 @@ def check_exclude(base: str) -> None:
     Raises:
         LinkLeavesProject, StateError: as ``exclude``.
     """
+    if path := exclude_file(base):
+        files.read(path, _CAP)
+
+
+def exclude_file(base: str) -> str | None:
+    """Return the exclude file of the repository around ``base``; None outside of one.
+
+    Raises:
+        LinkLeavesProject: it is, or lies behind, a link out of git's folder.
+    """
     found = _git_folder(base)
-    if found is not None:
-        files.read(_file(found[1]), _CAP)
+    return _file(found[1]) if found is not None else None
 
 
 def _file(git: str) -> str:

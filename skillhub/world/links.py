@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -30,6 +31,7 @@ _STAGED = ".skillhub-"
 _WORTH_SHARING = 1 << 20  # bytes; below, writing a copy takes a third of the time
 # What a kill leaves of ours, and of `files.write_atomic`.
 _LEFT = re.compile(r"\.skillhub-(?:[0-9a-f]{12}(?:-old)?|[0-9a-f]{16}\.tmp)")
+_LONG = 3600.0  # seconds; nobody writes a file for so long
 _LONG_PATH = "\\\\?\\"  # what Windows puts before the target of a junction
 Found: TypeAlias = "Literal['absent', 'equal', 'edited']"
 Linkage = Callable[[str, str], None]  # where it leads, where it is to be -> a link, or an OSError
@@ -210,10 +212,11 @@ def unmake(path: str) -> None:
         remove_tree(gone)
 
 
-def sweep(project: Project, links: Iterable[str]) -> None:
+def sweep(project: Project, links: Iterable[str], shared: Iterable[str]) -> None:
     """Remove what a killed process left half-built: beside the folders of these links, the lock and saved edits.
 
-    The caller holds the project's lock, so that nobody is building there.
+    The caller holds the project's lock, so that nobody is building there. In ``shared`` folders another project's
+    skillhub may be writing: what is left there has to be old.
 
     Raises:
         StateError: the disk refuses.
@@ -223,14 +226,22 @@ def sweep(project: Project, links: Iterable[str]) -> None:
     edits = os.path.join(project.root, EDITS)
     beside |= {project.root} if is_link(edits) else {project.root, edits}
     for folder in beside:
-        with (
-            files.disk_errors(folder),
-            suppress(FileNotFoundError, NotADirectoryError),
-            os.scandir(folder) as rows,
-        ):
-            for row in rows:
-                if _LEFT.fullmatch(row.name):
-                    remove_tree(row.path)
+        _sweep(folder, float("inf"))
+    for folder in {*shared} - beside:
+        with suppress(StateError):  # what is not ours to look into has nothing of ours
+            _sweep(folder, time.time() - _LONG)
+
+
+def _sweep(folder: str, before: float) -> None:
+    """Remove what is left in a folder and was last changed before that time."""
+    with (
+        files.disk_errors(folder),
+        suppress(FileNotFoundError, NotADirectoryError),
+        os.scandir(folder) as rows,
+    ):
+        for row in rows:
+            if _LEFT.fullmatch(row.name) and row.stat(follow_symlinks=False).st_mtime < before:
+                remove_tree(row.path)
 
 
 def foreign(path: str) -> StateError:

@@ -6,11 +6,12 @@ An agent is taken to be in use where its folder is; what we leave behind must no
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from skillhub.errors import FormatError, StateError
 from skillhub.world import files
+from skillhub.world.exclude import exclude_file
 from skillhub.world.folders import is_link
 from skillhub.world.links import portable
 from skillhub.world.mcp_dialects import DIALECTS
@@ -30,6 +31,20 @@ def missing(project: Project, paths: Iterable[str]) -> tuple[str, ...]:
             found[portable(path, project.base)] = None
             todo.append(os.path.dirname(path))
     return tuple(found)
+
+
+def shared(project: Project) -> Iterator[str]:
+    """Yield the folders where what we write is beside what others do: agents' configuration, git's exclude file.
+
+    Raises:
+        LinkLeavesProject: as ``exclude_file``; agents' folders that lead elsewhere are passed over.
+    """
+    for each in DIALECTS.values():
+        for path in each.project if project.scope == "project" else each.user:
+            with suppress(StateError):
+                yield os.path.dirname(files.inside(project.base, path.removeprefix("~/")))
+    if file := exclude_file(project.base):
+        yield os.path.dirname(file)
 
 
 def clear(project: Project, made: Iterable[str]) -> tuple[str, ...]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from skillhub.errors import FormatError, NotFound, SourceError, WrongBytes
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
-from tests.support.world import Answers, World, skill, unlocked
+from tests.support.world import Answers, OfUser, World, skill, unlocked
 
 
 @pytest.fixture
@@ -105,6 +108,25 @@ def test_what_a_killed_process_left_beside_the_folders_is_swept_and_nothing_else
     world.sync()
     assert not [name for name in left if (world.base / name).exists()]
     assert all((world.base / name).exists() for name in kept)
+
+
+@pytest.mark.parametrize("kind", [World, OfUser])
+def test_what_a_killed_process_left_where_others_write_too_goes_once_it_is_old(tmp_path, kind):
+    world = kind(tmp_path)
+    base, outside = Path(world.project.base), tmp_path / "outside"
+    outside.mkdir()
+    (base / ".git/info").mkdir(parents=True)
+    (base / ".gemini").symlink_to(outside)
+    old, young = ".skillhub-0123456789abcdef.tmp", ".skillhub-fedcba9876543210.tmp"
+    for folder in (".codex", ".cursor", ".git/info", ".gemini"):
+        (base / folder).mkdir(exist_ok=True)
+        for name, age in ((old, 7200), (young, 60), ("mine.tmp", 7200)):
+            (base / folder / name).touch()
+            os.utime(base / folder / name, (time.time() - age,) * 2)
+    world.sync()
+    for folder in (".codex", ".cursor", ".git/info"):
+        assert sorted(os.listdir(base / folder)) == [young, "mine.tmp"]
+    assert len(os.listdir(outside)) == 3
 
 
 def test_an_unknown_source_is_told_of(world):
