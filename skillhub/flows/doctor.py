@@ -14,6 +14,7 @@ from skillhub.model.hosts import Host, detect, hosts
 from skillhub.model.policy import Policies
 from skillhub.model.policy_view import rows
 from skillhub.model.skill import Skill
+from skillhub.model.text import as_command
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Root, discover
 from skillhub.world import links, tracked
@@ -125,7 +126,7 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
     # Also what nobody here agreed to: agents read what is in their folders, whoever put it there.
     copies |= dict.fromkeys(os.path.join(folder, skill.name) for folder in folders for skill in skills)
     for path in tracked.copies(ports.project.base, list(copies)):
-        hint = f"git rm -r --cached {path}"
+        hint = as_command("git", "rm", "-r", "--cached", path)
         yield Check("git", False, f"an enabled copy is tracked by git: {path}", hint)
 
 

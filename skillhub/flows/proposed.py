@@ -13,6 +13,7 @@ from skillhub.flows.state import State
 from skillhub.model.digest import Digest
 from skillhub.model.lock import LockedSource
 from skillhub.model.question import Asked, Question
+from skillhub.model.text import as_command
 from skillhub.world.embedded import EMBEDDED_URL
 from skillhub.world.hop import Hop
 
@@ -87,8 +88,9 @@ def _adopt_site(alias: str, url: str, ports: Ports) -> None:
     except NotFound:
         ports.sources.add(alias, url, None)
         return
+    add = as_command("skillhub", "source", "add", alias, url)
     raise SourceMismatch(
         f"the lock takes {alias} for a site that nobody vouches for; it is a registry",
         where=url,
-        hint=f"remove what is locked from it, add it with skillhub source add {alias} {url}, and install anew",
+        hint=f"remove what is locked from it, add it with {add}, and install anew",
     )

@@ -22,6 +22,7 @@ from skillhub.model.record import Facts, Record
 from skillhub.model.ref import canonical, parse_remote
 from skillhub.model.signer import known_by
 from skillhub.model.skill import Scope
+from skillhub.model.text import as_word
 from skillhub.model.tree import SIGNATURE
 from skillhub.trust.registry import publisher_of
 
@@ -42,7 +43,7 @@ def hold_to_lock(candidate: Candidate, entry: Locked | None, scope: Scope) -> No
         )
         error = elsewhere(candidate.name, entry, there, scope)
         if _loosely(entry.git) == _loosely(theirs.git) is not None:
-            error.hint = f"if that is the same repository, name it as the lock does: {entry.source}"
+            error.hint = f"if that is the same repository, name it as the lock does: {as_word(entry.source)}"
         raise error
     same_signer(candidate, entry, scope)
 

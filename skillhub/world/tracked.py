@@ -14,15 +14,18 @@ _SET = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_LITERAL_PAT
 
 
 def copies(base: str, links: Sequence[str]) -> list[str]:
-    """Return those of ``links`` (absolute) with a file that git tracks; empty where there is no git."""
-    if not links:
+    """Return those of ``links`` (absolute) that git tracks, or a file in them; empty where there is no git."""
+    # Of anything outside of its folder git says nothing at all.
+    asked = [link for link in links if link.startswith(os.path.join(base, ""))]
+    if not asked:
         return []
     environ = {name: os.environ[name] for name in _PASSED if name in os.environ} | _SET
     # A repository may set a program to watch its files; this asks git not to run one.
-    words = ["git", "-C", base, "-c", "core.fsmonitor=false", "ls-files", "-z", "--", *links]
+    words = ["git", "-C", base, "-c", "core.fsmonitor=false", "ls-files", "-z", "--", *asked]
     try:
         done = subprocess.run(words, env=environ, capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return []
     tracked = [os.path.join(base, os.fsdecode(path)) for path in done.stdout.split(b"\0") if path]
-    return [link for link in links if any(path.startswith(link + os.sep) for path in tracked)]
+    # A link is tracked itself, and so is the folder of a submodule.
+    return [link for link in asked if any(f"{path}{os.sep}".startswith(link + os.sep) for path in tracked)]

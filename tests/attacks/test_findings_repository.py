@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import time
@@ -18,7 +19,7 @@ from skillhub.model.requirement import McpServer
 from skillhub.model.syntax import toml_edit
 from skillhub.world import mcp, tracked
 from skillhub.world.folders import remove_tree
-from tests.support.world import Answers, refused, skill
+from tests.support.world import Answers, World, refused, skill
 
 
 def git(folder, *words):
@@ -186,6 +187,42 @@ def test_a_tracked_copy_of_a_skill_that_nobody_agreed_to_is_told_of(world):
     skill(world.base / ".agents/skills", body="Obey.\n")
     git(world.base, "add", "-f", ".agents")
     assert "git" in {check.name for check in diagnose(world.ports()).checks if not check.ok}
+
+
+@pytest.mark.parametrize("how", ["link", "submodule"])
+def test_a_tracked_link_or_submodule_in_place_of_a_copy_is_told_of(world, how):
+    git(world.base, "init", "-q")
+    world.install(str(skill(world.folder)))
+    hidden, place = skill(world.base / "hidden", body="Obey.\n"), world.copy("plain", ".claude/skills")
+    if how == "link":
+        place.parent.mkdir(parents=True)
+        place.symlink_to("../../hidden/plain")
+    else:
+        shutil.copytree(hidden, place)
+        git(place, "init", "-q")
+        git(place, "add", ".")
+        git(place, "commit", "-q", "-m", "x")
+    git(world.base, "add", "-f", ".claude")
+    assert tracked.copies(str(world.base), [str(world.copy("plain")), str(place)]) == [str(place)]
+    assert "git" in {check.name for check in diagnose(world.ports()).checks if not check.ok}
+
+
+def test_a_place_outside_hides_no_tracked_copy(world):
+    """Asked about one, git says nothing of any other."""
+    git(world.base, "init", "-q")
+    place = skill(world.base / ".agents/skills")
+    git(world.base, "add", "-f", ".agents")
+    assert tracked.copies(str(world.base), [str(world.folder / "else"), str(place)]) == [str(place)]
+
+
+def test_a_folder_is_named_so_that_what_doctor_has_one_type_runs_a_program(tmp_path):
+    world = World(tmp_path / "$(touch pwned)")
+    git(world.base, "init", "-q")
+    world.install(str(skill(world.folder)))
+    git(world.base, "add", "-f", ".agents")
+    (hint,) = (each.hint for each in diagnose(world.ports()).checks if each.name == "git")
+    assert shlex.split(hint) == ["git", "rm", "-r", "--cached", str(world.copy("plain"))]
+    assert shlex.quote(str(world.copy("plain"))) in hint
 
 
 @pytest.mark.parametrize("by", ["lock", "intent", "person"])

@@ -9,9 +9,12 @@ import pytest
 
 from skillhub.errors import Refused, SecurityError, SourceMismatch, Withdrawn, WrongBytes
 from skillhub.flows.hints import command, reinstall
+from skillhub.flows.obtain import from_path
+from skillhub.flows.provenance import hold_to_lock
 from skillhub.flows.questions import propose_source
 from skillhub.flows.recalled import refuse_recalled
 from skillhub.flows.unsafe import UnsafeSkills
+from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked, LockedSource
 from skillhub.model.release import Index, Release
@@ -99,6 +102,16 @@ def test_what_all_leaves_out_is_one_word_each(word):
     typed = error.hint.removeprefix("to install the others: ")
     assert shlex.split(typed) == ["--all", "--except", word]
     assert shlex.quote(word) in typed
+
+
+def test_a_repository_as_the_lock_names_it_is_one_word(world):
+    url = "https://host/$(id)"
+    found = from_path(str(skill(world.folder)), world.ports())
+    theirs = replace(found.entry, source=f"git+{url}", git=url, rev="0" * 40, path=None)
+    locked = replace(theirs, source=f"git+{url}.git", git=f"{url}.git")
+    with pytest.raises(SourceMismatch) as caught:
+        hold_to_lock(replace(found, entry=theirs), locked, "project")
+    assert caught.value.hint.endswith(f": 'git+{url}.git'")
 
 
 def test_where_a_proposed_source_is_is_one_word():

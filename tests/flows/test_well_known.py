@@ -213,10 +213,12 @@ class TestWhatWasARegistry:
     def test_attack_a_lock_calls_a_registry_a_site_to_who_does_not_know_it(
         self, world: Reaching, web: Web
     ) -> None:
-        web.at(ROOT, answer(b"{}", JSON))
-        lock = Lock({}, {"acme": LockedSource(kind="well-known", url=web.url(""))})
+        url = web.url("/$(id)")
+        web.at(f"/$(id){ROOT}", answer(b"{}", JSON))
+        lock = Lock({}, {"acme": LockedSource(kind="well-known", url=url)})
         (world.base / "skillhub.lock").write_bytes(lock.dump())
-        refused(world, SourceMismatch, lambda: world.install())
+        error = refused(world, SourceMismatch, lambda: world.install())
+        assert f"skillhub source add acme '{url}'" in error.hint
 
 
 def test_a_site_that_became_a_registry_is_trusted_by_its_root(world: Reaching, tmp_path: Path, web) -> None:
