@@ -199,10 +199,12 @@ def _of_name(ref: Named, state: State, ports: Ports) -> Resolved:
     entry = state.lock.skills.get(ref.name)
     if entry is not None and ref.source in (None, entry.source) and is_within(entry, ref.range):
         # What a source says now never changes a locked entry; only `update` does.
-        range_ = ref.range or _onward(ports.sources.get(entry.source), entry.version)
         # Who names no range agrees to the one that stands there; the line may be a person's own.
         said = ref.range is None and ref.name in state.intent.skills
-        wanted = None if said else Wanted(source=entry.source, version=range_)
+        wanted = None
+        if entry.named and not said:
+            range_ = ref.range or _onward(ports.sources.get(entry.source), entry.version)
+            wanted = Wanted(source=entry.source, version=range_)
         return replace(resolve_locked(ref.name, entry, state, ports), wanted=wanted)
     if entry is not None and ref.source not in (None, entry.source):
         ports.sources.get(ref.source)  # one that is not there is a slip, and no sign of tampering

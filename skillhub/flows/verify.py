@@ -81,7 +81,8 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
             problems += _named(name, entry, store.read(entry.tree) if entry.patch else tree, ports)
         problems += _patched(entry, ports)
         places = links.places(project, record.links) if record else []
-        listing = store.listing(entry.tree) or listing_of_copy(places, entry.tree)
+        there = [*places, *astray.get(name, ())]
+        listing = store.listing(entry.tree) or listing_of_copy(there, entry.tree)
         problems += _linked(entry, record, places, listing, ports)
         problems += _elsewhere(name, entry, record, project)
         is_enabled = record is not None and record.enabled and record.is_of(entry)
@@ -168,9 +169,8 @@ def _is_expired(
         FormatError: a key, root or identity that is to vouch for it is none.
     """
     if not known:
-        raise SecurityError(
-            f"its signer's key is not known on this machine; {_install(ports.project)} gets it"
-        )
+        doubt = "no key is known here for what the lock says of version, source and signer"
+        raise SecurityError(f"{doubt}; {_install(ports.project)} gets it, or tells what is not so")
     verdict = judge(tree, [*known, *revoking], None, ports.clock(), locked=(entry.tree,))
     locked = {signer.fingerprint for signer in map(Signer.parse, entry.signed_by)}
     if verdict.signer is None or verdict.signer.fingerprint not in locked:
@@ -207,7 +207,8 @@ def _elsewhere(name: str, entry: Locked, record: Record | None, project: Project
     """Yield that the lock has what was agreed to from somewhere else, or by somebody else, whatever the tree."""
     if record is not None and record.provenance and record.provenance != Provenance.of(entry):
         was, now = record.provenance.against(Provenance.of(entry))
-        message = f"{name} was agreed to {was}; the lock has it {now} now; {_install(project)} asks about it"
+        message = f"{name} was agreed to {was}; the lock has it {now} now"
+        message = f"{message}; {_install(project)} asks about it, or tells what is not so"
         yield Problem("origin-changed", project.lock_path, message)
 
 

@@ -70,3 +70,14 @@ def test_packed_by_us_installs_as_the_folder_does(world, tmp_path):
     (tmp_path / "plain.skill").write_bytes(pack(tree))
     world.install(str(tmp_path / "plain.skill"))
     assert world.lock().skills["plain"].tree == tree.digest
+
+
+def test_a_bare_name_is_the_skill_that_is_locked_from_a_folder(world):
+    path = skill(world.base / "src")
+    world.install(str(path))
+    before = (world.base / "skillhub.toml").read_bytes(), (world.base / "skillhub.lock").read_bytes()
+    assert [each.name for each in world.install("plain").skills] == ["plain"]
+    assert (
+        (world.base / "skillhub.toml").read_bytes(),
+        (world.base / "skillhub.lock").read_bytes(),
+    ) == before

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.errors import NotFound, WrongBytes
+from skillhub.errors import NotFound, SecurityError, WrongBytes
 from skillhub.flows.verify import verify
 from skillhub.world.folders import list_folder
 from tests.support.registry import key_of
@@ -262,3 +262,37 @@ def test_attack_a_lock_that_names_a_skill_otherwise(world, how):
         if each.name == wrong[0] and problem.code == "source-mismatch"
     ]
     assert message == f"the lock names {wrong[0]}, its SKILL.md {'other' if how == 'swapped' else 'plain'}"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ('"version": "1.0.0"', '"version": "1.0.1"'),
+        ('"root": "sha256:', '"root": "sha256:0000'),
+        ('"key:sha256:', '"key:sha256:0000'),
+    ],
+)
+def test_what_the_lock_says_otherwise_now_is_not_said_to_be_had_from_install(world, change):
+    world.install("github:release-notes")
+    path = world.base / "skillhub.lock"
+    text = path.read_text()
+    was, now = change
+    at = text.index(was) + len(was)
+    path.write_text(text[: at - len(was)] + now + text[at + (len(now) - len(was)) :])
+    (found,) = verify(("release-notes",), world.ports())
+    assert {each.code for each in found.problems} <= {"signature", "origin-changed"}
+    assert all("or tells what is not so" in each.message for each in found.problems)
+    with pytest.raises(SecurityError):
+        world.install()
+
+
+def test_a_copy_that_is_as_locked_is_told_apart_from_another_though_store_and_state_are_gone(world):
+    world.install("github:release-notes")
+    shutil.rmtree(world.home.state)
+    for folder, *_ in os.walk(world.home.data):
+        Path(folder).chmod(0o755)
+    shutil.rmtree(world.home.data)
+    (found,) = verify(("release-notes",), world.ports())
+    assert {each.code for each in found.problems} == {"missing", "not-enabled"}
+    world.sync()
+    assert not (world.base / ".agents/skills/release-notes").exists()
