@@ -188,7 +188,7 @@ def pack_skill(path: str, output: str | None, kind: Kind, now: datetime, *, dry_
     # Whoever wrote the skill wrote its version, which need not be one: it may not lead to another folder.
     version = f"-{manifest.version}" if _IN_A_NAME.fullmatch(manifest.version or "") else ""
     target = output or "."
-    if os.path.isdir(target):
+    if target.endswith((os.sep, os.altsep or os.sep)) or os.path.isdir(target):
         target = os.path.join(target, f"{manifest.name}{version}.{kind}")
     data = pack(tree, kind)
     if not dry_run:

@@ -72,6 +72,14 @@ def test_a_pack_is_the_same_bytes_each_time(shell, kind):
     assert sorted(names) == ["SKILL.md", "a/b.txt", "b/a.txt", "run.sh"]
 
 
+def test_a_folder_that_is_not_there_yet_is_made_for_the_pack(shell):
+    shell.skill("project/mine")
+    done = shell.run("pack", "mine", "-o", "dist/", "--json")
+    assert done.status == 0
+    assert (shell.project / done.json["path"]).parent == shell.project / "dist"
+    assert [path.name for path in (shell.project / "dist").iterdir()] == ["mine.zip"]
+
+
 def test_what_is_no_skill_is_not_packed(shell):
     (shell.project / "empty").mkdir()
     assert shell.run("pack", "empty").status == 3
