@@ -19,6 +19,9 @@ from skillhub.world.links import absolute, folders_of
 from skillhub.world.project import Project
 from skillhub.world.store import Store
 
+_DEEPEST = 8  # levels of folders that an agent looks down, as far as any does
+_FOLDERS_MAX = 2000  # to a root: as many as agents are known to look into
+
 
 def managed(project: Project, store: Store, environ: Mapping[str, str]) -> list[Skill]:
     """Return every locked skill, by name.
@@ -79,15 +82,37 @@ def beside(project: Project, user_home: str, store: Store, environ: Mapping[str,
 
 
 def unmanaged(project: Project, user_home: str, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield each folder with a ``SKILL.md`` in an agent's folder that skillhub did not put there."""
-    ours = _ours(project)
-    for folder in agent_folders(project, user_home, environ):
-        try:
-            others = sorted({*os.listdir(folder)} - ours[folder])
-        except OSError:
-            continue
-        paths = (os.path.join(folder, name) for name in others)
-        yield from (path for path in paths if os.path.isfile(os.path.join(path, SKILL_MD)))
+    """Yield each folder with a ``SKILL.md`` that agents find in their folders and that skillhub did not put there.
+
+    They look into folders of folders as well, but for what is hidden.
+    """
+    ours: defaultdict[str, set[str]] = defaultdict(set)
+    for folder, names in _ours(project).items():
+        ours[os.path.realpath(folder)] |= names
+    for top in agent_folders(project, user_home, environ):
+        level, seen = [top], {os.path.realpath(top)}
+        for _ in range(_DEEPEST):
+            below: list[str] = []
+            for folder in level:
+                yield from _skills_in(folder, ours[os.path.realpath(folder)], below, seen)
+            level = below
+
+
+def _skills_in(folder: str, ours: Collection[str], below: list[str], seen: set[str]) -> Iterator[str]:
+    """Yield the skills in a folder that are not ours, and note the folders in it that are to be looked into."""
+    try:
+        names = sorted({*os.listdir(folder)}.difference(ours))
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(folder, name)
+        if os.path.isfile(os.path.join(path, SKILL_MD)):
+            yield path
+        elif not (name.startswith(".") or name == "node_modules") and os.path.isdir(path):
+            real = os.path.realpath(path)
+            if real not in seen and len(seen) < _FOLDERS_MAX:
+                seen.add(real)
+                below.append(path)
 
 
 def _ours(project: Project) -> dict[str, set[str]]:

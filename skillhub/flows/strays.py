@@ -47,15 +47,17 @@ def strays(lock: Lock, records: Records, ports: Ports) -> Mapping[str, Sequence[
 
 
 def imitations(lock: Lock, ports: Ports) -> Mapping[str, Sequence[str]]:
-    """Return by name the folders of agents that are called otherwise and whose ``SKILL.md`` has a locked name.
+    """Return by name what agents find otherwise called, or deeper, and whose ``SKILL.md`` has a locked name.
 
     Raises:
         FormatError, StateError: as for ``listing.unmanaged``.
     """
     found: defaultdict[str, list[str]] = defaultdict(list)
+    tops = agent_folders(ports.project, ports.user_home, ports.environ)
     for path in unmanaged(ports.project, ports.user_home, ports.environ):
         folder, called = os.path.split(path)
-        if called not in lock.skills and _is_an_agents(os.path.realpath(folder), ports.project):
+        is_stray = called in lock.skills and folder in tops  # which ``strays`` tells of
+        if not is_stray and _is_an_agents(os.path.realpath(folder), ports.project):
             name = found_name(path)  # what nobody could install, an agent may well read
             if name is not None and name in lock.skills:
                 found[name].append(path)
