@@ -18,6 +18,7 @@ from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import LOCAL, Locked, of_plugin
 from skillhub.model.release import Admission, Release
+from skillhub.model.text import quote
 from skillhub.trust.judgement import judge
 from skillhub.trust.registry import agrees, publisher_of
 from skillhub.world import files
@@ -147,7 +148,7 @@ def by_place(
             raise SourceMismatch(
                 f"the index names it {release.name}, its SKILL.md {found.name}", where=release.url
             )
-        return replace(found, published=place.committed(release))
+        return replace(_lying_in(found, release.path), published=place.committed(release))
 
     return Way(lambda: place.unpacked(release), make, release.size or 0)
 
@@ -177,6 +178,14 @@ def _from_outside(
     return replace(found, own=own)
 
 
+def _lying_in(found: Candidate, folder: str | None) -> Candidate:
+    """Return the same with a warning if the specification wants the folder at this path to have another name."""
+    name = os.path.basename(folder or "")
+    if name in ("", found.name):
+        return found
+    return found.noted(f"its folder is named {quote(name)}, not {found.name} as the skill is")
+
+
 def by_path(path: str, ports: Ports, base: str = "", locked: Collection[Digest] = ()) -> Way[None]:
     """Return how a folder or an archive of this machine is read; the rest is as for ``from_path``."""
     return Way(nothing, lambda _: from_path(path, ports, base, locked))
@@ -200,6 +209,7 @@ def from_path(path: str, ports: Ports, base: str = "", locked: Collection[Digest
     with named(path, (FormatError,)):
         unpacked, digest = read_local(full)
         found = _from_outside(unpacked, LOCAL, {"path": place, "digest": digest}, ports, locked)
+        found = _lying_in(found, None if digest else os.path.abspath(full))
     if os.path.isabs(place):
         note = f"{place} lies outside of the project: others who share the lock do not have it"
         return found.noted(note)

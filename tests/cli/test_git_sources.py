@@ -46,6 +46,19 @@ def machine(shell, repo):
     return shell
 
 
+@pytest.mark.parametrize("ref", ["git+file:///srv/git/skills#skills/other", "./other"])
+def test_a_folder_named_otherwise_is_a_warning(machine, repo, ref):
+    files = {f"skills/{folder}/SKILL.md": skill("notes") for folder in ("notes", "other")}
+    repo.commit(files)
+    machine.write("project/other/SKILL.md", skill("notes").decode())
+    machine.write("project/notes/SKILL.md", skill("notes").decode())
+    note = "notes: its folder is named 'other', not notes as the skill is"
+    for given, notes in ((ref, [note]), (ref.replace("other", "notes"), [])):
+        done = machine.run("install", given, "--yes", "--allow-unsigned", "--no-enable", "--json")
+        assert [each for each in done.json["warnings"] if "its folder" in each] == notes
+        assert machine.run("remove", "notes").status == 0
+
+
 @pytest.mark.parametrize("line", SHOWN)
 def test_an_example_of_the_page_runs(line, machine, repo):
     done = machine.run(*line.split(), "--yes")
