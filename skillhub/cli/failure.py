@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skillhub.cli.terminal import Terminal
-from skillhub.errors import SkillhubError, UsageError
+from skillhub.errors import SkillhubError, StateError, UsageError
 from skillhub.model.question import Answer, Question
 
 _REPORT = "this is a bug in skillhub; please report it at https://github.com/skillhub/skillhub/issues"
@@ -20,7 +20,7 @@ def fail(error: Exception, args: list[str]) -> int:
     """Tell of ``error`` on stderr, and with ``--json`` on stdout, and return the exit status."""
     terminal = Terminal()
     if not isinstance(error, SkillhubError):
-        error = _usage_of_typer(error) or _bug(error)
+        error = _usage_of_typer(error) or _of_machine(error) or _bug(error)
     if "--json" in (args[: args.index("--")] if "--" in args else args):
         terminal.json(error_json(error))
     terminal.error(error)
@@ -91,6 +91,12 @@ def _usage_of_typer(error: Exception) -> SkillhubError | None:
     if program == "skillhub" and hasattr(error, "option_name"):
         hint += "; what a command takes stands behind it: skillhub COMMAND --json"
     return UsageError(message[:1].lower() + message[1:], hint=hint)
+
+
+def _of_machine(error: Exception) -> SkillhubError | None:
+    if not isinstance(error, MemoryError):
+        return None
+    return StateError("there is not enough memory", hint="end other programs, or raise the limit (ulimit -v)")
 
 
 def _bug(error: Exception) -> SkillhubError:

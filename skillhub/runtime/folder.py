@@ -7,6 +7,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
 from typing import Final, NoReturn
@@ -148,7 +149,8 @@ class Folder:
         if found.digest != agreed.tree:
             raise _drifted(_difference(found, agreed), self.path)
         if record and all(changed(each) < oldest for each in self.stamps.values()):
-            files.write_atomic(record, json.dumps(self._record(agreed.tree)).encode())
+            with suppress(StateError):  # where nothing can be written, all is read again each time
+                files.write_atomic(record, json.dumps(self._record(agreed.tree)).encode())
 
     def _hashed(self, listing: Listing | None) -> Iterator[tuple[str, ListedFile]]:
         for relative in self.names:

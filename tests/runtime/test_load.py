@@ -185,6 +185,17 @@ def test_what_was_agreed_to_is_loaded(folder, tmp_path):
     assert load(skill_at(folder, tree=tree.digest, managed=True)).version == tree.digest
 
 
+def test_what_was_agreed_to_is_loaded_where_nothing_can_be_written(folder, tmp_path):
+    tree = tree_of(folder)
+    (tmp_path / "state").write_text("")
+    age(folder)
+    agreed = Agreed(tree.digest, tree.listing, str(tmp_path / "state"), GRAIN)
+    assert load(skill_at(folder), agreed=agreed).version == tree.digest
+    (folder / "SKILL.md").write_text("evil\n")
+    with pytest.raises(Drifted):
+        load(skill_at(folder), agreed=agreed)
+
+
 ATTACKS = {
     "changed": (lambda f: (f / "scripts/run.sh").write_text("evil\n"), "'scripts/run.sh' was changed"),
     "added": (lambda f: (f / "scripts/evil.sh").write_text("evil\n"), "'scripts/evil.sh' is a file that"),
