@@ -15,7 +15,7 @@ from skillhub.flows.candidate import Candidate
 from skillhub.flows.hints import command
 from skillhub.flows.install import carry_out
 from skillhub.flows.linking import Step
-from skillhub.flows.listing import unmanaged
+from skillhub.flows.listing import agent_folders, unmanaged
 from skillhub.flows.obtain import from_path
 from skillhub.flows.options import Options
 from skillhub.flows.origins import Origins, compared
@@ -92,7 +92,11 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
 
 def _finds(names: Sequence[str], state: State, ports: Ports) -> Iterator[Find | LeftOut]:
     there: dict[str, list[str]] = {}
-    for path in unmanaged(ports.project, ports.user_home, ports.environ):
+    world = ports.project, ports.user_home, ports.environ
+    whole = agent_folders(
+        *world
+    )  # one that is a skill itself holds others: it is not to be put in place anew
+    for path in filter(lambda path: path not in whole, unmanaged(*world)):
         there.setdefault(os.path.basename(path), []).append(path)
     scope = ports.project.scope
     for name in names:

@@ -84,13 +84,16 @@ def beside(project: Project, user_home: str, store: Store, environ: Mapping[str,
 def unmanaged(project: Project, user_home: str, environ: Mapping[str, str]) -> Iterator[str]:
     """Yield each folder with a ``SKILL.md`` that agents find in their folders and that skillhub did not put there.
 
-    They look into folders of folders as well, but for what is hidden.
+    They look into folders of folders as well, but for what is hidden; such a folder may be a skill itself.
     """
     ours: defaultdict[str, set[str]] = defaultdict(set)
     for folder, names in _ours(project).items():
         ours[os.path.realpath(folder)] |= names
     for top in agent_folders(project, user_home, environ):
         level, seen = [top], {os.path.realpath(top)}
+        holder, name = os.path.split(top)
+        if os.path.isfile(os.path.join(top, SKILL_MD)) and name not in ours[os.path.realpath(holder)]:
+            yield top
         for _ in range(_DEEPEST):
             below: list[str] = []
             for folder in level:

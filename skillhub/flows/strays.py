@@ -57,7 +57,8 @@ def imitations(lock: Lock, ports: Ports) -> Mapping[str, Sequence[str]]:
     for path in unmanaged(ports.project, ports.user_home, ports.environ):
         folder, called = os.path.split(path)
         is_stray = called in lock.skills and folder in tops  # which ``strays`` tells of
-        if not is_stray and _is_an_agents(os.path.realpath(folder), ports.project):
+        holder = path if path in tops else folder
+        if not is_stray and _is_an_agents(os.path.realpath(holder), ports.project):
             name = found_name(path)  # what nobody could install, an agent may well read
             if name is not None and name in lock.skills:
                 found[name].append(path)
