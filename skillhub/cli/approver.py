@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
@@ -10,7 +9,7 @@ from typing import TypeVar
 from skillhub.cli.terminal import Terminal
 from skillhub.model.dataclass import dataclass
 from skillhub.model.question import NO, NOT_BY_YES, UNANSWERED, YES, Answer, Question, Way, unanswerable
-from skillhub.model.text import clean, quote
+from skillhub.model.text import quote
 
 _T = TypeVar("_T")
 _TRIES = 3
@@ -89,8 +88,7 @@ class Person:
 
     def _ask(self, question: Question, to_all: set[str]) -> Answer:
         if question.kind == "env":
-            prompt = f"  value of {clean(question.subject)} (not shown, empty for none): "
-            value = getpass.getpass(prompt, sys.stderr)
+            value = self.terminal.secret(f"  value of {question.subject} (not shown, empty for none):")
             return Answer("yes", value) if value else UNANSWERED
         if question.ways:
             return self._ask_way(question.ways)

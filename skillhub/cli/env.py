@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import sys
 from collections.abc import Mapping
@@ -143,7 +142,7 @@ def _value(name: str, common: Common) -> str:
         UsageError: there is none, or it is no text.
     """
     if common.asks:
-        return getpass.getpass(f"value of {name} (not shown): ", sys.stderr)
+        return common.terminal.secret(f"value of {name} (not shown):")
     if sys.stdin.isatty():
         raise UsageError(f"nobody is there to type the value of {name}", hint="write it to stdin")
     data = sys.stdin.buffer.read(_BYTES_MAX)

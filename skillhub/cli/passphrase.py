@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import sys
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -23,8 +21,8 @@ def new_passphrase(what: str, common: Common) -> bytes | None:
     """
     if (found := _given()) is not None or not common.asks:
         return found
-    first = getpass.getpass(f"{what}: a passphrase (empty for none): ", sys.stderr)
-    if first and getpass.getpass("the same again: ", sys.stderr) != first:
+    first = common.terminal.secret(f"{what}: a passphrase (empty for none):")
+    if first and common.terminal.secret("the same again:") != first:
         raise UsageError("the two passphrases differ")
     return first.encode() or None
 
@@ -42,7 +40,7 @@ def with_passphrase(what: str, common: Common, use: Callable[[bytes | None], _T]
     try:
         return use(None)
     except PassphraseNeeded:
-        return use(getpass.getpass(f"{what}: ", sys.stderr).encode())
+        return use(common.terminal.secret(f"{what}:").encode())
 
 
 def _given() -> bytes | None:

@@ -68,8 +68,8 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
         if skill.name in outcome.as_before:
             did = "unchanged" if is_busy else ""
         terminal.did(_done(skill, did), "green" if skill.links else "yellow")
-        for link in skill.links if terminal.reports else ():
-            terminal.verbatim(f"  {link}")  # a path may have blanks
+        for place in (*skill.links, *outcome.written.get(skill.name, ())) if terminal.reports else ():
+            terminal.verbatim(f"  {place}")  # a path may have blanks
     _show_edits(common, outcome)
     if is_plan:
         _show_open(outcome, terminal, "--yes leaves open" if common.yes else "would ask")
@@ -158,9 +158,11 @@ def show_waiting(outcome: Outcome, terminal: Terminal, *, planned: bool = False)
             if need.open and key not in outcome.given:
                 about = f" ({need.description})" if need.description else ""
                 terminal.warn(f"  {need.kind} {need.name}{about}", "plain")
-                terminal.warn(
-                    f"    {outcome.ways.get(key) or how_to_meet(skill.name, need, skill.scope)}", "dim"
+                ways = (
+                    [outcome.ways[key]] if key in outcome.ways else how_to_meet(skill.name, need, skill.scope)
                 )
+                for way in ways:
+                    terminal.warn(f"    {way}", "dim")
 
 
 def skills_table(skills: Sequence[Skill], terminal: Terminal) -> None:

@@ -32,6 +32,7 @@ _CODES: Mapping[Tone, str] = {
 _ORDER = re.compile(r"^(\s*:)(?=:)|(##)(?=\[)")
 _PROGRESS_AFTER = 1.0
 _NARROW = 8
+_LEFT = 4  # blanks before a word that has no room where it belongs
 _ROWS = 50  # of a list that are encoded at a time
 # A command that ends a line is one word, so that it can be copied; after `hint:` it begins a sentence.
 _WORD = re.compile(r" *(?:(?<=: )(?<!hint: )skillhub (?:(?!, |; |  ).)+$|[^ ]+)")
@@ -77,15 +78,24 @@ class Terminal:
 
     def prompt(self, text: str) -> str:
         """Write a prompt and return the line that is typed behind it; empty where input has ended."""
-        *above, last = _wrapped(clean(text), sys.stderr, None)
-        for line in above:
-            self._put(sys.stderr, f"{line}\n")
-        self._put(sys.stderr, f"{last} ")
+        self._put(sys.stderr, self._above(text))
         sys.stderr.flush()
         line = sys.stdin.readline()
         if not line:
             self._put(sys.stderr, "\n")  # nobody ended the row
         return line
+
+    def secret(self, text: str) -> str:
+        """Write a prompt and return what is typed behind it, which is not shown."""
+        from getpass import getpass  # it knows how to leave a terminal as it was
+
+        return getpass(self._above(text), sys.stderr)
+
+    def _above(self, text: str) -> str:
+        """Write a prompt but for its last row, and return that."""
+        *above, last = _wrapped(clean(text), sys.stderr, None)
+        self._put(sys.stderr, "".join(f"{line}\n" for line in above))
+        return f"{last} "
 
     def workflow_command(self, text: str, stream: TextIO) -> None:
         """Write a line that GitHub's runner is to obey; every other is written so that it does not."""
@@ -195,7 +205,7 @@ def _wrapped(text: str, stream: TextIO, hang: int | None) -> list[str]:
         lines.append(line)
         bare = word.lstrip(" ")
         spare = room - _width(bare)
-        line = " " * (below if spare < 0 else min(below, spare)) + bare
+        line = " " * (below if spare < 0 or spare >= below else min(_LEFT, spare)) + bare
     return [*lines, line]
 
 

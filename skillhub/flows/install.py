@@ -113,6 +113,7 @@ def carry_out(
         changes={each.name: each.changes for each in plans if each.changes},
         as_before=frozenset(each.name for each in changes if _is_as_before(each, state)),
         disabled=frozenset(each.name for each in changes if each.record.held == "user"),
+        written={each.name: each.needs.told() for each in changes if each.needs},
         ways={
             key: way
             for each in plans

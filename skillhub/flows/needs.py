@@ -80,14 +80,17 @@ def _need(row: Mapping[str, Any], is_met: Given, met: Collection[str], waived: C
     )
 
 
-def how_to_meet(skill: str, need: Need, scope: SkillScope) -> str:
-    """Return what to type or do about an open need, as one line."""
+def how_to_meet(skill: str, need: Need, scope: SkillScope) -> tuple[str, ...]:
+    """Return what to type or do about an open need, a line for each way; a command ends its line."""
     enable = command(scope, "enable", skill)
     if need.kind == "env":
-        lasting = f"export {need.name}=…, or with a keyring skillhub env set {need.name}"
-        return f"{lasting}; then {enable}  (or: --env {need.name}=…)"
+        return (
+            f"export {need.name}=…, then: {enable}",
+            f"or at once: {enable} --env {need.name}=…",
+            f"or to keep it, by the extra keyring: {command(scope, 'env', 'set', need.name)}",
+        )
     if need.kind == "program":
-        return f"install the program {need.name}, then {enable}"
+        return (f"install the program {need.name}, then {enable}",)
     if need.kind == "mcp":
-        return f"{enable} --mcp configure  ({SKIP})"
-    return command(scope, "install", need.name)
+        return (f"{enable} --mcp configure  ({SKIP})",)
+    return (command(scope, "install", need.name),)

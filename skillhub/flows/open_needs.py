@@ -100,6 +100,15 @@ class MetNeeds:
         met, waived = dict.fromkeys((*record.met, *self.met)), dict.fromkeys((*record.waived, *self.waived))
         return replace(record, met=tuple(met), waived=tuple(waived), mcp=written)
 
+    def told(self) -> tuple[str, ...]:
+        """Return what is written, a line for each file."""
+        lines = (
+            f"{server.files[agent].path}: the MCP server {server.need.name}"
+            for server, agents in self.writes
+            for agent in agents
+        )
+        return tuple(dict.fromkeys(lines))
+
     def write(self, lock: str) -> None:
         """Write the entries into the agents' files, keeping everything else in them.
 

@@ -27,6 +27,7 @@ class Outcome:
         given: Skill and need (``env:NAME``) that this command met, of skills that wait for another.
         disabled: Those of the skills that their user disabled, whatever they need.
         ways: By skill and need (``mcp:NAME``) what to do about it, where ``how_to_meet`` does not know.
+        written: By skill what was written into which configuration of an agent, a line for each file.
     """
 
     skills: tuple[Skill, ...]
@@ -39,6 +40,7 @@ class Outcome:
     as_before: frozenset[str] = frozenset()
     disabled: frozenset[str] = frozenset()
     ways: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    written: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,6 +168,17 @@ def test_a_person_may_have_a_server_written(shell):
     assert written["mcpServers"]["demo"]["command"] == "demo-server"
 
 
+def test_every_file_that_is_written_is_named(shell):
+    (shell.project / ".cursor").mkdir()
+    words = (*serving(shell, "demo-server"), "--agent", "cursor", "--yes", "--mcp", "configure")
+    for more in (["--dry-run"], []):
+        done = shell.run(*words, *more)
+        assert done.status == 0
+        for file in (".mcp.json", ".cursor/mcp.json"):
+            assert f"  {shell.project}/{file}: the MCP server demo\n" in done.out
+    assert "MCP server" not in shell.run(*words).out
+
+
 def test_a_person_may_have_it_not(shell):
     done = shell.at_terminal(*serving(shell, "demo-server"), say=[(ASK, "y\n"), (ASK, "n\n")])
     assert done.status == 6

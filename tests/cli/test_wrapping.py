@@ -51,6 +51,19 @@ def test_what_is_asked_breaks_between_words(shell):
     assert too_wide(done) == []
 
 
+def test_what_is_typed_unseen_is_asked_for_on_a_narrow_screen(shell):
+    say = [("[N]o: ", "y\n"), ("for none): ", "\n")]
+    done = shell.at_terminal("install", "github:gh-fix-ci", say=say, columns=40)
+    assert done.status == 6
+    assert [line for line in too_wide(done, 40) if not line.startswith("      skillhub ")] == []  # to be copied
+
+
+def test_what_has_no_room_where_it_belongs_begins_at_one_place(installed):
+    done = installed.at_terminal("show", "release-notes", columns=80)
+    places = {line.index("sha256:") for line in lines(done) if line.lstrip().startswith("sha256:")}
+    assert places == {4}
+
+
 def test_the_picker_breaks_between_words(shell):
     done = shell.at_terminal("pick", say=[("empty to stop: ", "\n")], columns=COLUMNS)
     assert too_wide(done) == []
