@@ -57,7 +57,7 @@ import resource, sys
 from skillhub.errors import FormatError
 from skillhub.world.home import Home
 from skillhub.world.project import Project
-resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20))
+resource.setrlimit(resource.RLIMIT_AS, (500 << 20, 500 << 20))
 try:
     Project(sys.argv[1], "project", Home.of({"SKILLHUB_HOME": sys.argv[1] + "/hub"})).lock()
 except FormatError as error:
