@@ -75,7 +75,7 @@ def _is_an_agents(real: str, project: Project) -> bool:
     return below.startswith(".") or os.path.isabs(below) or project.scope == "user"
 
 
-def _is_outside(path: str, project: Project) -> bool:
+def is_outside(path: str, project: Project) -> bool:
     """Say whether a link leads out of the project to this; what is there is none of the project's."""
     below = portable(path, os.path.realpath(project.base))
     return project.scope == "project" and os.path.isabs(below)
@@ -101,7 +101,7 @@ def to_take(
     tree, record = state.lock.skills[name].tree, state.records.skills.get(name)
     steps, left = [], []
     for path in paths:
-        if _is_outside(path, ports.project):
+        if is_outside(path, ports.project):
             left.append(path)
         elif is_spare(path, tree, record, ports.store):
             steps.append(Step(path, path, "keep"))

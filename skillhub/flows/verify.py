@@ -12,7 +12,7 @@ from skillhub.flows.edits import read_patch
 from skillhub.flows.hints import command
 from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.ports import Ports
-from skillhub.flows.strays import imitations, strays
+from skillhub.flows.strays import imitations, is_outside, strays
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Lock, Locked
@@ -86,7 +86,7 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
         problems += _linked(entry, record, places, listing, ports)
         problems += _elsewhere(name, entry, record, project)
         is_enabled = record is not None and record.enabled and record.is_of(entry)
-        problems += _namesakes(astray.get(name, ()), listing, is_enabled)
+        problems += _namesakes(astray.get(name, ()), listing, is_enabled, project)
         copies = imitating.get(name, ())
         problems += [_other(path) for path in copies if not is_enabled or _is_another(path, listing)]
         found.append(Verified(name, tuple(problems), tuple(notes)))
@@ -185,10 +185,12 @@ def _problem(error: SecurityError | FormatError, path: str, code: str | None = N
     return Problem(code or error.code, path, error.message)
 
 
-def _namesakes(places: Sequence[str], listing: Listing | None, is_enabled: bool) -> Iterator[Problem]:
+def _namesakes(
+    places: Sequence[str], listing: Listing | None, is_enabled: bool, project: Project
+) -> Iterator[Problem]:
     """Yield what agents would take for the locked skill though it is not, or is not to be there."""
     for path in places:
-        if _is_another(path, listing):
+        if _is_another(path, listing) or (not is_enabled and is_outside(path, project)):
             yield _other(path)
         elif not is_enabled:
             yield from _still([path], "is not enabled")

@@ -158,6 +158,7 @@ def test_attack_a_link_in_a_repository_has_sync_clear_a_folder_outside_of_it(wai
     for world in (waiting, waiting.on_another_machine()):
         outcome = world.sync(Answers("yes"))
         assert [(each.name, each.code) for each in outcome.left] == [("plain", "other-skill")]
+        assert world.problems() == ["other-skill"]
         assert sorted(own.iterdir()) == before
 
 
