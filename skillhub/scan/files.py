@@ -7,6 +7,7 @@ from typing import Final
 
 from skillhub.model.capability import RUN_BY_NAME
 from skillhub.model.finding import Rule
+from skillhub.model.tree import SKILL_MD
 
 COMPILED: Final = Rule(
     "SH501",
@@ -39,7 +40,13 @@ INSTALL_HOOK: Final = Rule(
     "a package that runs commands when it is installed",
     "leave the hooks out",
 )
-FILES: Final = (COMPILED, GARBLED, LARGE, SETTINGS, INSTALL_HOOK, UNREADABLE)
+SKILL_WITHIN: Final = Rule(
+    "SH507",
+    "medium",
+    "another skill inside of this one, which agents find under a name of its own",
+    "make it a skill of its own, or keep it in references or assets",
+)
+FILES: Final = (COMPILED, GARBLED, LARGE, SETTINGS, INSTALL_HOOK, UNREADABLE, SKILL_WITHIN)
 
 SCANNED_MAX = 2 * 1024 * 1024
 # ELF, Windows, Mach-O (thin and fat, also Java classes), WebAssembly.
@@ -54,6 +61,8 @@ _SETTINGS = (
     *(".vscode/settings.json", ".cursor/mcp.json", ".codex/config.toml", ".cursorrules", ".envrc"),
 )
 _PAGES = (".md", ".mdx", ".markdown", ".rst", ".txt", ".json", ".yaml", ".yml", ".toml")
+# Folders of a skill that agents do not look for skills in, besides hidden ones.
+_NO_SKILLS = frozenset({"scripts", "references", "assets", "agents", "node_modules"})
 _INSTALL_HOOKS = (b'"preinstall"', b'"postinstall"', b'"prepare"')
 
 
@@ -72,3 +81,6 @@ def files(path: str, data: bytes, text: bool) -> Iterator[Rule]:
         yield SETTINGS
     if folded.rpartition("/")[2] == "package.json" and any(hook in data for hook in _INSTALL_HOOKS):
         yield INSTALL_HOOK
+    *folders, name = path.split("/")
+    if folders and name == SKILL_MD and not any(each[0] == "." or each in _NO_SKILLS for each in folders):
+        yield SKILL_WITHIN

@@ -137,6 +137,7 @@ def test_a_live_token(secret):
         ("assets/.claude/settings.json", b"{}", "SH504"),
         ("package.json", b'{"scripts": {"postinstall": "node x"}}', "SH505"),
         ("references/a.md", b"caf\xe9", "SH506"),
+        ("more/of/it/SKILL.md", b"---\nname: deploy\n---\n", "SH507"),
     ],
 )
 def test_what_a_file_is_as_a_whole(path, data, rule):
@@ -153,6 +154,10 @@ def test_what_a_file_is_as_a_whole(path, data, rule):
         ("package.json", b'{"scripts": {"test": "node x"}}'),
         ("settings.json", b"{}"),
         ("a.txt", b""),
+        *(
+            (path, b"")
+            for path in ("SKILL.md", "assets/new/SKILL.md", "a/.b/SKILL.md", "a/references/SKILL.md")
+        ),
     ],
 )
 def test_honest_files_are_let_through(path, data):
