@@ -171,6 +171,7 @@ def _warnings(plans: Sequence[Plan], asked: Sequence[Asked], ports: Ports) -> It
             yield from (f"{skill} was edited by hand: {path}" for path in question.details)
         elif question.kind == "mcp-conflict" and answer.said == "yes":
             yield f"{skill} uses the MCP server {question.subject} as it was configured before, unchanged"
+            yield from (f"{skill}: {line}" for line in question.details)
 
 
 def _with_given(skill: Skill, given: Collection[str]) -> Skill:

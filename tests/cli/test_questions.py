@@ -206,6 +206,7 @@ def test_yes_uses_another_server_of_that_name_and_leaves_it_alone(shell):
     [found] = done.json["skills"]
     assert (found["state"], [need["satisfied"] for need in found["requires"]]) == ("enabled", [True])
     assert "served uses the MCP server demo as it was configured before, unchanged" in done.json["warnings"]
+    assert "served: it runs: mine" in done.json["warnings"]
     again = shell.run("install", "--yes", "--json").json
     assert (again["changed"], again["questions"], again["warnings"]) == (False, [], [])
     assert shell.run("remove", "served").status == 0
