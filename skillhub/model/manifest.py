@@ -196,7 +196,9 @@ class _Reading(Front):
     def _clients(self) -> None:
         version = self.metadata.get("version")
         if version and self.version is None:
-            message = f"expected a version of at most {NAME_MAX} visible characters, found {quote(version)}"
+            message = (
+                f"expected a version of at most {NAME_MAX} characters, all visible, found {quote(version)}"
+            )
             self.warnings.append(Issue("version", message, self.place("metadata")))
         with self._noting(self.breaches, "allowed-tools"):
             tools = self.front.get("allowed-tools", "")

@@ -167,7 +167,7 @@ def _check_variable(name: str) -> None:
 
 def _check_literal(text: str) -> None:
     if len(text) > TEXT_MAX or any(is_hidden(char) for char in text):
-        raise FormatError(f"expected at most {TEXT_MAX} visible characters, found {quote(text)}")
+        raise FormatError(f"expected at most {TEXT_MAX} characters, all of them visible, found {quote(text)}")
     if _EXPANSION.search(text):
         raise FormatError(
             f"expected literal text, found {quote(text)}, which an agent would expand",

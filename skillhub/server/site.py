@@ -132,7 +132,8 @@ def site_server(site: str, host: str = "127.0.0.1", port: int = 0) -> ThreadingH
     try:
         return _Server((host, port), site)
     except (OSError, OverflowError) as error:
-        raise StateError(f"cannot listen: {error}", where=f"{host}:{port}") from error
+        why = getattr(error, "strerror", None) or error  # without the number, which `str` puts before it
+        raise StateError(f"cannot listen: {why}", where=f"{host}:{port}") from error
 
 
 def _tags(header: str) -> set[str]:

@@ -39,7 +39,9 @@ class Identity:
         """
         for what, text in (("identity", self.name), ("issuer", self.issuer)):
             if not 1 <= len(text) <= _LONGEST or clean(text) != text or " " in text:
-                message = f"expected 1 to {_LONGEST} visible characters without a space as {what}"
+                message = (
+                    f"expected as {what} 1 to {_LONGEST} characters, all of them visible and none a space"
+                )
                 raise FormatError(f"{message}, found {quote(text)}")
         if not self.issuer.startswith(("https://", "http://")):
             raise FormatError(f"expected the URL of an OpenID provider as issuer, found {quote(self.issuer)}")

@@ -84,7 +84,7 @@ def read(der: bytes) -> Certificate:
 def _check_kind(raw: x509.Certificate, subject: str) -> None:
     if not subject or len(subject) > _SUBJECT_MAX or clean(subject) != subject:
         # The subject is what a person is shown and the lock keeps: it must be there and hide nothing.
-        message = f"expected a subject of 1 to {_SUBJECT_MAX} visible characters, found {quote(subject)}"
+        message = f"expected a subject of 1 to {_SUBJECT_MAX} characters, all of them visible, found {quote(subject)}"
         raise BadSignature("certificate-subject", message)
     if raw.signature_algorithm_oid not in _ALGORITHMS:
         message = f"expected ECDSA with SHA-2 or Ed25519, found {raw.signature_algorithm_oid.dotted_string}"

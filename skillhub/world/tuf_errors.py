@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -16,14 +17,13 @@ from skillhub.errors import (
     Rollback,
     SkillhubError,
     SourceError,
-    StateError,
     WrongBytes,
 )
 from skillhub.model.index import LeadsOut
 from skillhub.model.text import quote
+from skillhub.world.files import disk_error
 
 _MEANING: Mapping[type[Exception], tuple[type[SkillhubError], str]] = {
-    DeserializationError: (FormatError, "expected signed metadata, found something else"),
     exceptions.ExpiredMetadataError: (MetadataExpired, "the metadata has expired"),
     exceptions.BadVersionNumberError: (Rollback, "the metadata is older than what was seen before"),
     exceptions.UnsignedMetadataError: (BadMetadataSignature, "too few of the right keys have signed"),
@@ -31,7 +31,6 @@ _MEANING: Mapping[type[Exception], tuple[type[SkillhubError], str]] = {
     exceptions.RepositoryError: (BadMetadata, "the metadata contradicts itself"),
     exceptions.DownloadLengthMismatchError: (WrongBytes, "the metadata is longer than it may be"),
     exceptions.DownloadError: (SourceError, "cannot fetch the metadata"),
-    OSError: (StateError, "the disk refuses to keep the metadata"),
 }
 
 
@@ -51,6 +50,10 @@ def translated(where: str) -> Iterator[None]:
         yield
     except LeadsOut as error:
         raise BadMetadata(error.message, where=error.where) from error
+    except DeserializationError as error:
+        raise FormatError("expected signed metadata, found something else", where=where) from error
+    except OSError as error:
+        raise disk_error(error, os.fsdecode(error.filename or where)) from error
     except tuple(_MEANING) as error:
         kind, message = next(_MEANING[cause] for cause in type(error).__mro__ if cause in _MEANING)
         raise kind(f"{message}: {quote(str(error), 200)}", where=where) from error

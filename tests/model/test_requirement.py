@@ -197,7 +197,7 @@ def test_references_finds_every_spelling():
 
 
 def test_a_command_with_hidden_characters_is_refused():
-    with pytest.raises(FormatError):
+    with pytest.raises(FormatError, match="all of them visible, found"):
         McpServer("stdio", ("server", "a\u202eb"))
 
 

@@ -129,5 +129,6 @@ def test_registry_over_the_wire_is_sound(tmp_path):
 def test_no_folder_and_no_address(tmp_path):
     with pytest.raises(UsageError):
         site_server(str(tmp_path / "absent"))
-    with site_server(str(tmp_path)) as server, pytest.raises(StateError):
+    taken = pytest.raises(StateError, match=r"^cannot listen: [A-Z]")
+    with site_server(str(tmp_path)) as server, taken:
         site_server(str(tmp_path), port=server.server_port)

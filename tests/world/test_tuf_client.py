@@ -202,7 +202,8 @@ def test_endless_metadata(hub, tmp_path):
 def test_captive_portal(hub, tmp_path, path, page):
     hub.open(tmp_path / "m")
     hub.files[path] = page
-    assert attacked(hub, tmp_path / "m", FormatError).code == "format"
+    error = attacked(hub, tmp_path / "m", FormatError)
+    assert (error.code, error.message) == ("format", "expected signed metadata, found something else")
 
 
 def test_captive_portal_instead_of_the_hint(hub, tmp_path):

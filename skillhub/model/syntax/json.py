@@ -38,23 +38,27 @@ def strict_json(data: bytes, where: str, cap: int) -> object:
         raise FormatError(f"expected JSON: {error.msg}", where=place) from error
     except RecursionError as error:
         raise FormatError("expected JSON, found nesting too deep", where=where) from error
+    except UnicodeEncodeError as error:
+        raise FormatError("expected strict JSON, found half of a surrogate pair", where=where) from error
     except ValueError as error:
-        # Our two hooks below, and integers longer than Python converts.
-        raise FormatError(f"expected strict JSON: {error}", where=where) from error
+        raise FormatError("expected strict JSON, found an integer too long to be one", where=where) from error
+    except FormatError as error:
+        error.where = where
+        raise
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
         twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise ValueError(f"the key {quote(twice)} is there twice")
+        raise FormatError(f"expected strict JSON: the key {quote(twice)} is there twice")
     return found
 
 
 def _number(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text[:20]} is no JSON number")
+        raise FormatError(f"expected strict JSON: {text[:20]} is no JSON number")
     return number
 
 

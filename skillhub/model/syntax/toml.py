@@ -43,8 +43,7 @@ def strict_toml(data: bytes, where: str) -> dict[str, Any]:
             hint = "keep the lines that are meant, and take out the markers"
             message = "not TOML: it holds a merge conflict"
             raise FormatError(message, where=f"{where}:{at}", hint=hint) from error
-        # Not UTF-8, not TOML, an integer longer than Python converts, or lists too deep.
-        raise FormatError(f"not TOML: {clean(str(error))[:200]}", where=where) from error
+        raise FormatError(f"not TOML: {_fault(error)}", where=where) from error
 
 
 def others_toml(text: str, where: str) -> dict[str, Any]:
@@ -57,14 +56,19 @@ def others_toml(text: str, where: str) -> dict[str, Any]:
         raise FormatError(f"expected at most {_LEVELS_MAX} levels, found a longer key", where=where)
     try:
         found = tomllib.loads(text.removeprefix("\ufeff"), parse_float=str)
-    except tomllib.TOMLDecodeError as error:
-        raise FormatError(f"expected TOML: {error}", where=where) from error
     except (RecursionError, ValueError) as error:
-        raise FormatError(
-            "expected TOML, found nesting too deep or a number too long", where=where
-        ) from error
+        raise FormatError(f"expected TOML: {_fault(error)}", where=where) from error
     _check_levels(found, where)
     return found
+
+
+def _fault(error: Exception) -> str:
+    """Return what the parser found wrong; only of a fault in the syntax are its own words for a reader."""
+    if isinstance(error, tomllib.TOMLDecodeError):
+        return clean(str(error))[:200]
+    if isinstance(error, UnicodeDecodeError):
+        return f"found another byte than UTF-8 at {error.start}"
+    return "found nesting too deep, or a number too long"
 
 
 def spell_toml(value: object) -> str:
