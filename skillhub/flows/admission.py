@@ -12,6 +12,7 @@ from skillhub.flows.state import State
 from skillhub.model import time as times
 from skillhub.model.capability import capabilities
 from skillhub.model.dataclass import replace
+from skillhub.model.manifest import Manifest
 from skillhub.model.policy import EVERYTHING, LASTING, Subject
 from skillhub.model.record import Record
 from skillhub.model.ref import repository
@@ -69,7 +70,7 @@ def _subject(candidate: Candidate, known: Record | None, ports: Ports) -> Subjec
     if known is not None and known.enabled:
         can = known.facts.capabilities
     elif known is not None:  # nobody read all of its bytes again
-        can, findings = capabilities(candidate.tree, candidate.manifest), scan(candidate.tree)
+        can, findings = capabilities(candidate.tree, Manifest.read(candidate.tree)), scan(candidate.tree)
     subject = of_entry(candidate.name, candidate.entry, can, ports)
     is_vouched = candidate.trust == "signed"
     return replace(subject, signer=candidate.signer, vouched=is_vouched, findings=findings)

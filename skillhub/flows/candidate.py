@@ -26,6 +26,7 @@ class Candidate:
     Attributes:
         entry: What the lock will say of it.
         trust: ``untrusted`` is a sound signature of somebody whom nobody has pinned.
+        manifest: What its author says of it; without the body where the tree is not in memory either.
         pem: The key or certificate root behind the signature, to be pinned.
         kin: The keys and roots that whoever vouches for the signer vouches for as the same publisher's.
         can: What it can do, off its bytes; like ``findings`` empty where nobody is asked again.

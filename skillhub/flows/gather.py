@@ -23,7 +23,8 @@ from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.ref import Ref
 from skillhub.model.release import Release
 from skillhub.model.text import quote
-from skillhub.world.staged import Staged
+from skillhub.model.tree import Tree
+from skillhub.world.staged import Listed, Staged
 from skillhub.world.store import Store
 
 _AMBIGUOUS = "ambiguous"
@@ -192,7 +193,17 @@ class Held:
         self._left -= candidate.tree.size
         if self._left >= 0:
             return candidate
-        return replace(candidate, tree=Staged(self._store.put(candidate.tree), candidate.tree))
+        return _lighter(candidate, Staged(self._store.put(candidate.tree), candidate.tree))
+
+
+def looked_at(candidate: Candidate) -> Candidate:
+    """Return the candidate with no file of it in memory, for who only tells of it."""
+    return _lighter(replace(candidate, base=None), Listed(candidate.tree))
+
+
+def _lighter(candidate: Candidate, tree: Tree) -> Candidate:
+    # The body is in the tree as well, and may be as large.
+    return replace(candidate, tree=tree, manifest=replace(candidate.manifest, body=""))
 
 
 def _of_project(options: Options, state: State, ports: Ports) -> list[Resolved]:

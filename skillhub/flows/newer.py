@@ -11,7 +11,7 @@ from skillhub.flows.candidate import Candidate
 from skillhub.flows.carried import carried
 from skillhub.flows.choose import TakenBack, choose_release, is_within
 from skillhub.flows.dependencies import ranges_on
-from skillhub.flows.gather import Gathered, Held
+from skillhub.flows.gather import Gathered, Held, looked_at
 from skillhub.flows.hints import command
 from skillhub.flows.locked import about_skill
 from skillhub.flows.outcome import LeftOut
@@ -42,7 +42,7 @@ def newest_of(
         state: What is locked, and what is wanted.
         ports: The world.
         excuse: Is told of a skill of which nobody can say, and why; if it returns, the others go on.
-        keep: All of it stays in memory, and the store is not touched.
+        keep: It is only told of: the store is not touched, and no file stays in memory.
 
     Raises:
         SourceError, SecurityError, FormatError, Refused, UsageError: as ``excuse`` raises them.
@@ -78,12 +78,12 @@ def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports,
         newer.warnings.append(f"{young.message} ({young.where})")
         return
     whole = carried(candidate, entry, ports)
-    if not isinstance(whole, LeftOut):
-        newer.found[candidate.name] = whole
-        return
-    newer.left.append(whole)
+    if isinstance(whole, LeftOut):
+        newer.left.append(whole)
     if keep:
-        newer.found[candidate.name] = candidate
+        newer.found[candidate.name] = looked_at(candidate if isinstance(whole, LeftOut) else whole)
+    elif not isinstance(whole, LeftOut):
+        newer.found[candidate.name] = whole
 
 
 def _latest(name: str, entry: Locked, state: State, ports: Ports, warnings: list[str]) -> Resolved | None:

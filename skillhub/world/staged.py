@@ -11,7 +11,28 @@ from skillhub.model.tree import File, Tree
 from skillhub.world import files
 
 
-class Staged(Tree):
+class Listed(Tree):
+    """A tree of which only the listing is left, for who has looked at its files and needs them no more."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.listing = tree.listing
+        self.size = tree.size
+
+    def __getitem__(self, path: str) -> File:
+        """Find nothing: no file is held."""
+        raise KeyError(path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.listing)
+
+    def __len__(self) -> int:
+        return len(self.listing)
+
+    # What of a tree is a look into its dictionary is in those that hold none a file read, as it is come to.
+    items, values = Mapping.items, Mapping.values
+
+
+class Staged(Listed):
     """A stored tree of which only the listing is in memory; each file is read, and verified, when asked for.
 
     Args:
@@ -20,9 +41,8 @@ class Staged(Tree):
     """
 
     def __init__(self, folder: str, tree: Tree) -> None:
+        super().__init__(tree)
         self._folder = folder
-        self.listing = tree.listing
-        self.size = tree.size
 
     def __getitem__(self, path: str) -> File:
         """Return the file at ``path``.
@@ -39,12 +59,3 @@ class Staged(Tree):
             hint = "run the command again"
             raise StateError("the file changed since it was verified", where=full, hint=hint)
         return File(data, listed.executable)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.listing)
-
-    def __len__(self) -> int:
-        return len(self.listing)
-
-    # What of a tree is a look into its dictionary is here a file read, as it is come to.
-    items, values = Mapping.items, Mapping.values

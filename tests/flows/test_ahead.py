@@ -120,6 +120,7 @@ def test_beyond_what_may_be_held_trees_wait_in_the_store(tmp_path, ports):
     found = [held.keep(each) for each in made]
     assert [isinstance(each.tree, Staged) for each in found] == [False, False, True, True]
     assert [each.tree for each in found] == [each.tree for each in made]
+    assert [bool(each.manifest.body) for each in found] == [True, True, False, False]
     assert [ports.store.has(each.tree.digest) for each in found] == [False, False, True, True]
     assert not list(ports.project.records().skills)
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import NotFound, Refused, SignerChanged, SourceMismatch, WrongBytes
+from skillhub.flows.newer import newest_of
 from skillhub.flows.registry.opened import Signing
 from skillhub.flows.registry.recall import withdraw, yank
+from skillhub.flows.state import read_state
 from skillhub.flows.trusting import Pin, add_source
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust.keys import PrivateKey
@@ -269,3 +271,23 @@ def test_of_what_is_withdrawn_altogether_the_locked_one_is_told(world: World, hu
     recall(world, hub, withdraw, "hello@1.1.0", "so does it")
     (told,) = [line for line in world.update().warnings if "withdrawn" in line]
     assert told == "hello 1.0.0 was withdrawn: it bites; there is no other that the intent allows"
+
+
+def test_attack_what_is_only_told_of_fills_no_memory(tmp_path):
+    simulator, world = Simulator(tmp_path / "hub"), World(tmp_path / "machine")
+    simulator.publish()
+    world.add_source("acme", simulator)
+    world.install("acme:hello")
+    simulator.publish("hello", "1.1.0")
+    ports = world.ports()
+
+    def excuse(name, error):
+        raise error
+
+    newer = newest_of(["hello"], read_state(ports), ports, keep=True, excuse=excuse).found["hello"]
+    assert newer.entry.version == "1.1.0"
+    assert newer.tree.listing.digest == newer.entry.tree
+    assert newer.manifest.body == ""
+    with pytest.raises(KeyError):
+        newer.tree["SKILL.md"]
+    assert not ports.store.has(newer.entry.tree)
