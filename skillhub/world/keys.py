@@ -131,7 +131,8 @@ def decrypted(data: bytes, path: str, passphrase: bytes | None) -> PrivateKey:
     """
     is_encrypted = b"ENCRYPTED" in data
     if is_encrypted and passphrase is None:
-        raise PassphraseNeeded("the key has a passphrase, and none was given", where=path)
+        hint = "SKILLHUB_PASSPHRASE may hold it; on a terminal you are asked"
+        raise PassphraseNeeded("the key has a passphrase, and none was given", where=path, hint=hint)
     try:
         return PrivateKey.load(data, passphrase if is_encrypted else None)
     except FormatError as error:

@@ -54,7 +54,8 @@ def test_import_keeps_a_key_under_the_passphrase_that_is_given(shell, locked):
     with open(taken["path"]) as file:
         assert "ENCRYPTED" in file.read()
     skill = shell.skill("skill")
-    assert shell.run("sign", skill, "--json").error["code"] == "passphrase-needed"
+    without = shell.run("sign", skill, "--json").error
+    assert (without["code"], "SKILLHUB_PASSPHRASE" in without["hint"]) == ("passphrase-needed", True)
     assert shell.run("sign", skill, **{SECRET: "secret"}).status == 0
 
 
