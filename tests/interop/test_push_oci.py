@@ -173,6 +173,22 @@ def test_image_under_the_tag_is_not_overwritten(hub, address):
     assert manifest(address) == image
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"artifactType": "application/vnd.example", "blobs": []},
+        {"fsLayers": [], "name": "x", "schemaVersion": 1},
+        {"manifests": []},
+        {"config": {}, "layers": [{}]},
+        [],
+    ],
+)
+def test_what_is_no_site_under_the_tag_is_told_with_what_to_do(hub, other):
+    with pytest.raises(StateError, match="something else") as caught:
+        push_oci._layers(json.dumps(other), "oci://example/x:v1")
+    assert caught.value.hint == "publish under another tag"
+
+
 @pytest.mark.parametrize("layer", [{"annotations": {}}, {"digest": "sha256:no"}, {"annotations": None}])
 def test_layer_at_the_target_that_is_none(hub, layer):
     where = "oci://example/x:v1"

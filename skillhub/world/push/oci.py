@@ -20,6 +20,7 @@ from requests import RequestException, Timeout
 from skillhub.errors import FormatError, SourceError, StateError, UsageError
 from skillhub.model.digest import Digest
 from skillhub.model.ref import Oci, parse_ref
+from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import quote
 from skillhub.world.hop import Hop
 from skillhub.world.oci.login import kept_login
@@ -216,10 +217,14 @@ def _dump(layers: Sequence[Blob]) -> str:
 
 def _layers(manifest: str, where: str) -> Layers:
     """Return the layers of a manifest by the paths of their files."""
-    image = read_image(manifest.encode(), where)
-    if not isinstance(image, Image) or not image.is_site:
+    data = manifest.encode()
+    document = strict_json(data, where, MANIFEST_CAP)
+    if not isinstance(document, dict) or document.get("artifactType") != REGISTRY_SITE:
         hint = "publish under another tag"
         raise StateError("something else than a registry's site is under this tag", where=where, hint=hint)
+    image = read_image(data, where)
+    if not isinstance(image, Image):
+        raise FormatError("expected layers, found manifests", where=where)
     if not all(each.title for each in image.layers):
         raise FormatError("expected a layer with a title", where=where)
     return {each.title: each for each in image.layers}
