@@ -17,11 +17,12 @@ help:            ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## */\t/' | expand -t 16
 
 # Nothing in it holds the name of this folder, which may have characters that setuptools makes nothing of, and may
-# change: skillhub is found from where the environment lies, and programs are run as modules, not as scripts.
+# change: skillhub is found from where the environment lies, and programs are run as modules, not as scripts. It is
+# made elsewhere, for venv refuses a path with a colon, and works wherever it is moved to.
 $(READY): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "skillhub needs Python 3.11 or newer; name it with: make PYTHON=python3.12"; exit 2; }
 	@echo "setting up $(VENV), once; later runs need no network"
-	@$(PYTHON) -m venv --clear $(VENV)
+	@made=$$(mktemp -d) && $(PYTHON) -m venv "$$made/venv" && rm -rf $(VENV) && mv "$$made/venv" $(VENV) && rmdir "$$made"
 	@$(BIN)/python -c 'import tomllib; own = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 	  print(*own["dependencies"], *own["optional-dependencies"]["test"], sep="\n")' > $(VENV)/requirements.txt
 	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check \

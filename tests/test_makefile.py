@@ -14,15 +14,17 @@ REPO = Path(__file__).resolve().parents[1]
 STAND_IN = """\
 #!/bin/sh
 if [ "$1 $2" = "-m venv" ]; then
-  mkdir -p .venv/bin .venv/lib/python3.11/site-packages
-  cp "$0" .venv/bin/python
+  case "$3" in /*) to="$3" ;; *) to="$PWD/$3" ;; esac
+  case "$to" in *:*) exit 1 ;; esac  # as venv does
+  mkdir -p "$to/bin" "$to/lib/python3.11/site-packages"
+  cp "$0" "$to/bin/python"
 fi
 echo "$@" >> {notes}
 """
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="takes make")
-@pytest.mark.parametrize("name", ["plain", "we$ird 'n#ä\"me; x%", "$(shell false)"])
+@pytest.mark.parametrize("name", ["plain", "we$ird 'n#ä\"me; x%", "$(shell false)", "a:b", "back\\slash"])
 def test_a_clone_is_set_up_once_whatever_its_name_was_and_is(tmp_path, name):
     clone, notes, python = tmp_path / name, tmp_path / "notes", tmp_path / "python"
     clone.mkdir()

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 import skillhub
 
-_PATH = os.pathsep.join([os.path.dirname(os.path.dirname(skillhub.__file__)), *filter(None, sys.path)])
+# In the code, for the variable could hold no folder with a colon in its name.
+_PATH = [os.path.dirname(os.path.dirname(skillhub.__file__)), *filter(None, sys.path)]
 
 
 def run_bare(code: str, *words: str, environ: Mapping[str, str] = os.environ, cwd: object = None) -> str:
@@ -18,9 +19,9 @@ def run_bare(code: str, *words: str, environ: Mapping[str, str] = os.environ, cw
     An editable install, among others, loads ``re`` and more there, before any program has begun.
     """
     done = subprocess.run(
-        [sys.executable, "-S", "-c", code, *words],
+        [sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {_PATH}\n{code}", *words],
         cwd=None if cwd is None else str(cwd),
-        env={**environ, "PYTHONPATH": _PATH},
+        env={**environ},
         capture_output=True,
         text=True,
         check=False,
