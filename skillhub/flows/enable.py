@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from skillhub.flows.candidate import Candidate
 from skillhub.flows.install import carry_out
 from skillhub.flows.listing import refuse_unknown
+from skillhub.flows.locked import about_skill, by_lock
 from skillhub.flows.options import Options
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.plan import Planner
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
-from skillhub.flows.resolve import resolve_locked
 from skillhub.flows.state import State, read_state
 from skillhub.model.dataclass import replace
 
@@ -29,11 +30,17 @@ def enable(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     refuse_unknown(names, state.lock.skills)
     willing = _willing(state, names)
     ports = under(state.intent, ports)
-    candidates = [resolve_locked(name, state.lock.skills[name], willing, ports).way.go() for name in names]
+    candidates = [_read(name, state, ports) for name in names]
     planner = Planner.of(options, willing, ports)
     plans = [planner.plan(each) for each in candidates]
     asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
     return carry_out(plans, options, asked, state, ports)
+
+
+def _read(name: str, state: State, ports: Ports) -> Candidate:
+    """Return what is locked, read whole though it may be agreed to: what the lock claims of it is checked again."""
+    with about_skill(name):
+        return by_lock(name, state.lock.skills[name], ports).go()
 
 
 def _willing(state: State, names: Sequence[str]) -> State:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import Refused, WrongBytes
-from tests.support.world import STDIO, TOKEN, Answers, needs, skill, unlocked
+from skillhub.model.dataclass import replace
+from skillhub.world.folders import remove_tree
+from tests.support.world import STDIO, TOKEN, Answers, needs, plain, skill, unlocked
 
 
 def test_it_asks_again_for_what_is_still_open(world):
@@ -60,3 +62,32 @@ def test_a_store_that_was_changed_is_not_linked(world):
     with pytest.raises(WrongBytes):
         world.enable("plain")
     assert not world.copy("plain").exists()
+
+
+def test_attack_a_lock_claims_more_of_what_was_agreed_to_than_is_there(world):
+    world.install(plain(world, scripts__run_sh="echo\n"))
+    world.disable("plain")
+    claim(world, "scripts", "shell")
+    with pytest.raises(WrongBytes, match="can do shell"):
+        world.enable("plain")
+    assert not world.copy("plain").exists()
+    claim(world)
+    assert any("can: scripts" in each for each in world.enable("plain").warnings)
+
+
+def claim(world, *capabilities):
+    """Have the lock say that this is what the skill can do."""
+    lock = world.lock()
+    entry = replace(lock.skills["plain"], capabilities=capabilities)
+    world.project.write_lock(replace(lock, skills={"plain": entry}).dump())
+
+
+def test_which_of_many_is_not_what_was_locked_is_told(world):
+    sources = [skill(world.base / "src", name) for name in ("one", "two")]
+    world.install(*map(str, sources))
+    world.disable("one", "two")
+    remove_tree(world.store.root)
+    (sources[1] / "SKILL.md").write_text("---\nname: two\ndescription: x\n---\n")
+    with pytest.raises(WrongBytes) as caught:
+        world.enable("one", "two")
+    assert caught.value.where == "two: src/two"
