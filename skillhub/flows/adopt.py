@@ -93,10 +93,9 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
 def _finds(names: Sequence[str], state: State, ports: Ports) -> Iterator[Find | LeftOut]:
     there: dict[str, list[str]] = {}
     world = ports.project, ports.user_home, ports.environ
-    whole = agent_folders(
-        *world
-    )  # one that is a skill itself holds others: it is not to be put in place anew
-    for path in filter(lambda path: path not in whole, unmanaged(*world)):
+    folders = agent_folders(*world)
+    # What lies deeper, or is such a folder itself, has no place that a skill is linked at.
+    for path in (each for each in unmanaged(*world) if os.path.dirname(each) in folders):
         there.setdefault(os.path.basename(path), []).append(path)
     scope = ports.project.scope
     for name in names:

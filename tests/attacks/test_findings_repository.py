@@ -176,6 +176,17 @@ def test_a_folder_of_agents_that_is_a_skill_itself(world):
     assert world.problems() == ["other-skill"]
 
 
+def test_a_link_to_a_folder_of_skills_outside_keeps_nobody_from_adopting(world):
+    skill(world.base / ".agents/skills", "own")
+    outside = skill(world.folder / "outside", "other")
+    os.symlink(outside.parent, world.base / ".agents/skills/away")
+    found = adopt([], "kept", Options(), world.ports(Answers("yes")))
+    assert [each.name for each in found.skills] == ["own"]
+    with pytest.raises(NotFound):
+        adopt(["other"], "kept", Options(), world.ports())
+    assert [path.name for path in outside.iterdir()] == ["SKILL.md"]
+
+
 def test_a_skill_whose_source_lies_deep_in_a_folder_that_agents_read_is_ours(world):
     source = skill(world.base / ".agents/skills/of/a", "own")
     os.makedirs(world.base / ".claude")
