@@ -122,11 +122,11 @@ def runs(path: str, file: File) -> bool:
 
 def _told_to_run(paths: Iterable[str], body: str) -> Set[str]:
     """Return those of the paths that the instructions have a program run; all, if they are too much to be read."""
-    entered = {segment for folder in _ENTERED.findall(body) for segment in folder.split("/")}
-    by_name: defaultdict[str, set[str]] = defaultdict(set)
     every = {path for path in paths if path != SKILL_MD}
     if len(body) > _BODY_MAX:
         return every
+    entered = {segment for folder in _ENTERED.findall(body) for segment in folder.split("/")}
+    by_name: defaultdict[str, set[str]] = defaultdict(set)
     for path in every:
         for name in _names(path, entered):
             by_name[name].add(path)
