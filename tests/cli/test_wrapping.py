@@ -55,7 +55,9 @@ def test_what_is_typed_unseen_is_asked_for_on_a_narrow_screen(shell):
     say = [("[N]o: ", "y\n"), ("for none): ", "\n")]
     done = shell.at_terminal("install", "github:gh-fix-ci", say=say, columns=40)
     assert done.status == 6
-    assert [line for line in too_wide(done, 40) if not line.startswith("      skillhub ")] == []  # to be copied
+    assert [
+        line for line in too_wide(done, 40) if not line.startswith("      skillhub ")
+    ] == []  # to be copied
 
 
 def test_what_has_no_room_where_it_belongs_begins_at_one_place(installed):
