@@ -78,7 +78,7 @@ class Terminal:
 
     def prompt(self, text: str) -> str:
         """Write a prompt and return the line that is typed behind it; empty where input has ended."""
-        self._put(sys.stderr, self._above(text))
+        self._put(sys.stderr, _prompt(text))
         sys.stderr.flush()
         line = sys.stdin.readline()
         if not line:
@@ -89,13 +89,7 @@ class Terminal:
         """Write a prompt and return what is typed behind it, which is not shown."""
         from getpass import getpass  # it knows how to leave a terminal as it was
 
-        return getpass(self._above(text), sys.stderr)
-
-    def _above(self, text: str) -> str:
-        """Write a prompt but for its last row, and return that."""
-        *above, last = _wrapped(clean(text), sys.stderr, None)
-        self._put(sys.stderr, "".join(f"{line}\n" for line in above))
-        return f"{last} "
+        return getpass(_prompt(text), sys.stderr)  # nothing of it is there before typing is unseen
 
     def workflow_command(self, text: str, stream: TextIO) -> None:
         """Write a line that GitHub's runner is to obey; every other is written so that it does not."""
@@ -182,6 +176,10 @@ def _line(text: str, tone: Tone, stream: TextIO) -> str:
         line = _ORDER.sub(r"\1\2 ", line)
     code = _CODES[tone] if _wants_colour(stream) else ""
     return f"\x1b[{code}m{line}\x1b[0m\n" if code else f"{line}\n"
+
+
+def _prompt(text: str) -> str:
+    return "\n".join(_wrapped(clean(text), sys.stderr, None)) + " "
 
 
 def _wrapped(text: str, stream: TextIO, hang: int | None) -> list[str]:
