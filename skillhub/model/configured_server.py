@@ -14,6 +14,7 @@ from skillhub.model.requirement import has_shell
 _SHOWN = 300  # characters of a line
 _GIVEN = ("env", "environment", "env_vars", "headers", "http_headers", "env_http_headers")
 # The host is what clients take for it: what stands before the last `@` ahead of any slash is a password.
+_VALUE = re.compile(r"[\s=:].*", re.DOTALL)  # of `NAME=value`, or `Name: value`, where they are a list
 _URL = re.compile(
     r"([a-z][a-z0-9+.-]*://)(?:[^\s/?#\\]*@)?(\[[0-9a-f:.]+\]|[\w.-]*)(:\d+)?([^\s'\"|;)]*)", re.IGNORECASE
 )
@@ -34,11 +35,16 @@ def facts(entry: object) -> tuple[str, ...]:
     entry = entry if isinstance(entry, dict) else {}
     command = [*_texts(entry.get("command")), *_texts(entry.get("args"))]
     urls = [url for key, url in entry.items() if key.lower().endswith("url") and isinstance(url, str)]
-    given = [name for key in _GIVEN if isinstance(names := entry.get(key), dict | list) for name in names]
+    given = [
+        _VALUE.sub("", name) if isinstance(name, str) else "…"
+        for key in _GIVEN
+        if isinstance(names := entry.get(key), dict | list)
+        for name in names
+    ]
     found = [f"it runs: {' '.join(_masked(command))}"] if command else []
     found += [f"it is reached at {' '.join(_masked([url]))}" for url in urls]
     found = found or ["what it runs cannot be told"]
-    found += [f"it is given: {', '.join(map(str, given))}"] if given else []
+    found += [f"it is given: {', '.join(given)}"] if given else []
     return tuple(line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…" for line in found)
 
 
