@@ -82,5 +82,7 @@ def files(path: str, data: bytes, text: bool) -> Iterator[Rule]:
     if folded.rpartition("/")[2] == "package.json" and any(hook in data for hook in _INSTALL_HOOKS):
         yield INSTALL_HOOK
     *folders, name = path.split("/")
-    if folders and name == SKILL_MD and not any(each[0] == "." or each in _NO_SKILLS for each in folders):
+    # In any case of its letters, as many disks open it by the name that agents look for.
+    is_skill = folders and name.lower() == SKILL_MD.lower()
+    if is_skill and not any(each[:1] == "." or each in _NO_SKILLS for each in folders):
         yield SKILL_WITHIN

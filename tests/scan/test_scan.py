@@ -138,6 +138,7 @@ def test_a_live_token(secret):
         ("package.json", b'{"scripts": {"postinstall": "node x"}}', "SH505"),
         ("references/a.md", b"caf\xe9", "SH506"),
         ("more/of/it/SKILL.md", b"---\nname: deploy\n---\n", "SH507"),
+        ("more/skill.md", b"---\nname: deploy\n---\n", "SH507"),
     ],
 )
 def test_what_a_file_is_as_a_whole(path, data, rule):
