@@ -123,36 +123,48 @@ _ENTRY = record(
     },
 )
 _LISTING = record({"$schema": text, "skills": array(_complete)})
-# Of the documents that only registries have.
-_FORMAT: Mapping[str, Read] = {"version": version_of("version", 1)}
-_SKILL = record(
+_FORMAT = record({}, {"version": version_of("version", 1)})
+
+
+def _of_registry(
+    needed: Mapping[str, Read], optional: Mapping[str, Read] | None = None
+) -> Callable[[object], dict[str, Any]]:
+    """Return a reader of what only registries have: of another version of the format nothing else is read."""
+    read = record(needed, optional)
+
+    def read_versioned(value: object) -> dict[str, Any]:
+        _FORMAT(value)
+        return read(value)
+
+    return read_versioned
+
+
+_SKILL = _of_registry(
     {
         "name": _name,
         "publisher": _name,
         "releases": array(record({**FACTS, "url": _url, "digest": Digest.parse}, _MORE)),
     },
-    {"description": _shown, **_FORMAT},
+    {"description": _shown},
 )
-_RELEASES = record(
+_RELEASES = _of_registry(
     {
         "publisher": _name,
         "releases": array(record({**FACTS, "name": _name, "url": _path, "sha256": _hex}, _MORE)),
-    },
-    _FORMAT,
+    }
 )
 _REVOCATION = record({"fingerprint": Digest.parse, "since": _time, "pem": _pem})
-_PUBLISHER = record(
+_PUBLISHER = _of_registry(
     {"publisher": _name},
     {
         "keys": array(_pem),
         "certificates": array(_pem),
         "revoked": array(lambda value: Revocation(**_REVOCATION(value))),
         "names": array(_name),
-        **_FORMAT,
     },
 )
 _PINNED = record({"sha256": _hex, "size": integer(f"0 to {DOCUMENT_CAP}", DOCUMENT_CAP)})
-_NAMESPACES = record({"publishers": mapping(_name, _PINNED)}, _FORMAT)
+_NAMESPACES = _of_registry({"publishers": mapping(_name, _PINNED)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +252,7 @@ def parse_publisher(data: bytes, where: str) -> Admission:
 def _parse(read: Callable[[object], dict[str, Any]], data: bytes, where: str, cap: int) -> dict[str, Any]:
     document = strict_json(data, where, cap)
     with located(where):
-        found = read(document)
-    found.pop("version", None)
-    return found
+        return read(document)
 
 
 def refuse_twice(values: Iterable[str], where: str) -> None:

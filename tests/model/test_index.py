@@ -169,6 +169,10 @@ def test_a_document_of_another_version_of_the_format_is_refused_as_such(parse, d
         parse(json.dumps({**document, "version": version}).encode(), "idx/acme.json")
     assert caught.value.where == "idx/acme.json: version"
     assert ("upgrade skillhub" in (caught.value.hint or "")) == (version == 2)
+    with pytest.raises(
+        FormatError, match="expected version 1, found"
+    ):  # though all else is different as well
+        parse(json.dumps({"version": version, "publisher": {}}).encode(), "idx/acme.json")
     if document.get("releases") != []:
         assert parse(json.dumps({**document, "version": 1}).encode(), "x") is not None
 
