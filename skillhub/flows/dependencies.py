@@ -122,6 +122,7 @@ def orphans(gone: Sequence[str], state: State) -> list[str]:
     """Return what only the skills that go have needed: locked, not in the intent, needed by no other."""
     locked = state.lock.skills
     leaving = [name for name in dict.fromkeys(gone) if name in locked]
+    named = len(leaving)
     needing = Counter(each for entry in locked.values() for each in {*dependencies_of(entry)})
     kept = {*state.intent.skills, *gone}
     for name in leaving:  # it grows by what is looked at later
@@ -129,7 +130,7 @@ def orphans(gone: Sequence[str], state: State) -> list[str]:
             needing[each] -= 1
             if each in locked and each not in kept and not needing[each]:
                 leaving.append(each)
-    return [name for name in leaving if name not in {*gone}]
+    return leaving[named:]
 
 
 def dependencies_of(entry: Locked) -> Iterator[str]:
