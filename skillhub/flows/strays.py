@@ -54,11 +54,12 @@ def imitations(lock: Lock, ports: Ports) -> Mapping[str, Sequence[str]]:
     """
     found: defaultdict[str, list[str]] = defaultdict(list)
     tops = agent_folders(ports.project, ports.user_home, ports.environ)
+    # What a link in such a folder leads to is found there, wherever it lies.
+    theirs = tuple(f"{top}{os.sep}" for top in tops if _is_an_agents(os.path.realpath(top), ports.project))
     for path in unmanaged(ports.project, ports.user_home, ports.environ):
         folder, called = os.path.split(path)
         is_stray = called in lock.skills and folder in tops  # which ``strays`` tells of
-        holder = path if path in tops else folder
-        if not is_stray and _is_an_agents(os.path.realpath(holder), ports.project):
+        if not is_stray and f"{path}{os.sep}".startswith(theirs):
             name = found_name(path)  # what nobody could install, an agent may well read
             if name is not None and name in lock.skills:
                 found[name].append(path)
