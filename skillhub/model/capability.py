@@ -85,8 +85,9 @@ def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
     are hosts like any other, as a server may well answer at ``api.example.com``. Variables are those that are
     declared, and those that files that run are seen to read; more than 200 of these are one ``env:*``.
     """
-    told = _told_to_run((path for path, file in tree.items() if not runs(path, file)), manifest.body)
-    running = [(path, file.data) for path, file in tree.items() if path in told or runs(path, file)]
+    alone = {path for path, file in tree.items() if runs(path, file)}
+    run = alone | _told_to_run(tree.keys() - alone, manifest.body)
+    running = [(path, tree[path].data) for path in tree if path in run]
     found = {f"{kind}:{_line(text)}" for kind, text in _named(manifest)}
     if running:
         found.add("scripts")

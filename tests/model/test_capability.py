@@ -1,5 +1,7 @@
 """What is read off the content: what a person agrees to before a skill is enabled."""
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -239,3 +241,18 @@ def test_any_bytes_at_all(data, executable):
     for capability in found({"a": File(data, executable)}):
         assert capability.isascii()
         assert capability.isprintable()
+
+
+def test_no_file_of_a_tree_on_disk_is_read_more_than_twice_to_see_that_it_does_not_run():
+    read = []
+
+    class OnDisk(Tree):
+        items, values = Mapping.items, Mapping.values
+
+        def __getitem__(self, path):
+            read.append(path)
+            return super().__getitem__(path)
+
+    held = {"SKILL.md": File(b"---\nname: a\ndescription: b\n---\n"), "references/a.md": File(b"x")}
+    assert capabilities(OnDisk(held), Manifest.read(Tree(held))) == ()
+    assert read.count("references/a.md") == 2
