@@ -34,7 +34,7 @@ def facts(entry: object) -> tuple[str, ...]:
     """Return what an entry of an agent's file says of a server, a line each; it may be of any shape."""
     entry = entry if isinstance(entry, dict) else {}
     command = [*_texts(entry.get("command")), *_texts(entry.get("args"))]
-    urls = [url for key, url in entry.items() if key.lower().endswith("url") and isinstance(url, str)]
+    urls = [each for key, each in entry.items() if key.lower().endswith("url") and isinstance(each, str)]
     given = [
         _VALUE.sub("", name) if isinstance(name, str) else "…"
         for key in _GIVEN
@@ -42,7 +42,8 @@ def facts(entry: object) -> tuple[str, ...]:
         for name in names
     ]
     found = [f"it runs: {' '.join(_masked(command))}"] if command else []
-    found += [f"it is reached at {' '.join(_masked([url]))}" for url in urls]
+    # What is no URL may be a password in any part of it.
+    found += [f"it is reached at {_host(url) if (url := _URL.match(each)) else '…'}" for each in urls]
     found = found or ["what it runs cannot be told"]
     found += [f"it is given: {', '.join(given)}"] if given else []
     return tuple(line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…" for line in found)

@@ -53,6 +53,8 @@ def test_what_is_agreed_to_is_told(entry, told):
         {"url": "https://hub.example?key=hunter2", "headers": {"Authorization": "Bearer hunter2"}},
         {"command": "hub", "env": ["KEY=hunter2", {"name": "KEY", "value": "hunter2"}]},
         {"url": "https://hub.example", "headers": ["Authorization: Bearer hunter2"]},
+        {"command": "hub", "url": "me:hunter2@hub.example"},
+        {"command": "hub", "httpUrl": "hub.example/?key=hunter2"},
     ],
 )
 def test_attack_a_secret_of_another_server_is_repeated_in_a_question(entry):
