@@ -50,8 +50,8 @@ _ESC = b"\x1b"
 _BIDI = "[\u202a-\u202e\u2066-\u2069]"
 # Of Unicode's Default_Ignorable_Code_Point what is not elsewhere here, and the marks of annotations.
 _ZERO = (
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u2064\u206a-\u206f\u3164\ufeff"
-    "\uffa0\ufff9-\ufffb]"
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u2065\u206a-\u206f\u3164\ufeff"
+    "\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0080-\U000e00ff\U000e01f0-\U000e0fff]"
 )
 # A soft hyphen, alone, says where a word may be parted.
 _ZERO_WORD = f"(?<=[A-Za-z])(?:{_ZERO}{{2}}|(?!\u00ad){_ZERO})(?=[A-Za-z])"

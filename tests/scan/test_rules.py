@@ -13,7 +13,10 @@ from skillhub.scan import LOOKS, RULES, scan
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs" / "formats" / "scan-rules.md"
 
-ZERO = "\u00ad\u034f\u061c\u115f\u180e\u200b\u200c\u200d\u2060\u2061\u2064\u206a\u206f\u3164\ufeff\ufff9"
+ZERO = (
+    "\u00ad\u034f\u061c\u115f\u180e\u200b\u200c\u200d\u2060\u2061\u2064\u206a\u206f\u3164\ufeff\ufff9"
+    "\u2065\ufff0\U0001bca0\U0001d173\U0001d17a\U000e0080\U000e01f0\U000e0fff"
+)
 SEEN = {
     "SH001": ["if a:\u202e }b{ \u2066", "text \u2067 text\u2069"],
     "SH002": [
