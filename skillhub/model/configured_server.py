@@ -72,6 +72,10 @@ def _masked(words: Sequence[str]) -> Iterator[str]:
             yield "…"
         elif glued is not None and not word.startswith("--"):
             yield f"{glued[0]}…"
+        elif (
+            len(word) > _SHOWN
+        ):  # no line has room for it, and the patterns below take the square of its length
+            yield "…"
         else:
             yield _RANDOM.sub("…", _URL.sub(_host, word))
         before = word

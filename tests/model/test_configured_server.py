@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -91,3 +93,11 @@ def test_whatever_stands_there_something_short_is_told(entry):
     runs_shell(entry)
     assert facts(entry)
     assert all(len(line) <= 301 for line in facts(entry))
+
+
+@pytest.mark.parametrize("unit", ["a", "a1", "_", "a-", "a://", "a@", "-a"])
+def test_attack_a_word_without_end_holds_up_the_question(unit):
+    word = unit * 200_000
+    before = time.process_time()
+    facts({"command": word, "args": [word, f"x {word}"], "url": word, "env": [word]})
+    assert time.process_time() - before < 2  # some 10 ms; a square law is a minute and more
