@@ -18,8 +18,8 @@ from tests.support.world import World
 class Shelf:
     """Gives the name for an artifact, and remembers how many were asked of it at once."""
 
-    def __init__(self, bad: str = "", pause: float = 0) -> None:
-        self.bad, self.pause, self.asked, self.most = bad, pause, [], 0
+    def __init__(self, bad: str = "") -> None:
+        self.bad, self.asked, self.most = bad, [], 0
         self._now = 0
         self._lock = threading.Lock()
 
@@ -31,7 +31,6 @@ class Shelf:
         try:
             if release.name == self.bad:
                 raise WrongBytes("expected others")
-            time.sleep(self.pause)
             return release.name.encode()
         finally:
             with self._lock:
@@ -70,16 +69,35 @@ def test_each_comes_once_and_in_the_order_of_asking():
 
 
 def test_where_there_is_waiting_sixteen_are_asked_for_at_once():
-    shelf = Shelf(pause=0.02)
-    assert len(taken(ways(shelf, 80))) == 80
-    assert shelf.most == AT_ONCE
+    asked_for, wanted, most = 0, 0, 0
+    change = threading.Condition()
+
+    def fetch(number: int) -> bytes:
+        """Come only after it was wanted, a while later: then every turn waits, however slow this machine is."""
+        nonlocal asked_for, most
+        with change:
+            asked_for += 1
+            most = max(most, asked_for)
+            assert change.wait_for(lambda: wanted > number, timeout=30)
+        time.sleep(0.02)
+        with change:
+            asked_for -= 1
+        return b"came"
+
+    with turns([Way(partial(fetch, number), len) for number in range(80)], silent) as coming:
+        for turn in coming:
+            with change:
+                wanted += 1
+                change.notify_all()
+            assert turn() == len(b"came")
+    assert most == AT_ONCE
 
 
 @pytest.mark.parametrize(("size", "most"), [(10, AT_ONCE), (0, AT_ONCE), (30 << 20, 2), (200 << 20, 1)])
 def test_no_more_is_held_than_fits(size, most):
     shelf = Shelf()
     with turns(ways(shelf, 40, size), silent) as coming:
-        next(coming)
+        assert next(coming)() == b"skill-0"
     assert 1 <= len(shelf.asked) <= most
 
 
