@@ -84,7 +84,7 @@ def test_where_there_is_waiting_sixteen_are_asked_for_at_once():
             asked_for -= 1
         return b"came"
 
-    with turns([Way(partial(fetch, number), len) for number in range(80)], silent) as coming:
+    with turns([Way(partial(fetch, number), len) for number in range(40)], silent) as coming:
         for turn in coming:
             with change:
                 wanted += 1
