@@ -39,13 +39,13 @@ ZERO_WORD: Final = Rule(
 STEERING: Final = Rule(
     "SH005",
     "high",
-    "a control character that a terminal obeys: what is shown is not what is read",
+    "a control character that a terminal obeys or leaves out: what is shown is not what is read",
     "remove it, or write it as an escape sequence",
 )
 HIDDEN: Final = (BIDI, UNSEEN, ZERO_RUN, ZERO_WORD, STEERING)
 
-_ASCII = bytes(range(128))
-_ESC = b"\x1b"
+# ASCII that honest text is made of; page breaks (VT, FF) go on below what is shown and cover nothing.
+_PLAIN = bytes((*range(9, 13), *range(32, 127)))
 # Embeddings, overrides, isolates (CVE-2021-42574).
 _BIDI = "[\u202a-\u202e\u2066-\u2069]"
 # Of Unicode's Default_Ignorable_Code_Point what is not elsewhere here, and the marks of annotations.
@@ -55,14 +55,16 @@ _ZERO = (
 )
 # A soft hyphen, alone, says where a word may be parted.
 _ZERO_WORD = f"(?<=[A-Za-z])(?:{_ZERO}{{2}}|(?!\u00ad){_ZERO})(?=[A-Za-z])"
-# C1 (ECMA-48), which terminals take for the two bytes that begin with ESC; U+0085 is a line break.
-_STEERING = "[\x1b\x80-\x84\x86-\x9f]"
+# C1 (ECMA-48) too, which terminals take for the two bytes that begin with ESC; U+0085 is a line break.
+_CONTROL = "[\x01-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]"
+# What follows it is drawn over its line. Before LF it ends a line, and so do several, which careless tools make of one.
+_RETURN = r"(?<!\r)\r++(?!\n|\Z)"
 # Legitimate only as the tail of a flag: U+1F3F4, a few tags, U+E007F.
 _TAG = "[\U000e0000-\U000e007f]"
 _FLAG = re.compile(f"\U0001f3f4{_TAG}{{2,6}}\U000e007f")
 # Each selects a variant of one character; two in a row select nothing.
 _SELECTORS = "[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}"
-_SUSPECT = re.compile("|".join((_BIDI, _ZERO, _STEERING, _TAG, _SELECTORS)))
+_SUSPECT = re.compile("|".join((_BIDI, _ZERO, _CONTROL, "\r", _TAG, _SELECTORS)))
 _PATTERNS = tuple(
     (rule, re.compile(pattern))
     for rule, pattern in (
@@ -71,7 +73,7 @@ _PATTERNS = tuple(
         (BIDI, _BIDI),
         (ZERO_RUN, _ZERO + "{3}"),
         (ZERO_WORD, _ZERO_WORD),
-        (STEERING, _STEERING),
+        (STEERING, f"{_CONTROL}|{_RETURN}"),
     )
 )
 
@@ -81,12 +83,9 @@ def hidden(data: bytes) -> Iterator[tuple[Rule, int]]:
 
     A character that the end of ``data`` cuts is none.
     """
-    if data.isascii() and _ESC not in data:
-        return
-    foreign = data.translate(None, _ASCII).decode(
-        "utf-8", "ignore"
-    )  # of most texts hardly any is left to look at
-    if _ESC not in data and not _SUSPECT.search(foreign):
+    # Of most texts hardly any is left to look at.
+    odd = data.replace(b"\r\n", b"").translate(None, _PLAIN)
+    if not odd or not _SUSPECT.search(odd.decode("utf-8", "ignore")):
         return
     text = _FLAG.sub(lambda match: "?" * len(match[0].encode()), data.decode("utf-8", "ignore"))
     for rule, pattern in _PATTERNS:

@@ -207,6 +207,7 @@ UNITS = [
         "-----BEGIN PRIVATE KEY-----\n",
     ),
     *("\u200b", "\u202e", "\U000e0041", "🏴\U000e0041", "\ufe0f", "é", "a ", "\n", " ", "/dev/tcp/x sh -i "),
+    *("\r", "a\r", "\x08"),
     *("pip install https://" + "a" * 190, "curl -k ", "crontab - ", "verify = ", "home() / '.ssh' "),
 ]
 
