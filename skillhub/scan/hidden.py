@@ -57,7 +57,7 @@ _ZERO = (
 _ZERO_WORD = f"(?<=[A-Za-z])(?:{_ZERO}{{2}}|(?!\u00ad){_ZERO})(?=[A-Za-z])"
 # C1 (ECMA-48) too, which terminals take for the two bytes that begin with ESC; U+0085 is a line break.
 _CONTROL = "[\x01-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]"
-# What follows it is drawn over its line. Before LF it ends a line, and so do several, which careless tools make of one.
+# What follows it is drawn over its line. Before LF it ends a line, and so do several, as careless tools write.
 _RETURN = r"(?<!\r)\r++(?!\n|\Z)"
 # Legitimate only as the tail of a flag: U+1F3F4, a few tags, U+E007F.
 _TAG = "[\U000e0000-\U000e007f]"
