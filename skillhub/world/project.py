@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     _Parsed = TypeVar("_Parsed")
 
 LOCK, INTENT = "skillhub.lock", "skillhub.toml"
-_CAP = 64 * 1024 * 1024
+_RECORDS_CAP = 64 * 1024 * 1024
 
 
 class Project:
@@ -117,7 +117,7 @@ class Project:
 
     def records(self) -> Records:
         """Return what this machine knows of the project."""
-        data = files.read(self._state, _CAP)
+        data = files.read(self._state, _RECORDS_CAP)
         return Records() if data is None else self._parsed(Records.parse, data, self._state)
 
     def write_records(self, records: Records) -> None:
