@@ -7,7 +7,7 @@ import binascii
 import os
 from collections.abc import Mapping
 
-from skillhub.errors import FormatError
+from skillhub.errors import FormatError, StateError
 from skillhub.model.syntax.json import strict_json
 from skillhub.world import files
 from skillhub.world.home import user_home
@@ -32,9 +32,12 @@ def kept_login(host: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
 
     Raises:
         FormatError: the file is malformed, or the login.
-        StateError: it cannot be read, or there is no home to read it in.
+        StateError: it cannot be read.
     """
-    folder = environ.get("DOCKER_CONFIG") or os.path.join(user_home(), ".docker")
+    try:
+        folder = environ.get("DOCKER_CONFIG") or os.path.join(user_home(), ".docker")
+    except StateError:  # without a home nobody is logged in
+        return None
     path = os.path.join(os.path.realpath(folder), "config.json")
     data = files.read(path, _CAP)
     match strict_json(data, path, _CAP) if data else None:

@@ -27,7 +27,7 @@ from skillhub.model.release import Release
 from skillhub.model.tree import File, Tree
 from skillhub.world.http import Http
 from skillhub.world.oci.artifact import Artifact
-from skillhub.world.oci.login import may_be_told
+from skillhub.world.oci.login import kept_login, may_be_told
 from skillhub.world.oci.manifest import Blob, read_image
 from skillhub.world.wire import Patience
 from tests.support import oci
@@ -250,6 +250,15 @@ def test_a_login_is_told_to_its_own_registry_alone(web, opened, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"auths": {"registry.example": {"auth": packed}}}))
     with pytest.raises(SourceError, match="does not let you in"):
         opened().index()
+
+
+def test_who_has_no_home_is_not_logged_in(web, opened, monkeypatch):
+    monkeypatch.delenv("DOCKER_CONFIG", raising=False)
+    monkeypatch.setenv("HOME", "")
+    guarded(web, oci.skr(FILES), f'Bearer realm="{web.url("/token")}"', "Bearer t0ken")
+    web.at("/token?scope=repository%3Aacme%2Fhello%3Apull", answer(b'{"token": "t0ken"}'))
+    assert kept_login(f"127.0.0.1:{web.port}", {}) is None
+    assert opened().index().names == ("hello",)
 
 
 def test_attack_a_login_is_wanted_on_another_host(web, opened, tmp_path):
