@@ -16,7 +16,7 @@ from skillhub.model.digest import Digest
 from tests.support.docker_registry import registry
 from tests.support.published import change
 from tests.support.registry import Simulator, now
-from tests.support.web import Web, answer
+from tests.support.web import Web, answer, endless
 
 push_oci = pytest.importorskip("skillhub.world.push.oci")
 pytestmark = pytest.mark.interop
@@ -185,7 +185,7 @@ def test_image_under_the_tag_is_not_overwritten(hub, address):
 )
 def test_what_is_no_site_under_the_tag_is_told_with_what_to_do(hub, other):
     with pytest.raises(StateError, match="something else") as caught:
-        push_oci._layers(json.dumps(other), "oci://example/x:v1")
+        push_oci._layers(json.dumps(other).encode(), "oci://example/x:v1")
     assert caught.value.hint == "publish under another tag"
 
 
@@ -194,10 +194,10 @@ def test_layer_at_the_target_that_is_none(hub, layer):
     where = "oci://example/x:v1"
     blob = {"digest": Digest.of(b""), "size": 0, "annotations": {"org.opencontainers.image.title": "a"}}
     site = {"artifactType": push_oci.REGISTRY_SITE, "config": {"digest": Digest.of(b""), "size": 0}}
-    assert set(push_oci._layers(json.dumps({**site, "layers": [blob]}), where)) == {"a"}
+    assert set(push_oci._layers(json.dumps({**site, "layers": [blob]}).encode(), where)) == {"a"}
     text = json.dumps({**site, "layers": [{**blob, **layer}]})
     with pytest.raises(FormatError):
-        push_oci._layers(text, where)
+        push_oci._layers(text.encode(), where)
 
 
 @pytest.mark.parametrize(
@@ -256,3 +256,11 @@ def test_what_cannot_be_reached_is_said(hub):
         with pytest.raises(FormatError):
             pushed(hub, f"oci://127.0.0.1:{web.port}/x:v1")
     assert os.path.isdir(hub.dir.site)
+
+
+def test_attack_a_manifest_without_end(hub):
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+    with Web() as web:
+        web.at("/v2/acme/x/manifests/v1", endless(head, b" " * (1 << 16)))
+        with pytest.raises(FormatError, match="at most 4194304 bytes"):
+            push_oci.open_target(f"oci://127.0.0.1:{web.port}/acme/x:v1")

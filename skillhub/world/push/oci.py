@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -24,11 +24,23 @@ from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import quote
 from skillhub.world.hop import Hop
 from skillhub.world.oci.login import kept_login
-from skillhub.world.oci.manifest import MANIFEST, MANIFEST_CAP, REGISTRY_SITE, TITLE, Blob, Image, read_image
+from skillhub.world.oci.manifest import (
+    ACCEPTED,
+    MANIFEST,
+    MANIFEST_CAP,
+    REGISTRY_SITE,
+    TITLE,
+    Blob,
+    Image,
+    read_image,
+)
 from skillhub.world.push.target import FILE_CAP, File, Target, other_content, overtaken
 from skillhub.world.site_files import media_type
 
 _EMPTY = b"{}"
+_OLD = (
+    "application/vnd.docker.distribution.manifest.v1+json"  # unless it is accepted, the tag would seem free
+)
 _PATIENCE = 60.0  # seconds without a byte
 
 Layers = Mapping[str, Blob]
@@ -65,12 +77,7 @@ class OciTarget:
         if layer is None:
             return None
         with self._reaching():
-            data = bytearray()
-            for chunk in self._client.pull_blob(layer.digest):
-                data += chunk
-                if len(data) > FILE_CAP:
-                    raise FormatError(f"{quote(path)} is larger than any file of a site", where=self._where)
-        return bytes(data)
+            return _at_most(FILE_CAP, self._client.pull_blob(layer.digest), path, self._where)
 
     def holds(self, file: File) -> bool:
         """Say whether the file is a layer, as it is to be.
@@ -114,11 +121,13 @@ class OciTarget:
         # Bytes are sent with their length; an iterator of them would be sent without, and some refuse that.
         self._client.push_blob(data=data, digest=Digest.of(data))
 
-    def _manifest(self) -> str | None:
+    def _manifest(self) -> bytes | None:
+        headers, path = {"Accept": ", ".join((*ACCEPTED, _OLD))}, f"manifests/{self._tag}"
         with self._reaching():
             try:
-                found: str = self._client.get_manifest_and_response(self._tag)[0]
-                return found
+                # Its own way to a manifest reads whatever comes, of any length.
+                with self._client._request("get", path, headers=headers, stream=True) as found:
+                    return _at_most(MANIFEST_CAP, found.iter_content(1 << 16), "its manifest", self._where)
             except RequestException as error:
                 if error.response is None or error.response.status_code != 404:
                     raise
@@ -187,6 +196,15 @@ def _credentials(host: str) -> tuple[str, str] | None:
     return kept_login(host, os.environ)
 
 
+def _at_most(cap: int, chunks: Iterable[bytes], what: str, where: str) -> bytes:
+    data = bytearray()
+    for chunk in chunks:
+        data += chunk
+        if len(data) > cap:
+            raise FormatError(f"expected at most {cap} bytes, found more in {quote(what)}", where=where)
+    return bytes(data)
+
+
 def _layer(file: File, data: bytes) -> Blob:
     return Blob(Digest.of(data), len(data), media_type(file.path), {TITLE: file.path})
 
@@ -215,14 +233,13 @@ def _dump(layers: Sequence[Blob]) -> str:
     return json.dumps(document, separators=(",", ":"), sort_keys=True)
 
 
-def _layers(manifest: str, where: str) -> Layers:
+def _layers(manifest: bytes, where: str) -> Layers:
     """Return the layers of a manifest by the paths of their files."""
-    data = manifest.encode()
-    document = strict_json(data, where, MANIFEST_CAP)
+    document = strict_json(manifest, where, MANIFEST_CAP)
     if not isinstance(document, dict) or document.get("artifactType") != REGISTRY_SITE:
         hint = "publish under another tag"
         raise StateError("something else than a registry's site is under this tag", where=where, hint=hint)
-    image = read_image(data, where)
+    image = read_image(manifest, where)
     if not isinstance(image, Image):
         raise FormatError("expected layers, found manifests", where=where)
     if not all(each.title for each in image.layers):
