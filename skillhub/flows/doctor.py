@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from skillhub.errors import SkillhubError
+from skillhub.errors import SkillhubError, StateError
 from skillhub.flows.hints import command
 from skillhub.flows.listing import agent_folders, beside, managed, unmanaged
 from skillhub.flows.ports import Ports
@@ -125,9 +125,12 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
     copies = dict.fromkeys(link for skill in skills for link in skill.links)
     # Also what nobody here agreed to: agents read what is in their folders, whoever put it there.
     copies |= dict.fromkeys(os.path.join(folder, skill.name) for folder in folders for skill in skills)
-    for path in tracked.copies(ports.project.base, list(copies)):
-        hint = as_command("git", "rm", "-r", "--cached", path)
-        yield Check("git", False, f"an enabled copy is tracked by git: {path}", hint)
+    try:
+        for path in tracked.copies(ports.project.base, list(copies)):
+            hint = as_command("git", "rm", "-r", "--cached", path)
+            yield Check("git", False, f"an enabled copy is tracked by git: {path}", hint)
+    except StateError as error:
+        yield Check("git", False, error.message, "git status tells more")
 
 
 def _links(agents: tuple[Host, ...], ports: Ports) -> Iterator[Check]:

@@ -254,6 +254,15 @@ def test_a_tracked_copy_of_a_skill_that_nobody_agreed_to_is_told_of(world):
     assert "git" in {check.name for check in diagnose(world.ports()).checks if not check.ok}
 
 
+def test_an_index_that_git_cannot_read_hides_no_tracked_copy_in_silence(world):
+    git(world.base, "init", "-q")
+    world.install(str(skill(world.folder)))
+    git(world.base, "add", "-f", ".agents")
+    (world.base / ".git/index").write_bytes(b"DIRC" + bytes(40))
+    assert "git" in {check.name for check in diagnose(world.ports()).checks if not check.ok}
+    assert any("git cannot say what it tracks" in note for note in audit(Request(), world.ports()).notes)
+
+
 @pytest.mark.parametrize("how", ["link", "submodule"])
 def test_a_tracked_link_or_submodule_in_place_of_a_copy_is_told_of(world, how):
     git(world.base, "init", "-q")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from skillhub.errors import NotFound, UsageError
+from skillhub.errors import NotFound, StateError, UsageError
 from skillhub.flows import listing
 from skillhub.flows.audit.locations import Locations
 from skillhub.flows.audit.rules import note
@@ -88,7 +88,10 @@ def audit(request: Request, ports: Ports) -> Report:
     if not request.sources_alone:
         sources.ask_places(about.locked)
         findings += _drift(about.locked, locations, ports)
-        findings += _tracked(about, locations, ports)
+        try:
+            findings += _tracked(about, locations, ports)
+        except StateError as error:
+            sources.notes.append(error.message)
         findings += [each for path in about.strays for each in unmanaged(path, locations, ports)]
     findings += [each for path in request.paths for each in at_path(path, locations, ports)]
     looked_at = len(about.locked) + len(about.strays) + len(request.paths)
