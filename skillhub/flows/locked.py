@@ -16,7 +16,7 @@ from skillhub.flows.obtain import Way, by_path, by_place, by_registry, nothing
 from skillhub.flows.patched import patched
 from skillhub.flows.ports import Ports
 from skillhub.flows.provenance import same_signer
-from skillhub.flows.recalled import last_seen, refuse_recalled, yanked
+from skillhub.flows.standing import Standing
 from skillhub.model.capability import is_kept_for_documentation
 from skillhub.model.dataclass import replace
 from skillhub.model.lock import Locked
@@ -132,22 +132,23 @@ def _held_to_claims(found: Candidate, scope: Scope, *, agreed: bool = False) -> 
 def _from_store(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Candidate:
     """Return what the store has, judged again; what its source has if that is not there, or its signer not known."""
     root = ports.root_of(entry)
-    said = last_seen(name, root, ports.sources)
-    seen = refuse_recalled(name, entry, said, ports.project.scope)
+    standing = Standing.last_seen(name, entry, root, ports.sources)
+    standing.refuse(ports.project.scope)
     tree = ports.store.read(entry.tree)
     pinned = signers.pinned(name, entry, root, ports.publishers)
     is_proven = bool(pinned) or (root is None and not entry.signed_by)
     if tree is None or not is_proven:
         return _from_source(name, entry, ports, agreed=agreed).go()
     alias = None if entry.local else entry.source
-    publishers = [*pinned, *signers.revoking(seen, said), *signers.trusted(ports.publishers)]
+    publishers = [*pinned, *signers.revoking(standing), *signers.trusted(ports.publishers)]
     verdict = judge(tree, publishers, alias, ports.clock(), locked=(entry.tree,))
     content = Content(Manifest.read(tree)) if agreed else read(tree)
+    seen = standing.release
     size = tree.size if root is None else (seen.size if seen else None)
     here = entry if size is None else replace(entry, size=size)
     found = _verified(name, entry, candidate(content, here, verdict, (), publishers), ports)
     found = replace(found, stored=ports.store.listing(entry.tree) is not None)
-    return replace(found, published=seen.published).noted(*yanked(seen)) if seen else found
+    return replace(found, published=seen.published).noted(*standing.yanked) if seen else found
 
 
 def _from_source(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Way[Any]:
@@ -187,12 +188,14 @@ def _at_place(name: str, entry: Locked, ports: Ports, *, guarded: bool) -> Way[A
 def _at_registry(name: str, entry: Locked, ports: Ports) -> Way[bytes]:
     source = ports.sources.get(entry.source)
     with _refusing_other_name(name, entry):
-        index = ports.open(source).release_index([name])
-        release = refuse_recalled(name, entry, index, ports.project.scope)
+        standing = Standing.now(name, entry, ports)
+        standing.refuse(ports.project.scope)
+        release = standing.release
         if release is None:
-            raise _not_there(name, entry, index.releases(name), source)
-    way = by_registry(source, release, index.admissions[release.publisher or ""], ports, (entry.tree,))
-    return way.then(lambda found: found.noted(*yanked(release)))
+            raise _not_there(name, entry, standing.offered, source)
+    publisher = standing.said.admissions[release.publisher or ""]
+    way = by_registry(source, release, publisher, ports, (entry.tree,))
+    return way.then(lambda found: found.noted(*standing.yanked))
 
 
 def _not_there(

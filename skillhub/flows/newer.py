@@ -17,15 +17,15 @@ from skillhub.flows.locked import about_skill
 from skillhub.flows.outcome import LeftOut
 from skillhub.flows.ports import Ports
 from skillhub.flows.provenance import hold_to_lock
-from skillhub.flows.recalled import locked_release
 from skillhub.flows.resolve import Resolved, resolve_wanted
 from skillhub.flows.signers import EXPIRED
+from skillhub.flows.standing import Standing
 from skillhub.flows.state import State
 from skillhub.model.dataclass import replace
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked
 from skillhub.model.ref import Git, GitHub, Named, Oci, parse_remote
-from skillhub.model.release import Index, Release
+from skillhub.model.release import Release
 from skillhub.model.text import is_object_id
 from skillhub.model.version import is_version, precedence
 
@@ -98,7 +98,7 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, warnings: list
     try:
         found = resolve_wanted(name, wanted, state, ports)
     except TakenBack as error:
-        told = _taken_back(locked_release(name, entry, _said(name, entry, ports))) or error.message
+        told = _taken_back(Standing.now(name, entry, ports).release) or error.message
         warnings.append(f"{told}; there is no other that the intent allows")
         return None
     offered = found.release
@@ -107,14 +107,13 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, warnings: list
     if ports.root_of(entry) is None:
         now, before = (offered.rev, entry.rev) if entry.git else (offered.digest, entry.digest)
         return None if now == before is not None else found
-    said = _said(name, entry, ports)
-    warnings.extend(_beyond(offered, wanted, said.skills.get(name, ()), ports))
+    standing = Standing.now(name, entry, ports)
+    warnings.extend(_beyond(offered, wanted, standing.offered, ports))
     if offered.digest == entry.digest:
         return None
-    locked = locked_release(name, entry, said)
-    if note := _taken_back(locked):
+    if note := _taken_back(standing.release):
         warnings.append(note)
-    return found if _is_wanted(entry, offered, wanted, locked) else None
+    return found if _is_wanted(entry, offered, wanted, standing.release) else None
 
 
 def _beyond(offered: Release, wanted: Wanted, releases: Sequence[Release], ports: Ports) -> Iterator[str]:
@@ -139,13 +138,6 @@ def _is_wanted(entry: Locked, offered: Release, wanted: Wanted, locked: Release 
         return True
     is_gone = locked is not None and locked.withdrawn is not None
     return is_gone or not is_within(entry, wanted.version)
-
-
-def _said(name: str, entry: Locked, ports: Ports) -> Index:
-    """Return what its registry says of a locked skill now; nothing of what is from no registry."""
-    if ports.root_of(entry) is None:
-        return Index({})
-    return ports.open(ports.sources.get(entry.source)).release_index([name])
 
 
 def _taken_back(locked: Release | None) -> str | None:

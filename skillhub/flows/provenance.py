@@ -13,7 +13,7 @@ from skillhub.flows import signers
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.hints import command, reinstall
 from skillhub.flows.ports import Ports
-from skillhub.flows.recalled import admission, locked_release
+from skillhub.flows.standing import Standing
 from skillhub.flows.state import State
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
@@ -199,9 +199,8 @@ def _kin(candidate: Candidate, source: str, ports: Ports) -> frozenset[Digest]:
         return signers.kin(candidate.signer, signers.trusted(ports.publishers))
     if ports.root_of(entry) is None:
         return candidate.kin
-    index = ports.open(ports.sources.get(entry.source)).release_index([name])
-    release = locked_release(name, entry, index)
-    admitted = admission(release, index) if release else None
+    standing = Standing.now(name, entry, ports)
+    release, admitted = standing.release, standing.admitted
     if release is None or admitted is None:
         return candidate.kin
     return candidate.kin | signers.kin(candidate.signer, [publisher_of(admitted, release.published)])

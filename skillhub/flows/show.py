@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillhub.errors import Forbidden, NotFound, SourceError, StateError
-from skillhub.flows import recalled
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.choose import choose_release
 from skillhub.flows.hints import command
@@ -18,6 +17,7 @@ from skillhub.flows.options import Options
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.resolve import look_up, resolve_ref
+from skillhub.flows.standing import Standing
 from skillhub.flows.state import State
 from skillhub.model.changes import Delta
 from skillhub.model.dataclass import dataclass, replace
@@ -26,7 +26,7 @@ from skillhub.model.lock import Lock, Locked
 from skillhub.model.manifest import Manifest
 from skillhub.model.record import Records
 from skillhub.model.ref import Named, Ref
-from skillhub.model.release import Index, Release
+from skillhub.model.release import Release
 from skillhub.model.skill import Skill
 from skillhub.model.tree import Tree
 from skillhub.runtime.discover import found_skill
@@ -85,26 +85,27 @@ def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
         )
     record = ports.project.records().skills.get(name)
     skill = view(name, entry, record, given(ports.environ, lock.skills), ports.project, ports.store)
-    said, silence = _said(name, entry, lock, ports)
-    error = recalled.objection(name, entry, said)
-    warnings = (error.message,) if error else recalled.yanked(recalled.locked_release(name, entry, said))
+    standing, silence = _standing(name, entry, lock, ports)
+    error = standing.objection
+    warnings = (error.message,) if error else standing.yanked
     base = ports.store.listing(entry.original.tree) if entry.patch else None
     patched = Delta.of_files(base, tree.listing) if base is not None else None
-    return Shown(skill, Manifest.read(tree), tree, said.skills.get(name, ()), patched, (*silence, *warnings))
+    return Shown(skill, Manifest.read(tree), tree, standing.offered, patched, (*silence, *warnings))
 
 
-def _said(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple[Index, tuple[str, ...]]:
+def _standing(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple[Standing, tuple[str, ...]]:
     """Return what the source of a locked skill says of it; where it cannot be asked what it last said, and why."""
     locked = lock.sources.get(entry.source)
     if locked is None:
-        return Index({}), ()
+        return Standing(name, entry), ()
     try:
         source = ports.sources.get(entry.source)
         if not source.is_meant(locked):
             raise NotFound(f"your source of that name is not the one that the lock has {name} from")
-        return releases_of(source, name, under(ports.project.intent(), ports)), ()
+        said = releases_of(source, name, under(ports.project.intent(), ports))
+        return Standing(name, entry, said), ()
     except (Forbidden, SourceError, StateError) as error:
-        seen = recalled.last_seen(name, locked.root, ports.sources)
+        seen = Standing.last_seen(name, entry, locked.root, ports.sources)
         when = "" if locked.root is None else "; its releases are shown as they were last seen"
         return seen, (f"{entry.source} was not asked: {error.message}{when}",)
 

@@ -8,11 +8,10 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 from functools import lru_cache
 
-from skillhub.flows.recalled import admission
+from skillhub.flows.standing import Standing
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
-from skillhub.model.release import Index, Release
 from skillhub.model.signer import Signer
 from skillhub.model.text import as_command
 from skillhub.model.tree import Tree
@@ -94,13 +93,13 @@ def is_own(pinned: Publisher, publishers: Publishers) -> bool:
     return any(publishers.own(Digest.of(key.pem)) is not None for key in pinned.keys)
 
 
-def revoking(release: Release | None, said: Index) -> list[Publisher]:
-    """Return the release's publisher if it has revoked a key, for a certificate of the chain may bear that key.
+def revoking(standing: Standing) -> list[Publisher]:
+    """Return who published a locked release, if they revoked a key: a certificate of the chain may bear that.
 
     Raises:
         FormatError: a key or certificate that the registry names is none.
     """
-    admitted = admission(release, said) if release else None
+    release, admitted = standing.release, standing.admitted
     return [publisher_of(admitted, release.published)] if release and admitted and admitted.revoked else []
 
 

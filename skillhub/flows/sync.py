@@ -12,7 +12,7 @@ from skillhub.flows.listing import managed
 from skillhub.flows.outcome import LeftOut, Outcome, ask
 from skillhub.flows.policy import of_entry, refuse
 from skillhub.flows.ports import Ports
-from skillhub.flows.recalled import last_seen, refuse_recalled
+from skillhub.flows.standing import Standing
 from skillhub.flows.state import State, read_state
 from skillhub.flows.strays import is_spare, left_in, strays, to_take
 from skillhub.model.dataclass import replace
@@ -101,8 +101,8 @@ def _unlocked(state: State, ports: Ports) -> tuple[str, ...]:
 
 def _refuse_recalled(state: State, ports: Ports) -> None:
     for name, entry in state.lock.skills.items():
-        said = last_seen(name, state.lock.root_of(entry), ports.sources)
-        refuse_recalled(name, entry, said, ports.project.scope)
+        root = state.lock.root_of(entry)
+        Standing.last_seen(name, entry, root, ports.sources).refuse(ports.project.scope)
 
 
 def _permitted(obtain: Obtain, state: State, ports: Ports) -> Obtain:

@@ -6,12 +6,13 @@ import os
 from collections.abc import Iterator, Sequence
 
 from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SourceMismatch
-from skillhub.flows import recalled, signers
+from skillhub.flows import signers
 from skillhub.flows.copies import listing_of_copy
 from skillhub.flows.edits import read_patch
 from skillhub.flows.hints import command
 from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.ports import Ports
+from skillhub.flows.standing import Standing
 from skillhub.flows.strays import imitations, is_outside, strays
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
@@ -114,19 +115,18 @@ def _vouched(
 ) -> tuple[list[Problem], list[Problem]]:
     """Return what is wrong with the stored tree, its signature and its release, and what is merely odd."""
     problems, notes = [], []
-    said = recalled.last_seen(name, root, ports.sources)
-    release = recalled.locked_release(name, entry, said)
+    standing = Standing.last_seen(name, entry, root, ports.sources)
     place = ports.project.lock_path
-    if error := recalled.objection(name, entry, said):
+    if error := standing.objection:
         problems.append(_problem(error, place))
-    notes += [Problem("yanked", place, text) for text in recalled.yanked(release)]
+    notes += [Problem("yanked", place, text) for text in standing.yanked]
     if tree is None or ports.store.listing(entry.tree) is None:
         problems += ports.store.check(entry.tree)  # tells what is wrong with it
     if tree is not None and entry.signed_by:
         signature = f"{ports.store.path(entry.tree)}/{SIGNATURE}"
         try:
             known = signers.pinned(name, entry, root, ports.publishers)
-            if _is_expired(entry, tree, known, signers.revoking(release, said), ports):
+            if _is_expired(entry, tree, known, signers.revoking(standing), ports):
                 notes.append(Problem("certificate-expired", signature, signers.EXPIRED))
         except (SecurityError, FormatError) as broken:
             found = _problem(broken, signature, "signature")

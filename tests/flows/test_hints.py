@@ -12,7 +12,7 @@ from skillhub.flows.hints import command, reinstall
 from skillhub.flows.obtain import from_path
 from skillhub.flows.provenance import hold_to_lock
 from skillhub.flows.questions import propose_source
-from skillhub.flows.recalled import refuse_recalled
+from skillhub.flows.standing import Standing
 from skillhub.flows.unsafe import UnsafeSkills
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
@@ -91,7 +91,7 @@ def test_what_its_registry_withdrew(world, scope, other):
     release = Release(name="hello", url="u", digest=WITHDRAWN, version="1.0.0", withdrawn="bad")
     entry = Locked(source="acme", tree=Digest.of(b"tree"), size=1, digest=WITHDRAWN)
     with pytest.raises(Withdrawn) as caught:
-        refuse_recalled("hello", entry, Index({"hello": (release, *other)}), world.project.scope)
+        Standing("hello", entry, Index({"hello": (release, *other)})).refuse(world.project.scope)
     assert f"skillhub remove hello{scope} takes it out" in caught.value.hint
     assert (f"skillhub update hello{scope} takes another" in caught.value.hint) is bool(other)
 

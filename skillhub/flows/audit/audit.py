@@ -14,13 +14,13 @@ from skillhub.flows.audit.sources import Inquiry
 from skillhub.flows.audit.unmanaged import at_path, unmanaged
 from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
+from skillhub.flows.standing import Standing
 from skillhub.flows.state import read_unchecked
 from skillhub.flows.verify import verify
 from skillhub.model.dataclass import dataclass
 from skillhub.model.finding import Finding, Severity
 from skillhub.model.lock import Lock
 from skillhub.model.ref import Local, Named, parse_ref
-from skillhub.model.release import Index
 from skillhub.model.report import Report, worst_first
 from skillhub.model.text import quote
 from skillhub.world import tracked
@@ -138,7 +138,7 @@ def _cases(names: Sequence[str], request: Request, sources: Inquiry) -> Iterator
             record=state.records.skills.get(name),
             before=before.get(name),
             stored=Stored.of(tree) if tree is not None else None,
-            said=sources.said.get(name, Index({})),
+            standing=sources.standings.get(name, Standing(name, entry)),
             closed=closed,
             locations=sources.locations,
             ports=ports,

@@ -7,7 +7,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError
-from skillhub.flows import recalled, signers
+from skillhub.flows import signers
 from skillhub.flows.admission import since
 from skillhub.flows.audit.locations import Locations
 from skillhub.flows.audit.rules import Location, note, seen
@@ -17,6 +17,7 @@ from skillhub.flows.locked import unsaid
 from skillhub.flows.policy import of_entry
 from skillhub.flows.ports import Ports
 from skillhub.flows.provenance import asking_for
+from skillhub.flows.standing import Standing
 from skillhub.model.capability import capabilities
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.finding import Finding
@@ -26,7 +27,7 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.policy import LASTING, Objection
 from skillhub.model.record import Record
 from skillhub.model.ref import Named
-from skillhub.model.release import Admission, Index
+from skillhub.model.release import Admission
 from skillhub.model.signer import Signer, known_by
 from skillhub.model.text import is_name
 from skillhub.model.tree import Tree
@@ -68,7 +69,7 @@ class Case:
         record: What this machine knows of it.
         before: What an earlier lock had of it.
         stored: What the store holds of it, if that is whole and to be looked at.
-        said: What its registry says of it, or last said.
+        standing: How it stands with its registry, as that says or last said.
         closed: The agents' folders where a policy permits no skill.
     """
 
@@ -77,7 +78,7 @@ class Case:
     record: Record | None
     before: Locked | None
     stored: Stored | None
-    said: Index
+    standing: Standing
     closed: Mapping[str, Objection]
     locations: Locations
     ports: Ports
@@ -100,15 +101,14 @@ def release(case: Case) -> Iterator[Finding]:
     """Compare the locked release with what its registry says of it."""
     if not case.entry.named and case.entry.place.startswith(_HTTP):
         yield case.note("source-http", f"{case.name} comes from {case.entry.place}")
-    if error := recalled.objection(case.name, case.entry, case.said):
+    standing = case.standing
+    if error := standing.objection:
         rule = error.reason if isinstance(error, BadSignature) else error.code
         yield case.note(rule, error.message)
-    locked = recalled.locked_release(case.name, case.entry, case.said)
-    for text in recalled.yanked(locked):
+    for text in standing.yanked:
         yield case.note("yanked", text)
-    offered = case.said.skills.get(case.name, ())
-    if locked is None and offered:
-        twin = next((each for each in offered if each.version == case.entry.version), None)
+    if standing.release is None and standing.offered:
+        twin = next((each for each in standing.offered if each.version == case.entry.version), None)
         found = f"{case.name} {case.entry.version}"
         if twin is None:
             yield case.note("release-gone", f"its registry no longer has {found}")
@@ -152,8 +152,7 @@ def signer(case: Case) -> Iterator[Finding]:
         return
     if is_patched:
         yield case.note("unsigned", f"{case.name} is patched by this project, and nobody signed the patch")
-    locked = recalled.locked_release(case.name, case.entry, case.said)
-    admitted = recalled.admission(locked, case.said) if locked else None
+    admitted = case.standing.admitted
     if admitted is None:
         return
     try:
@@ -202,7 +201,7 @@ def _vouched(publishers: Iterable[Publisher]) -> set[str]:
 def age(case: Case) -> Iterator[Finding]:
     """Look for a newer version."""
     version = case.entry.version or ""
-    offered = case.said.skills.get(case.name, ())
+    offered = case.standing.offered
     if not offered or not is_version(version):
         return
     with suppress(NotFound, TakenBack):
@@ -265,7 +264,7 @@ def policy(case: Case) -> Iterator[Finding]:
     subject, keys = of_entry(case.name, entry, can, case.ports), LASTING
     if stored is not None:
         subject, keys = replace(subject, findings=stored.findings), keys | {"fail-on"}
-    locked = recalled.locked_release(case.name, entry, case.said)
+    locked = case.standing.release
     if locked is not None and (out := since(locked.published, case.ports)) is not None:
         subject, keys = replace(subject, age=out), keys | {"min-age-days"}
     for found in policies.objections(subject, keys):

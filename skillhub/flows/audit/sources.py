@@ -20,14 +20,13 @@ from skillhub.flows.audit.locations import Locations
 from skillhub.flows.audit.rules import note
 from skillhub.flows.newer import is_fixed, newest_of, wanted_under
 from skillhub.flows.ports import May, Place, Ports
-from skillhub.flows.recalled import last_seen
 from skillhub.flows.source_view import view_source
+from skillhub.flows.standing import Standing
 from skillhub.flows.state import State
 from skillhub.model.dataclass import replace
 from skillhub.model.finding import Finding
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.ref import Local, Remote
-from skillhub.model.release import Index
 from skillhub.world.sources import Source
 
 
@@ -41,7 +40,7 @@ class Inquiry:
         refresh: Ask; else what registries last said counts, and only places on this machine are looked at.
 
     Attributes:
-        said: By skill what its registry says, or last said; empty where it has never said anything about it.
+        standings: By skill how it stands with its registry, as that says or last said; only of what is from one.
         findings: What came of asking.
         notes: Who was not asked, or could not be, and what a reader should know of the rest.
     """
@@ -50,7 +49,7 @@ class Inquiry:
         self.state = state
         self.locations = locations
         self.ports = ports
-        self.said: dict[str, Index] = {}
+        self.standings: dict[str, Standing] = {}
         self.findings: list[Finding] = []
         self.notes: list[str] = []
         self._refresh = refresh
@@ -76,8 +75,9 @@ class Inquiry:
             elif is_same or self._refresh:
                 self.notes.append(f"{alias} was not asked: {self._last(locked)}")
             for name in asked:
-                if name not in self.said:
-                    self.said[name] = last_seen(name, locked.root, sources)
+                if name not in self.standings:
+                    entry = lock.skills[name]
+                    self.standings[name] = Standing.last_seen(name, entry, locked.root, sources)
 
     def _last(self, locked: LockedSource) -> str:
         when = self.ports.sources.last_seen(locked.root).refreshed if locked.root else None
@@ -89,7 +89,8 @@ class Inquiry:
             registry = self.ports.open(source)
             for name in names:
                 try:
-                    self.said[name] = registry.release_index([name])
+                    said = registry.release_index([name])
+                    self.standings[name] = Standing(name, self.state.lock.skills[name], said)
                 except NotFound as error:
                     self._found("release-gone", error.message, name)
                 except NameNotOwned as error:

@@ -1,0 +1,116 @@
+"""How a locked release stands with its registry: there, yanked, withdrawn, its key revoked, its name moved.
+
+No signature is looked at here, so that whoever only compares hashes need not load what verifies them.
+"""
+
+from __future__ import annotations
+
+from skillhub.errors import BadSignature, NameNotOwned, SecurityError, Withdrawn
+from skillhub.flows.hints import command
+from skillhub.flows.ports import Ports
+from skillhub.model.dataclass import dataclass
+from skillhub.model.digest import Digest
+from skillhub.model.lock import Locked
+from skillhub.model.release import Admission, Index, Release
+from skillhub.model.signer import Signer
+from skillhub.model.skill import Scope
+from skillhub.world.sources import Sources
+
+_NOTHING = Index({})
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What its registry says of a locked skill; of one that is from no registry nothing is said.
+
+    Attributes:
+        said: All that the registry says, or last said, under the name.
+    """
+
+    name: str
+    entry: Locked
+    said: Index = _NOTHING
+
+    @classmethod
+    def last_seen(cls, name: str, entry: Locked, root: Digest | None, sources: Sources) -> Standing:
+        """Return how it stood with the registry of this root, as far as this machine has heard."""
+        return cls(name, entry, sources.last_seen(root).index([name]) if root else _NOTHING)
+
+    @classmethod
+    def now(cls, name: str, entry: Locked, ports: Ports) -> Standing:
+        """Ask its registry how it stands.
+
+        Raises:
+            NotFound: it no longer has the name.
+            SourceError, SecurityError, FormatError: it cannot be asked.
+        """
+        if ports.root_of(entry) is None:
+            return cls(name, entry)
+        return cls(name, entry, ports.open(ports.sources.get(entry.source)).release_index([name]))
+
+    @property
+    def offered(self) -> tuple[Release, ...]:
+        """Every release of the name, newest first."""
+        return self.said.skills.get(self.name, ())
+
+    @property
+    def release(self) -> Release | None:
+        """The very release that is locked; None if the registry is not known to have it."""
+        return next((each for each in self.offered if each.digest == self.entry.digest), None)
+
+    @property
+    def admitted(self) -> Admission | None:
+        """What the registry admits the publisher of the release to; None if that is not at hand."""
+        release = self.release
+        return self.said.admissions.get(release.publisher or "") if release else None
+
+    @property
+    def yanked(self) -> tuple[str, ...]:
+        """The warning that it was yanked, if no more than that: a lock still gives it."""
+        release = self.release
+        if release is None or release.yanked is None or release.withdrawn is not None:
+            return ()
+        return (f"version {release.version} was {release.taken_back}",)
+
+    @property
+    def objection(self) -> SecurityError | None:
+        """Why it may not be used any more, or None."""
+        release, admitted = self.release, self.admitted
+        if release is None:
+            return None
+        found, where = f"{self.name} {release.version}", self.entry.url
+        if release.withdrawn is not None:
+            reason = release.withdrawn or "no reason given"
+            return Withdrawn(f"{found} was withdrawn by its registry: {reason}", where=where)
+        if admitted is None:
+            return None
+        if self.name not in admitted.names:
+            message = f"the registry has taken the name {self.name} from {admitted.publisher}, who published {found}"
+            return NameNotOwned(message, where=where)
+        published = release.published or ""
+        void = {each.fingerprint for each in admitted.revoked if not published or published >= each.since}
+        for signer in map(Signer.parse, self.entry.signed_by):
+            if signer.fingerprint in void:
+                message = f"{found} is signed by the key {signer.fingerprint}, which {admitted.publisher} has revoked"
+                return BadSignature("revoked", message, where=where)
+        return None
+
+    def refuse(self, scope: Scope) -> None:
+        """Refuse what its registry has recalled.
+
+        Raises:
+            Withdrawn: the registry has withdrawn it.
+            BadSignature: the registry has revoked the key or root that the lock says signed it.
+            NameNotOwned: the registry has taken the name from its publisher.
+        """
+        if error := self.objection:
+            error.hint = self._way_out(error, scope)
+            raise error
+
+    def _way_out(self, error: SecurityError, scope: Scope) -> str:
+        remove = f"{command(scope, 'remove', self.name)} takes it out"
+        if isinstance(error, NameNotOwned):
+            return f"{remove}; whoever has the name now may be installed in its place then"
+        if all(each.taken_back for each in self.offered if each.digest != self.entry.digest):
+            return f"{remove}; its registry has no other version of it so far"
+        return f"{command(scope, 'update', self.name)} takes another version, {remove}"
