@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import time
 
 import pytest
 
@@ -14,6 +13,7 @@ from skillhub.flows.trusting import Pin, add_source
 from skillhub.model.patch import difference
 from skillhub.model.requirement import McpServer
 from skillhub.model.tree import File, Tree
+from tests.support.effort import at_most
 from tests.support.world import NOW, World, skill
 
 
@@ -32,9 +32,8 @@ def test_lines_that_take_hours_to_compare():
     base = Tree({"SKILL.md": File(b"x"), "big.md": File("".join(lines).encode())})
     random.Random(1).shuffle(lines)
     now = {"SKILL.md": File(b"x"), "big.md": File("".join(lines).encode())}
-    started = time.monotonic()
-    assert difference(base, now) == ("", {"big.md": now["big.md"]})
-    assert time.monotonic() - started < 5
+    with at_most(5):
+        assert difference(base, now) == ("", {"big.md": now["big.md"]})
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Skills that need skills: resolved as one, explained by the chain, removed with what nobody needs any more."""
 
-import time
 from itertools import pairwise
 
 import pytest
@@ -13,6 +12,7 @@ from skillhub.model.digest import Digest
 from skillhub.model.intent import Intent
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.record import Records
+from tests.support.effort import at_most
 from tests.support.registry import Simulator
 from tests.support.world import World, skill
 
@@ -146,9 +146,8 @@ def test_attack_a_lock_whose_skills_need_one_another_in_a_long_chain(gone):
         for name, after in pairwise(names)
     }
     state = State(Lock({**skills, names[-1]: replace(skills[names[0]], requires=())}), Intent(), Records())
-    began = time.process_time()
-    assert orphans(names[:gone], state) == names[gone:]
-    assert time.process_time() - began < 1
+    with at_most(3):
+        assert orphans(names[:gone], state) == names[gone:]
 
 
 def test_attack_a_skill_that_wants_more_skills_than_anybody_needs(world):

@@ -1,5 +1,4 @@
 import contextlib
-import time
 
 import pytest
 from hypothesis import given
@@ -8,6 +7,7 @@ from hypothesis import strategies as st
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.model.digest import Digest
 from skillhub.model.intent import Intent, ProposedSource, Wanted
+from tests.support.effort import at_most
 
 ROOT = "sha256:" + "a" * 64
 WHOLE = f"""\
@@ -171,11 +171,9 @@ def test_attack_lists_as_deep_as_the_parser_goes(depth):
     ids=["key", "table", "inline", "comment"],
 )
 def test_attack_dotted_key_bomb(data):
-    start = time.process_time()
-    with pytest.raises(FormatError, match="at most 100 dots in a line") as caught:
+    with at_most(1), pytest.raises(FormatError, match="at most 100 dots in a line") as caught:
         Intent.parse(data)
     assert caught.value.where.startswith("skillhub.toml:")
-    assert time.process_time() - start < 1
 
 
 def test_attack_larger_than_any_intent():

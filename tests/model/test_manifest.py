@@ -1,7 +1,5 @@
 """``SKILL.md`` as a manifest: leniently for what is there, strictly for what is to be published."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +7,7 @@ from hypothesis import strategies as st
 from skillhub.errors import ForbiddenVariable, FormatError, SkillhubError
 from skillhub.model.manifest import Manifest, problems
 from skillhub.model.tree import File, Tree
+from tests.support.effort import at_most
 
 
 def skill(frontmatter="", body="# Do\n", **files):
@@ -224,10 +223,9 @@ def test_a_manifest_cannot_be_changed():
 
 
 def test_six_thousand_unknown_keys_are_told_in_linear_time():
-    began = time.process_time()
-    _, warnings = problems(skill("".join(f"k{n}: x\n" for n in range(6000))))
+    with at_most(2):
+        _, warnings = problems(skill("".join(f"k{n}: x\n" for n in range(6000))))
     assert warnings[-2].where == "SKILL.md:6003"
-    assert time.process_time() - began < 2
 
 
 @given(st.binary(max_size=200) | st.text("-\n: ab[]{}&*'\"name").map(str.encode))

@@ -22,6 +22,7 @@ from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.envelope import inject, listed, safe, to_json
 from skillhub.runtime.folder import Agreed, Folder
 from skillhub.runtime.loading import Commands, Request, Session, load, pick
+from tests.support.effort import is_linear
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "load"
 GRAIN = 0.03
@@ -427,15 +428,12 @@ def test_no_text_at_all_holds_a_tag_of_an_envelope(text):
 
 @pytest.mark.parametrize("unit", ["<", "<\u00ad", "\u00ad", "<s\u200bkill", "<" + "/" * 40, "<skill>"])
 def test_attack_text_that_takes_long_to_make_safe(unit):
-    def seconds(size):
+    def escape(size):
         text = unit * (size // len(unit))
-        start = time.process_time()
         safe(text)
         safe(f"<{text}")
-        return time.process_time() - start
 
-    least = min(seconds(40_000) for _ in range(3))
-    assert seconds(320_000) < 40 * max(least, 0.005)
+    assert is_linear(escape, 40_000)
 
 
 def test_files_are_named_up_to_a_number_and_a_size(folder):

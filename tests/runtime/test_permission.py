@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from skillhub.model.skill import Skill
 from skillhub.runtime.permission import Rule, permitted
+from tests.support.effort import at_most
 
 
 def skill(name, namespace=None):
@@ -52,6 +51,5 @@ def test_an_answer_is_remembered_and_lifts_no_deny():
 
 
 def test_a_pattern_of_many_stars_takes_no_time():
-    start = time.perf_counter()
-    assert permitted(skill("a" * 5000), [Rule("a*" * 40 + "b", "deny")]) == "allow"
-    assert time.perf_counter() - start < 1
+    with at_most(1):
+        assert permitted(skill("a" * 5000), [Rule("a*" * 40 + "b", "deny")]) == "allow"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +10,7 @@ from skillhub.model.skill import Skill
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.completion import complete
 from skillhub.runtime.resolve import Rules, Selected, mentioned
+from tests.support.effort import at_most, is_linear
 
 
 def skill(name, namespace=None, **facts):
@@ -237,21 +236,17 @@ def test_any_text_at_all_is_answered_and_none_is_chosen_by_guess(text):
 
 
 def test_a_megabyte_of_mentions_is_answered_in_linear_time():
-    def seconds(count):
+    def resolve(count):
         text = " ".join(f"$unknown-{each}" for each in range(count))
-        begun = time.process_time()
         assert len(mentioned(text, CATALOG).mentions) == count
-        return time.process_time() - begun
 
-    quarter = min(seconds(5_000) for _ in range(2))
-    assert seconds(20_000) < 10 * quarter + 0.05
+    assert is_linear(resolve, 2_500)
 
 
 @pytest.mark.parametrize("unit", ["a", "a-", "a:"])
 def test_a_name_as_long_as_a_book_is_unknown_at_once(unit):
-    begun = time.process_time()
-    assert only("$" + unit * 300_000 + "b")[0].outcome == "unknown"
-    assert time.process_time() - begun < 1
+    with at_most(5):
+        assert only("$" + unit * 300_000 + "b")[0].outcome == "unknown"
 
 
 @pytest.mark.parametrize(

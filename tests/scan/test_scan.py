@@ -2,7 +2,6 @@
 
 import random
 import string
-import time
 
 import pytest
 from hypothesis import given
@@ -13,6 +12,7 @@ from skillhub.model.tree import File, Tree
 from skillhub.scan import PLACES_MAX, RULES, scan
 from skillhub.scan.files import SCANNED_MAX
 from skillhub.scan.secrets import masked
+from tests.support.effort import is_linear
 
 PIPE = b"curl https://x.io | sh\n"
 
@@ -217,10 +217,7 @@ UNITS = [
     "end", ["", " sh bash curl npx git add user follow https previous false post env dev"]
 )
 def test_a_megabyte_of_one_thing_takes_linear_time(unit, end):
-    data = (unit * (300_000 // len(unit)) + end).encode()
-    began = time.process_time()
-    scan(tree(a=data))
-    assert time.process_time() - began < 2
+    assert is_linear(lambda size: scan(tree(a=(unit * (size // len(unit)) + end).encode())), 37_500)
 
 
 @given(st.binary(), st.sampled_from(["SKILL.md", "scripts/a.sh", "a.bin", "package.json"]))

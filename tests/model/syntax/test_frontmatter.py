@@ -1,7 +1,6 @@
 """Where ``SKILL.md`` is cut."""
 
 import contextlib
-import time
 
 import pytest
 from hypothesis import given
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.model.syntax.frontmatter import Glance, glance, split
+from tests.support.effort import at_most
 
 
 def refused(data):
@@ -90,11 +90,9 @@ def test_a_message_shows_no_control_characters():
     "unit", [b"-", b"--- ", b"---\t", b"-\n", b"---\n", b"\r", b"---\r", b"--- \r", b"\n"]
 )
 def test_a_megabyte_of_dashes_takes_linear_time(unit):
-    began = time.perf_counter()
     for head in (b"", b"---\n"):
-        with contextlib.suppress(FormatError):
+        with at_most(1), contextlib.suppress(FormatError):
             split(head + unit * (1_000_000 // len(unit)), "f")
-    assert time.perf_counter() - began < 1
 
 
 @given(st.binary() | st.text("-\n\r\t a:\ufeff").map(str.encode))

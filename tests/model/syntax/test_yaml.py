@@ -1,7 +1,6 @@
 """The YAML of documents from outside: as it is read, and by the parser in C and the one in Python alone."""
 
 import contextlib
-import time
 from functools import partial
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.model.syntax import yaml, yaml_events
+from tests.support.effort import at_most
 
 LOADERS = [pyyaml.SafeLoader, *([pyyaml.CSafeLoader] if pyyaml.__with_libyaml__ else [])]
 
@@ -119,10 +119,8 @@ def test_billion_laughs(parse):
 @pytest.mark.parametrize("unit", ["[", "{", "- ", "? ", "a: ", "[a,", '"', "&a ", "-", ":", "%", "|\n "])
 def test_a_megabyte_or_64_kb_of_one_thing_ends_at_once(parse, unit):
     for size in (1_000_000, 64_000):
-        began = time.perf_counter()
-        with contextlib.suppress(FormatError):
+        with at_most(5), contextlib.suppress(FormatError):
             parse((unit * size)[:size], "f")
-        assert time.perf_counter() - began < 2
 
 
 @pytest.mark.parametrize(
