@@ -22,7 +22,7 @@ from tests.support.web import Web, answer
 WELL_KNOWN = "/.well-known/agent-skills/index.json"
 LEGACY = "/.well-known/skills/index.json"
 JSON = "Content-Type: application/json"
-HURRY = Patience(grace=2.0, rate=10_000_000, total=4.0, pauses=(0.0,))
+AT_ONCE = Patience(pauses=(0.0,))  # asks again without a pause
 
 
 def skill_md(name: str, body: str = "Do it.") -> bytes:

@@ -1,4 +1,4 @@
-"""What most tests of places share: a client in a hurry, a user's machine, a repository and a git to open it."""
+"""What most tests of places share: a client, a user's machine, a repository and a git to open it."""
 
 import os
 from functools import partial
@@ -10,12 +10,12 @@ from skillhub.world.home import Home
 from skillhub.world.http import Http
 from skillhub.world.project import Project
 from tests.support.gitrepos import Repo
-from tests.support.site import HURRY, Machine
+from tests.support.site import AT_ONCE, Machine
 
 
 @pytest.fixture
 def http():
-    with Http(patience=HURRY) as fetcher:
+    with Http(patience=AT_ONCE) as fetcher:
         yield fetcher
 
 

@@ -30,7 +30,7 @@ class Recorder:
 def http(tmp_path):
     """A fetcher of somebody whose netrc knows this machine."""
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password s3cret\n")
-    with Http(patience=Patience(grace=3.0, pauses=()), credentials=Logins({}, {}, str(tmp_path))) as http:
+    with Http(patience=Patience(pauses=()), credentials=Logins({}, {}, str(tmp_path))) as http:
         yield http
 
 

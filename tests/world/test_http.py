@@ -1,4 +1,3 @@
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -8,12 +7,14 @@ from skillhub.world.http import Http
 from skillhub.world.wire import Patience
 from tests.support.web import Web, answer, endless, hang_up, in_turn, raw, redirect
 
-HURRY = Patience(grace=1.0, rate=10_000_000, total=3.0, pauses=(0.0, 0.01))
+# What is to come has time to, on a busy machine too; what never ends is not waited for.
+AGAIN = Patience(pauses=(0.0, 0.01))
+HURRY = Patience(grace=0.5, rate=10_000_000, pauses=())
 
 
 @pytest.fixture
 def http():
-    with Http(patience=HURRY) as fetcher:
+    with Http(patience=AGAIN) as fetcher:
         yield fetcher
 
 
@@ -104,11 +105,10 @@ def test_body_without_end(web, http):
 @pytest.mark.parametrize(
     "head", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"]
 )
-def test_slow_drip_is_cut_off(web, http, head):
-    start = time.monotonic()
-    with pytest.raises(SourceError, match="in time"):
+def test_slow_drip_is_cut_off(web, head):
+    """Not waited for until it ends: the second comes whole after two seconds, the first never."""
+    with Http(patience=HURRY) as http, pytest.raises(SourceError, match="in time"):
         http.get(web.at("/a", endless(head, b"x", 0.02)), cap=100)
-    assert time.monotonic() - start < 2.5
 
 
 def test_headers_without_end(web, http):

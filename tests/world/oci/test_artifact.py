@@ -37,13 +37,13 @@ from tests.support.web import Web, answer, redirect
 
 NAME = "acme/hello"
 FILES = {"SKILL.md": skill("hello").encode(), "scripts/run.sh": b"#!/bin/sh\n"}
-HASTE = Patience(grace=3.0, pauses=())
+ONCE = Patience(pauses=())
 
 
 @pytest.fixture
 def opened(web, tmp_path):
     """Opens ``:v1`` of the server, or what is named; logins are kept in ``tmp_path``."""
-    with Http(patience=HASTE) as http:
+    with Http(patience=ONCE) as http:
         yield lambda tail=":v1": Artifact(
             parse_ref(f"oci://127.0.0.1:{web.port}/{NAME}{tail}"), http, {"DOCKER_CONFIG": str(tmp_path)}
         )
