@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
-import time
+from contextlib import suppress
 
 import pytest
 
@@ -115,13 +116,16 @@ dependencies:
 
 def test_a_value_that_is_typed_in_secret_is_nowhere_afterwards(shell):
     shell.skill("project/needy", **{"agents/openai.yaml": NEEDY})
-    seen = []
-    watch = threading.Thread(target=look_at_processes, args=(seen,))
+    seen, ended = [], threading.Event()
+    watch = threading.Thread(target=look_at_processes, args=(seen, ended))
     watch.start()
-    done = shell.at_terminal(
-        "install", "./needy", "--allow-unsigned", say=[(ASK, "y\n"), (VALUE, f"{SECRET}\n")]
-    )
-    watch.join()
+    try:
+        done = shell.at_terminal(
+            "install", "./needy", "--allow-unsigned", say=[(ASK, "y\n"), (VALUE, f"{SECRET}\n")]
+        )
+    finally:
+        ended.set()
+        watch.join()
     assert done.status == 0, done.out
     assert "DEMO_TOKEN" in done.out
     assert (shell.project / ".agents/skills/needy").exists()
@@ -130,18 +134,11 @@ def test_a_value_that_is_typed_in_secret_is_nowhere_afterwards(shell):
     assert not any(SECRET.encode() in data for data in shell.files().values())
 
 
-def look_at_processes(seen):
-    import os
-
-    until = time.monotonic() + 1.5
-    while time.monotonic() < until:
+def look_at_processes(seen, ended):
+    while not ended.wait(0.05):
         for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{pid}/cmdline", "rb") as file:
-                    seen.append(file.read().decode("utf-8", "replace"))
-            except OSError:
-                continue
-        time.sleep(0.1)
+            with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+                seen.append(file.read().decode("utf-8", "replace"))
 
 
 def test_an_empty_value_leaves_the_need_open(shell):

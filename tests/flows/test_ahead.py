@@ -152,40 +152,36 @@ def test_a_staged_candidate_whose_bytes_change_is_not_enabled(tmp_path, ports):
 
 
 def test_attack_a_server_that_never_ends_keeps_nobody_from_stopping():
-    ended = threading.Event()
+    ended, is_waited_for = threading.Event(), []
 
     def stopped():
         raise KeyboardInterrupt
 
     def dripping():
-        ended.wait(20)
+        is_waited_for.append(not ended.wait(60))
 
-    start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         taken([Way(fetch, lambda came: came, 1) for fetch in (stopped, dripping)])
-    took = time.monotonic() - start
     ended.set()
-    assert took < 10
+    assert True not in is_waited_for
 
 
 @pytest.mark.parametrize("when", ["verified", "held"])
 def test_who_stops_the_command_while_a_skill_is_worked_on_waits_for_no_server(when):
-    began, ended = threading.Event(), threading.Event()
+    began, ended, is_waited_for = threading.Event(), threading.Event(), []
 
     def dripping():
         began.set()
-        ended.wait(20)
+        is_waited_for.append(not ended.wait(60))
 
     def stopped(at):
         if at == when:
-            began.wait(20)
+            assert began.wait(60)
             raise KeyboardInterrupt
 
     ways = [Way(lambda: b"", lambda came: stopped("verified"), 1), Way(dripping, lambda came: came, 1)]
-    start = time.monotonic()
     with suppress(KeyboardInterrupt), turns(ways, silent) as coming:
         next(coming)()
         stopped("held")
-    took = time.monotonic() - start
     ended.set()
-    assert took < 10
+    assert True not in is_waited_for

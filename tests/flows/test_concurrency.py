@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 import warnings
 
 import pytest
@@ -122,10 +121,7 @@ def test_a_lock_that_is_held_too_long_is_told_of(world):
     world.patience = 0.1
     with files.lock(held):
         for act in (lambda: world.install(path, link="symlink"), world.sync, lambda: world.remove("plain")):
-            start = time.monotonic()
-            with pytest.raises(StateError) as caught:
+            with pytest.raises(StateError, match=r"another skillhub .* more than 0\.1 s"):
                 act()
-            assert time.monotonic() - start < 5
-            assert "another skillhub" in caught.value.message
     assert (world.base / "skillhub.lock").read_bytes() == before
     assert world.remove("plain").changed

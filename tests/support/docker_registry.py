@@ -36,11 +36,12 @@ def registry(folder: Path) -> Iterator[str]:
     quiet = subprocess.DEVNULL
     server = subprocess.Popen(["docker-registry", "serve", str(config)], stdout=quiet, stderr=quiet)
     try:
-        for _ in range(300):
+        while True:
             try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/", timeout=1).close()
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/", timeout=60).close()
                 break
             except OSError:
+                assert server.poll() is None, "docker-registry ended"
                 time.sleep(0.1)
         yield f"127.0.0.1:{port}"
     finally:
