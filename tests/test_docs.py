@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from skillhub.cli.main import build
-from tests.support.cli import Shell
+from tests.support.cli import SECONDS, Shell
 
 REPO = Path(__file__).resolve().parents[1]
 PAGES = sorted([*REPO.glob("*.md"), *REPO.glob("docs/**/*.md")])
@@ -259,7 +259,7 @@ def test_the_recorded_demo_is_what_the_demo_shows(tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=SECONDS,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     for name in ("demo.txt", "demo.svg"):

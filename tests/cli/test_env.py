@@ -10,6 +10,7 @@ import pytest
 from skillhub.world.home import Home
 from skillhub.world.project import Project
 from skillhub.world.secret_index import Secret
+from tests.support.cli import SECONDS
 
 PYTHON = sys.executable
 
@@ -98,4 +99,4 @@ def test_a_program_whose_reader_has_gone_ends(shell):
     with subprocess.Popen(words, cwd=shell.project, env=shell.environ, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         process.stdout.close()
-        assert process.wait(30) == -13  # SIGPIPE, not an error that it prints
+        assert process.wait(SECONDS) == -13  # SIGPIPE, not an error that it prints

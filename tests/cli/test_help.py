@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from skillhub.cli.table import COMMANDS, top_help
+from tests.support.cli import SECONDS
 
 GROUPS = {
     "source": ("add", "list", "show", "remove"),
@@ -171,6 +172,6 @@ def test_bash_itself_completes_with_what_is_shown(shell):
     ask = "COMP_WORDS=(skillhub ver); COMP_CWORD=1; _skillhub_completion skillhub; echo ${COMPREPLY[*]}"
     environ = shell.having({"PATH": f"{shell.folder}/bin:{shell.environ['PATH']}"})
     done = subprocess.run(
-        ["bash", "-c", script + ask], env=environ, capture_output=True, text=True, timeout=30
+        ["bash", "-c", script + ask], env=environ, capture_output=True, text=True, timeout=SECONDS
     )
     assert (done.stdout.strip(), done.stderr) == ("verify", "")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import http.server
-import threading
 
 import pytest
 
 from skillhub.model.digest import Digest
+from tests.support.serving import serving
 
 
 @pytest.fixture
@@ -31,16 +31,12 @@ def test_a_skill_is_installed_from_what_was_pushed_and_any_web_server_serves(she
     assert (done.json["target"], done.json["unchanged"]) == (str(place), 0)
     assert done.json["written"][-1] == "metadata/timestamp.json"
     handler = functools.partial(Quiet, directory=str(place))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)) as server:
         url = f"http://127.0.0.1:{server.server_port}"
         root = Digest.of((place / "metadata/1.root.json").read_bytes())
         assert shell.run("source", "add", "acme", url, "--fingerprint", root).status == 0
         done = shell.run("install", "acme:greeting", "--yes", "--json")
         checked = shell.run("registry", "check", url, "--json")
-        server.shutdown()
-        thread.join()
     assert done.status == 0, done.err
     assert done.json["skills"][0]["trust"] == "signed"
     assert checked.json["ok"] is True

@@ -11,6 +11,7 @@ import urllib.request
 
 import pytest
 
+from tests.support.cli import SECONDS
 from tests.support.gitrepos import SKILL, Repo
 
 
@@ -22,7 +23,7 @@ def bash(shell, line, **environ):
         env=shell.having(environ),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SECONDS,
         check=False,
         stdin=subprocess.DEVNULL,
     )
@@ -79,7 +80,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(installed, words):
 
 
 def test_a_reader_that_is_gone_is_no_error(installed):
-    done = bash(installed, "(sleep 0.01; S show release-notes --json) | true; exit ${PIPESTATUS[0]}")
+    done = bash(installed, "exec 3> >(exec true); wait $!; S show release-notes --json >&3")
     assert (done.returncode, done.stderr) == (141, "")
 
 
@@ -196,7 +197,7 @@ def test_an_interrupt_leaves_a_project_that_is_whole(shell):
         process = shell.start("install", "github:release-notes", "--yes")
         time.sleep(wait)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=SECONDS)
         # On a busy machine it was Python that was interrupted, before it had read a line of ours.
         assert process.returncode in (0, 130, -signal.SIGINT) or b"skillhub" not in err
         if process.returncode == 130:
@@ -207,10 +208,10 @@ def test_an_interrupt_leaves_a_project_that_is_whole(shell):
 
 def test_ctrl_c_stops_a_server(offered):
     process, url = offered.serve(offered.folder / "registry")
-    with urllib.request.urlopen(f"{url}/metadata/1.root.json", timeout=20) as answer:
+    with urllib.request.urlopen(f"{url}/metadata/1.root.json", timeout=SECONDS) as answer:
         assert answer.status == 200
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 0
     assert b"Traceback" not in err
 

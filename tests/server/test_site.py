@@ -1,6 +1,5 @@
 import http.client
 import os
-import threading
 
 import pytest
 
@@ -12,6 +11,7 @@ from skillhub.world.embedded import root
 from skillhub.world.http import Http
 from skillhub.world.tuf_client import Registry
 from tests.support.registry import now
+from tests.support.serving import serving
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def site(tmp_path):
 
 @pytest.fixture
 def ask(site):
-    with running(str(site)) as server:
+    with serving(site_server(str(site))) as server:
         connection = http.client.HTTPConnection("127.0.0.1", server.server_port)
 
         def ask(path, method="GET", **headers):
@@ -42,21 +42,6 @@ def ask(site):
 
         yield ask
         connection.close()
-
-
-class running:  # noqa: N801
-    def __init__(self, folder):
-        self.server = site_server(folder)
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
-
-    def __enter__(self):
-        self.thread.start()
-        return self.server
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
 
 
 def test_file_with_its_type_validator_and_lifetime(ask):
@@ -118,7 +103,7 @@ def test_nothing_can_be_written(ask, method):
 
 
 def test_registry_over_the_wire_is_sound(tmp_path):
-    with running(EMBEDDED) as server, Http() as fetcher:
+    with serving(site_server(EMBEDDED)) as server, Http() as fetcher:
         url = f"http://127.0.0.1:{server.server_port}"
         assert check(url, now()).problems == ()
         registry = Registry.open(url, root(), fetcher, str(tmp_path))

@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.cli import SECONDS
+
 SKILL = Path(__file__).parents[2] / "fixtures" / "skills" / "systematic-debugging"
 RELEASES = ["1.0.0", "1.1.0"]
 VICTIM = "test_v"
@@ -46,7 +48,9 @@ def find(
     script = SKILL / release / "scripts" / "find_polluter.py"
     command = [sys.executable, str(script), "--victim", VICTIM, "--tests", "-", *options]
     command += ["--", sys.executable, "-S", str(runner), polluters, "{}"]
-    return subprocess.run(command, input="\n".join(tests), capture_output=True, encoding="utf-8", timeout=120)
+    return subprocess.run(
+        command, input="\n".join(tests), capture_output=True, encoding="utf-8", timeout=SECONDS
+    )
 
 
 def numbered(count: int) -> list[str]:

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.skills.fake_gh import HOME, FakeGh, check, job, log_line, with_python
+from tests.support.cli import SECONDS
 
 SKILL = Path(__file__).parents[2] / "fixtures" / "skills" / "gh-fix-ci"
 RELEASES = ["1.1.0", "1.2.0"]
@@ -36,7 +37,7 @@ def gh(tmp_path: Path) -> FakeGh:
 def run(gh: FakeGh, *args: str, release: str = "1.2.0") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(script(release)), *args]
     return subprocess.run(
-        command, env=gh.environment(), cwd=gh.folder, capture_output=True, encoding="utf-8", timeout=60
+        command, env=gh.environment(), cwd=gh.folder, capture_output=True, encoding="utf-8", timeout=SECONDS
     )
 
 

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.server.site import site_server
 from skillhub.world.http import Http
+from tests.support.serving import serving
 from tests.support.web import Web, answer, raw, redirect
 
 NAMES = [x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName("site.invalid")]
@@ -52,12 +53,8 @@ def secure(authority, tmp_path):
     server = site_server(str(tmp_path))
     server.socket = context.wrap_socket(server.socket, server_side=True)
     server.handle_error = lambda *_: None
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield f"https://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(server):
+        yield f"https://127.0.0.1:{server.server_port}"
 
 
 def test_server_that_proves_who_it_is(secure, authority):

@@ -12,6 +12,7 @@ from skillhub.errors import FormatError, LinkLeavesProject, StateError
 from skillhub.model.requirement import McpServer
 from skillhub.world import mcp
 from tests.support.agents import Place
+from tests.support.cli import SECONDS
 
 REPOSITORY = Path(__file__).parents[2]
 STDIO = McpServer("stdio", command=("npx", "-y", "@x/server"), env=("X_TOKEN", "X_URL"))
@@ -178,7 +179,7 @@ for number in range(int(start), int(start) + 8):
 def test_no_writer_undoes_another(place, agent):
     def run(start):
         arguments = [sys.executable, "-c", WRITER, str(place.project), place.lock, agent, str(start)]
-        subprocess.run(arguments, cwd=REPOSITORY, check=True, timeout=60)
+        subprocess.run(arguments, cwd=REPOSITORY, check=True, timeout=SECONDS)
 
     threads = [threading.Thread(target=run, args=(start,)) for start in (0, 100, 200)]
     for thread in threads:
@@ -219,7 +220,9 @@ def test_what_an_agent_writes_meanwhile_is_not_undone(place, times, data):
     file = place.file("claude-code")
     Path(file.path).write_text("{}")
     arguments = [sys.executable, "-c", MEANWHILE, str(place.project), place.lock, str(times)]
-    done = subprocess.run(arguments, cwd=REPOSITORY, check=True, timeout=60, capture_output=True, text=True)
+    done = subprocess.run(
+        arguments, cwd=REPOSITORY, check=True, timeout=SECONDS, capture_output=True, text=True
+    )
     found = json.loads(Path(file.path).read_text())
     if "mcpServers" in found:
         found["mcpServers"]["ours"] = ...

@@ -4,7 +4,6 @@ import io
 import json
 import os
 import tarfile
-import threading
 
 import pytest
 
@@ -23,6 +22,7 @@ from skillhub.model.digest import Digest
 from skillhub.model.release import Release
 from skillhub.server.site import site_server
 from skillhub.world.fetch import Answer
+from tests.support.serving import serving
 from tests.support.site import (
     JSON,
     LEGACY,
@@ -73,10 +73,7 @@ def test_the_index_alone_is_read_at_first(web, visit):
 
 def test_a_registry_is_such_a_site(visit):
     """Its root, and the index of one skill; whether the skills are signed is judged later."""
-    server = site_server(EMBEDDED)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
+    with serving(site_server(EMBEDDED)) as server:
         base = f"http://127.0.0.1:{server.server_port}"
         whole = visit(base).index()
         name = whole.names[0]
@@ -84,10 +81,6 @@ def test_a_registry_is_such_a_site(visit):
         assert alone.index().releases(name) == whole.releases(name)
         assert len(whole.names) > 1 and alone.index().names == (name,)
         assert "skill.oms.sig" in files(alone, name)
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def test_an_unknown_schema_is_told_of_and_not_processed(web, visit):

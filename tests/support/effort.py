@@ -1,0 +1,31 @@
+"""What something costs this process, however slow the machine is and whatever else it is at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Fail if what is done takes more time of a processor; what it does take is a thirtieth of that or less."""
+    began = time.process_time()
+    yield
+    assert time.process_time() - began < seconds
+
+
+def is_linear(work: Callable[[int], object], size: int) -> bool:
+    """Say whether eight times ``size`` takes less than twenty times as long; a square law takes sixty-four times.
+
+    It is tried again, for a busy machine makes any one time longer, and none shorter.
+    """
+    once = min(seconds(work, size) for _ in range(3))
+    return any(seconds(work, 8 * size) < 20 * max(once, 0.001) for _ in range(5))
+
+
+def seconds(work: Callable[[int], object], size: int) -> float:
+    """Return what ``work`` takes of a processor."""
+    began = time.process_time()
+    work(size)
+    return time.process_time() - began
