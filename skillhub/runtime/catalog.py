@@ -13,8 +13,10 @@ from skillhub.model.text import as_command, clean
 
 
 def enabling(skill: Skill) -> str:
-    """Return what a user types to enable a locked skill."""
-    return as_command("skillhub", "enable", clean(skill.name), *typed_flags(skill.scope))
+    """Return how a user may have a disabled skill, or why not."""
+    if skill.root:  # it lies in a folder of the agent
+        return "the agent's settings switch it off, or cannot be read, which skillhub catalog tells"
+    return f"enable it with: {as_command('skillhub', 'enable', clean(skill.name), *typed_flags(skill.scope))}"
 
 
 @dataclass(frozen=True, slots=True)

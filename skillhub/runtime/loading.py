@@ -194,7 +194,7 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
 def _refuse(skill: Skill, caller: Caller) -> None:
     if skill.state == "disabled":
         message = f"the skill {quote(skill.full_name)} is disabled"
-        raise Refused(message, hint=f"enable it with: {enabling(skill)}")
+        raise Refused(message, hint=enabling(skill))
     if not may_invoke(skill, caller):
         who = "the model" if caller == "user" else "the user"
         raise Refused(f"the skill {quote(skill.full_name)} is for {who} alone to invoke")

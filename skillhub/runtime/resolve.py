@@ -217,7 +217,7 @@ class _Meaning:
 
     def _chosen(self, text: str, skill: Skill, name: str) -> Mention:
         if skill.state == "disabled":
-            message = f"Skill {quote(name)} is disabled. Enable it with: {enabling(skill)}"
+            message = f"Skill {quote(name)} is disabled: {enabling(skill)}"
             return Mention(text, "disabled", message, skill)
         if not may_invoke(skill, self.rules.caller):
             who = "the model" if self.rules.caller == "user" else "the user"

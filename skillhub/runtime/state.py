@@ -18,9 +18,12 @@ from skillhub.model.profile import Profile
 from skillhub.model.skill import Reach, Scope, Skill
 from skillhub.runtime.catalog import Problem
 from skillhub.runtime.files import read, write_atomic
-from skillhub.runtime.permission import permitted
+from skillhub.runtime.permission import Rule, permitted
 from skillhub.runtime.roots import Surroundings, project_root
 from skillhub.runtime.state_forms import CAP, FORMS, Layer, gen_answers, gen_remember
+
+# What nobody can read is taken to switch everything off: somebody may have written it to do so.
+_NONE = Layer(rules=(Rule("*", "deny"),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,8 @@ def reach_files(profile: Profile, around: Surroundings) -> tuple[ReachFile, ...]
     found: dict[Scope, list[ReachFile]] = {"project": [], "user": []}
     for file in profile.states:
         if file.path.startswith("~/"):
-            path = expand(file.path, around.home, around.environ, file.env)
+            # Users may keep their own files elsewhere, behind a link; a repository's link is not followed.
+            path = os.path.realpath(expand(file.path, around.home, around.environ, file.env))
             found["user"].append(ReachFile(path, file.form, "user"))
         else:
             found["project"].append(
@@ -64,7 +68,10 @@ def layers(profile: Profile, around: Surroundings) -> tuple[tuple[Layer, ...], t
             if text is not None:
                 known.append(FORMS[file.form].parse(text, file.path))
         except (FormatError, StateError) as error:
-            problems.append(Problem(file.path, error.message))
+            known.append(_NONE)
+            problems.append(
+                Problem(file.path, f"{error.message}; every skill is disabled until it can be read")
+            )
     return tuple(known), tuple(problems)
 
 

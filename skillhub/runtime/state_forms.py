@@ -1,6 +1,6 @@
 """Parses and edits the files in which agents keep which skills are switched off.
 
-Text in, text out; every byte that is not about the skill stays as it is.
+Text in, text out; every byte that is not about the skill stays as it is. A word that nobody knows is a no.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass, field
@@ -18,13 +18,10 @@ from skillhub.model.syntax import jsonc, jsonc_edit
 from skillhub.model.syntax.json import strict_json
 from skillhub.model.syntax.toml import others_toml, spell_toml
 from skillhub.model.tree import SKILL_MD
-from skillhub.runtime.permission import ACTIONS, Action, Rule
+from skillhub.runtime.permission import ACTIONS, Rule
 
 CAP: Final = 1 << 20
-_GEN: Final[Mapping[str, Reach]] = {
-    **{"disable": "disabled", "enable": "enabled", "active": "active"},
-    **{"disabled": "disabled", "enabled": "enabled"},
-}
+_GEN: Final[Mapping[str, Reach]] = {"enable": "enabled", "enabled": "enabled", "active": "active"}
 _GEN_WORDS: Final[Mapping[Reach, str]] = {"disabled": "disable", "enabled": "enable", "active": "active"}
 _TABLE = re.compile(r"^[ \t]*\[\[[ \t]*skills[ \t]*\.[ \t]*config[ \t]*\]\][^\n]*\n?", re.MULTILINE)
 _ANY_TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
@@ -57,7 +54,7 @@ class Form(NamedTuple):
 
 def _gen_parse(text: str, where: str) -> Layer:
     skills = _gen(text, where)["skills"]
-    return Layer(names={name: _GEN[word] for name, word in skills.items() if word in _GEN})
+    return Layer(names={name: _GEN.get(word, "disabled") for name, word in skills.items()})
 
 
 def _gen_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
@@ -94,7 +91,7 @@ def _codex_parse(text: str, where: str) -> Layer:
     names: dict[str, Reach] = {}
     paths: dict[str, Reach] = {}
     for entry in _codex_entries(text, where):
-        reach: Reach = "disabled" if entry.get("enabled") is False else "active"
+        reach: Reach = "active" if entry.get("enabled", True) is True else "disabled"
         name, path = entry.get("name"), entry.get("path")
         # With both, or neither, Codex passes the entry over.
         if isinstance(path, str) and name is None:
@@ -145,7 +142,9 @@ def _is_about(entry: Mapping[str, Any], skill: Skill) -> bool:
 
 def _opencode_parse(text: str, where: str) -> Layer:
     root = jsonc.parse(text, where)
-    block = root.data if root and isinstance(root.data, dict) else {}
+    block = root.data if root else {}
+    if not isinstance(block, dict):
+        raise FormatError("expected an object", where=where)
     skills = block.get("skills")
     paths = skills.get("paths") if isinstance(skills, dict) else None
     extra = tuple(path for path in paths if isinstance(path, str)) if isinstance(paths, list) else ()
@@ -153,10 +152,12 @@ def _opencode_parse(text: str, where: str) -> Layer:
 
 
 def _opencode_rules(block: Mapping[str, Any]) -> list[Rule]:
-    permission = block.get("permission")
-    given = permission.get("skill") if isinstance(permission, dict) else None
-    by_pattern = {"*": given} if isinstance(given, str) else given if isinstance(given, dict) else {}
-    return [Rule(name, cast("Action", action)) for name, action in by_pattern.items() if action in ACTIONS]
+    permission = block.get("permission", {})
+    # One action for all tools, or for each kind of them; for all skills, or by patterns.
+    by_kind = permission if isinstance(permission, dict) else {"*": permission}
+    given = by_kind.get("skill", by_kind.get("*", {}))
+    by_pattern = given if isinstance(given, dict) else {"*": given}
+    return [Rule(name, action if action in ACTIONS else "deny") for name, action in by_pattern.items()]
 
 
 def _opencode_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
