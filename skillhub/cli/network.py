@@ -15,8 +15,8 @@ from skillhub.world import files
 if TYPE_CHECKING:
     from skillhub.flows.ports import May, Place, Registry
     from skillhub.world.fetch import Fetcher, Web
-    from skillhub.world.git.program import NamedBy
     from skillhub.world.home import Home
+    from skillhub.world.named_by import Who
     from skillhub.world.settings import Settings
     from skillhub.world.snapshot import Snapshot
     from skillhub.world.sources import Source, Sources
@@ -45,9 +45,9 @@ class Network:
         self._scratch = scratch
         self._undo = ExitStack()
         self._registries: dict[Source, Registry] = {}
-        self._places: dict[tuple[str, str | None, NamedBy, bool], Place] = {}
-        self._commits: dict[tuple[str, str | None, NamedBy], Snapshot] = {}
-        self._named: dict[str, NamedBy] = {}
+        self._places: dict[tuple[str, str | None, Who, bool], Place] = {}
+        self._commits: dict[tuple[str, str | None, Who], Snapshot] = {}
+        self._named: dict[str, Who] = {}
 
     def open(self, source: Source, root: bytes | None = None) -> Registry:
         """Return the registry of a source, its metadata verified and fresh, as ``flows.ports.Open`` has it."""
@@ -75,7 +75,7 @@ class Network:
         # What a person names in this very command is no stranger's, though the lock names it too.
         url = _url_of(ref)
         named = url.removesuffix(".git")
-        named_by: NamedBy = "person"
+        named_by: Who = "person"
         if guarded:
             named_by = self._named.get(named, "person" if self._settings.trusts(url) else "repository")
         # What was opened for somebody whom no policy held lets through what one may forbid.
@@ -106,11 +106,11 @@ class Network:
         """Hang up, and throw away what was learned for one command alone."""
         self._undo.close()
 
-    def _web(self, url: str, *, guarded: bool = False) -> Web:
-        """Return what fetches; ``guarded`` from a place that only a repository names."""
+    def _web(self, url: str, named_by: Who = "person") -> Web:
+        """Return what fetches from a place that somebody named."""
         if self._offline:
             raise SourceError(_OFFLINE, where=url)
-        if not guarded:
+        if named_by == "person":
             return self._online
         from skillhub.world.unnamed import Unnamed
 
@@ -158,9 +158,7 @@ class Network:
 
         return self._undo.enter_context(throwaway())
 
-    def _reached(self, ref: Remote | Local, pin: str | None, named_by: NamedBy, may: May | None) -> Place:
-        # What a marketplace names is a repository, and nothing else that has its URL.
-        guarded = named_by != "person"
+    def _reached(self, ref: Remote | Local, pin: str | None, named_by: Who, may: May | None) -> Place:
         if isinstance(ref, Local):
             from skillhub.world.folder_snapshot import open_folder
 
@@ -170,12 +168,12 @@ class Network:
         if isinstance(ref, Oci):
             from skillhub.world.oci.artifact import Artifact
 
-            web = self._web(str(ref), guarded=guarded)
-            return Artifact(ref, web, None if guarded else os.environ)
-        return self._site(ref.url, guarded, may)
+            # What a marketplace names is a repository, and nothing else that has its URL.
+            return Artifact(ref, self._web(str(ref), named_by), os.environ if named_by == "person" else None)
+        return self._site(ref.url, named_by, may)
 
-    def _repository(self, ref: Git | GitHub, pin: str | None, named_by: NamedBy, may: May | None) -> Place:
-        from skillhub.world.plugins import is_beside, may_lead
+    def _repository(self, ref: Git | GitHub, pin: str | None, named_by: Who, may: May | None) -> Place:
+        from skillhub.world.hop import is_beside, may_lead
         from skillhub.world.repository import Repository
 
         url = _url_of(ref)
@@ -203,14 +201,14 @@ class Network:
             raise
         return Repository(commit, url=url, path=ref.path, elsewhere=elsewhere, leads=leads)
 
-    def _commit(self, url: str, rev: str | None, named_by: NamedBy) -> Snapshot:
+    def _commit(self, url: str, rev: str | None, named_by: Who) -> Snapshot:
         """Return the repository at ``url``, opened once however many folders of it are asked for."""
         key = url, rev, named_by
         if key not in self._commits:
             self._commits[key] = self._opened(url, rev, named_by)
         return self._commits[key]
 
-    def _opened(self, url: str, rev: str | None, named_by: NamedBy) -> Snapshot:
+    def _opened(self, url: str, rev: str | None, named_by: Who) -> Snapshot:
         """Open the repository at ``url``, from its mirror if it has one."""
         from skillhub.world.git.program import Bounds
         from skillhub.world.github.repository import open_repository
@@ -222,7 +220,7 @@ class Network:
         bounds = Bounds(offline=self._offline, mirrors=mirrors, beneath=beneath, named_by=named_by, web=web)
         return open_repository(url, rev, cache=cache, environ=os.environ, bounds=bounds)
 
-    def _site(self, url: str, guarded: bool, may: May | None) -> Place:
+    def _site(self, url: str, named_by: Who, may: May | None) -> Place:
         from skillhub.world.cache import Cache
         from skillhub.world.download import Downloads
         from skillhub.world.site import Site
@@ -230,7 +228,7 @@ class Network:
 
         cache = Cache(os.path.join(self._home.cache, "http"), fixed=self._scratch)
         seen = Seen(self._home.state, remember=not self._scratch)
-        web = None if self._offline else self._web(url, guarded=guarded)
+        web = None if self._offline else self._web(url, named_by)
         return Site(url, Downloads(web, cache, seen), may)
 
 

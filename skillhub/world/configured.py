@@ -9,8 +9,8 @@ from skillhub.errors import UnsafeTransfer
 from skillhub.model.dataclass import replace
 from skillhub.world.fetch import Answer, Web
 from skillhub.world.hop import Hop
+from skillhub.world.named_by import PERSON, NamedBy
 from skillhub.world.settings import Settings
-from skillhub.world.unnamed import is_nobody
 
 
 class Configured(Web):
@@ -30,7 +30,7 @@ class Configured(Web):
         self._settings = settings
 
     def ask(
-        self, url: str, *, cap: int, named_by: str | None = None, headers: Mapping[str, str] | None = None
+        self, url: str, *, cap: int, named_by: NamedBy = PERSON, headers: Mapping[str, str] | None = None
     ) -> Answer:
         """Return what the mirror answers, or without one the server itself, as ``Web.ask`` promises.
 
@@ -47,19 +47,17 @@ class Configured(Web):
         # Who we are to the one is nobody else's business.
         sent = (headers or {}).items()
         told = {name: value for name, value in sent if name.lower() != "authorization" or not value}
-        answer = self._web.ask(mirror + asked[len(base) :], cap=cap, named_by=mirror, headers=told)
+        answer = self._web.ask(mirror + asked[len(base) :], cap=cap, headers=told)
         is_there = base_of(answer.url, [mirror]) is not None  # else a redirect led out of the mirror
         return replace(answer, url=base + answer.url[len(mirror) :] if is_there else url)
 
-    def _directly(
-        self, url: str, cap: int, named_by: str | None, headers: Mapping[str, str] | None
-    ) -> Answer:
-        if named_by is not None and self._settings.trusts(url):
-            named_by = None
+    def _directly(self, url: str, cap: int, named_by: NamedBy, headers: Mapping[str, str] | None) -> Answer:
+        if self._settings.trusts(url):
+            named_by = PERSON
         try:
             return self._web.ask(url, cap=cap, named_by=named_by, headers=headers)
         except UnsafeTransfer as error:
-            if named_by and error.where == url and url.startswith("https:") and not is_nobody(named_by):
+            if named_by.who == "site" and error.where == url and url.startswith("https:"):
                 error.hint = error.hint or "if that host is yours, name it in config.toml: trusted-hosts"
             raise
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from skillhub.errors import NotFound, RateLimited, SourceError
 from skillhub.model.dataclass import dataclass, field
+from skillhub.world.named_by import PERSON, NamedBy
 
 _ABSENT = frozenset({403, 404, 410})
 
@@ -30,15 +31,13 @@ class Answer:
 class Fetcher(Protocol):
     """Gets bytes; usable by many threads at once."""
 
-    def get(self, url: str, *, cap: int, named_by: str | None = None) -> Answer:
+    def get(self, url: str, *, cap: int, named_by: NamedBy = PERSON) -> Answer:
         """Return what is at ``url``.
 
         Args:
             url: Absolute.
             cap: The bytes that the body may have at most.
-            named_by: The URL of the site, trusted by a person, whose index or lock named ``url``; None if a
-                person did. What only a document names may lead neither to plain http nor into a private
-                network that the site is not part of.
+            named_by: Who named ``url``, which decides where it may lead and who is told who asks.
 
         Raises:
             NotFound: there is nothing (404, 410), or nothing for us (403).
@@ -52,7 +51,7 @@ class Fetcher(Protocol):
 class Web(Fetcher, Protocol):
     """A ``Fetcher`` that speaks HTTP, for those who do too: conditional requests, challenges, limits."""
 
-    def get(self, url: str, *, cap: int, named_by: str | None = None) -> Answer:
+    def get(self, url: str, *, cap: int, named_by: NamedBy = PERSON) -> Answer:
         """Return what is at ``url``, as ``Fetcher.get`` promises.
 
         Raises:
@@ -61,7 +60,7 @@ class Web(Fetcher, Protocol):
         return whole(self.ask(url, cap=cap, named_by=named_by))
 
     def ask(
-        self, url: str, *, cap: int, named_by: str | None = None, headers: Mapping[str, str] | None = None
+        self, url: str, *, cap: int, named_by: NamedBy = PERSON, headers: Mapping[str, str] | None = None
     ) -> Answer:
         """Return what the server answers, whatever its status, once redirects and retries are done.
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
+from collections.abc import Container
 from functools import lru_cache
 from urllib.parse import SplitResult, urljoin, urlsplit
 
+from skillhub.archive import kind_of
 from skillhub.errors import UnsafeTransfer
 from skillhub.model.dataclass import dataclass
 from skillhub.model.text import quote
+from skillhub.model.tree import SKILL_MD
+from skillhub.world.named_by import RULES, NamedBy
 
 _PORTS = {"http": 80, "https": 443}
 # RFC 1035, 2.3.4: IDNA, through which each name is looked up, fails on any other label. The underscore is none of a
@@ -20,6 +24,11 @@ _NAME = re.compile(r"(?=.{1,254}$)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?", r
 # (the latter on a public address), local NAT64, and site-local addresses.
 _LOCAL = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "168.63.129.16/32", "64:ff9b:1::/48", "fec0::/10")))
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# Neither a query, nor `%`, nor the `;` at which some servers cut a path.
+_PLAIN = re.compile(r"(?:/[A-Za-z0-9._~@:+-]+)+", re.ASCII)
+_WELL_KNOWN = ("/.well-known/agent-skills/", "/.well-known/skills/")
+_ARTIFACT = re.compile(r"/v2/.+/(?:manifests|blobs)/[^/]+", re.ASCII)
+_PRIVATE = (".localhost", ".local", ".internal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +38,8 @@ class Hop:
     Attributes:
         origin: Scheme, host and port, as in RFC 6454.
         target: Path and query, for the request line.
-        guarded: Whether it may lead to public addresses only, because no person named it.
+        guarded: Whether it may lead to public addresses only.
+        told: Whether it may be told who asks, if a person has something to tell it.
     """
 
     url: str
@@ -39,10 +49,11 @@ class Hop:
     port: int
     target: str
     guarded: bool
+    told: bool
 
     @staticmethod
     @lru_cache(maxsize=1024)  # one site is spoken of in each request to it
-    def parse(url: str, *, guarded: bool = False) -> Hop:
+    def parse(url: str, *, guarded: bool = False, told: bool = False) -> Hop:
         """Return the hop to ``url``, an absolute http or https URL in ASCII, without user or password.
 
         Raises:
@@ -54,7 +65,7 @@ class Hop:
         bracketed = f"[{host}]" if ":" in host else host
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         origin = f"{parts.scheme}://{bracketed}:{port}"
-        return Hop(url.partition("#")[0], origin, parts.scheme, host, port, target, guarded)
+        return Hop(url.partition("#")[0], origin, parts.scheme, host, port, target, guarded, told)
 
     def follow(self, location: str) -> Hop:
         """Return the hop that a redirect from here to ``location`` makes.
@@ -68,12 +79,13 @@ class Hop:
             raise UnsafeTransfer(
                 f"expected a URL to go to, found {quote(location)}", where=self.url
             ) from error
-        step = Hop.parse(url, guarded=self.guarded)
+        step = Hop.parse(url, guarded=self.guarded, told=self.told)
         if step.origin == self.origin:
             return step
-        if step.scheme != "https":
+        rule = RULES["redirect"]
+        if step.scheme not in rule.over:
             raise UnsafeTransfer(f"expected a redirect to https, found {quote(step.url)}", where=self.url)
-        return Hop.parse(step.url, guarded=True)
+        return Hop.parse(step.url, guarded=not rule.anywhere, told=rule.told)
 
     @property
     def authority(self) -> str:
@@ -84,6 +96,55 @@ class Hop:
     def loopback(self) -> bool:
         """Whether the host is this machine by its very name."""
         return is_loopback(self.host)
+
+
+def judge(url: str, by: NamedBy, private: Container[str] = ()) -> Hop:
+    """Return the first hop to a URL that somebody named.
+
+    What a site names of its own is named as the site is. One on this machine, or whose origin is known to be in a
+    private network, may name what is there, too. A repository may name what is on this very machine, where any
+    program may listen and do what a path says, if it is spelled like an index, an archive, a ``SKILL.md`` or an
+    artifact, and is no other origin's than the place's.
+
+    Raises:
+        UnsafeTransfer: it is no http or https URL, or not over https where it has to be.
+    """
+    hop = Hop.parse(url)
+    site = Hop.parse(by.site) if by.site else hop
+    is_own = site.origin == hop.origin
+    who = "person" if by.who == "site" and is_own else by.who
+    rule = RULES[who]
+    if who == "site":
+        is_inside = site.loopback or site.origin in private
+    else:
+        is_inside = who == "repository" and is_own and _is_harmless_here(hop)
+    if hop.scheme not in rule.over and not (is_inside and hop.loopback):
+        where = by.site if who == "site" else url
+        raise UnsafeTransfer(f"expected https, found {quote(url)}", where=where)
+    return Hop.parse(url, guarded=not (rule.anywhere or is_inside), told=rule.told)
+
+
+def is_beside(url: str, other: str) -> bool:
+    """Say whether two repositories are on one server, so that whoever named the one may as well name the other."""
+    parts, others = urlsplit(url), urlsplit(other)
+    return (parts.scheme, parts.netloc) == (others.scheme, others.netloc)
+
+
+def may_lead(url: str, marketplace: str) -> None:
+    """Let pass the URL of a repository that only a marketplace, at a URL, has named.
+
+    This is what the URL tells; which addresses its host has is judged by who fetches it.
+
+    Raises:
+        UnsafeTransfer: it leads neither to https or ssh on the public internet nor to where the marketplace is.
+    """
+    if is_beside(url, marketplace):
+        return
+    parts = urlsplit(url)
+    if parts.scheme not in RULES["marketplace"].over or "@" in parts.netloc.removeprefix("git@"):
+        raise UnsafeTransfer(f"expected a repository at an https URL, found {quote(url)}", where=marketplace)
+    if not _is_outside((parts.hostname or "").rstrip(".")):
+        raise UnsafeTransfer(f"{quote(url)} leads into a private network", where=marketplace)
 
 
 def is_loopback(host: str) -> bool:
@@ -128,6 +189,27 @@ def judged(hop: Hop, *, is_proxied: bool) -> list[tuple[str, int]]:
         if hop.guarded and not is_public(address):
             raise UnsafeTransfer(f"leads into a private network, to {address}", where=hop.url)
     return addresses
+
+
+def _is_harmless_here(hop: Hop) -> bool:
+    """Say whether a URL on this machine is spelled like an index, an archive, a ``SKILL.md`` or an artifact."""
+    path = hop.target
+    if hop.scheme != "http" or not hop.loopback or not _PLAIN.fullmatch(path):
+        return False
+    if any(part in (".", "..") for part in path.split("/")):
+        return False
+    is_file = kind_of(path) is not None or path.endswith(f"/{SKILL_MD}")
+    return is_file or any(each in path for each in _WELL_KNOWN) or _ARTIFACT.fullmatch(path) is not None
+
+
+def _is_outside(host: str) -> bool:
+    """Say whether a host may be of the public internet, as far as its name tells."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        # What ends in a digit some resolvers take for a number: 127.1, 0x7f.1.
+        return "." in host and not host.endswith(_PRIVATE) and not host[-1].isdigit()
+    return is_public(host)
 
 
 def _split(url: str) -> SplitResult:

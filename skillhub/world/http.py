@@ -16,7 +16,8 @@ from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
 from skillhub.model.dataclass import dataclass
 from skillhub.model.text import quote
 from skillhub.world.fetch import Answer, Web, is_limited
-from skillhub.world.hop import Hop
+from skillhub.world.hop import Hop, judge
+from skillhub.world.named_by import PERSON, NamedBy
 from skillhub.world.wire import Clock, Patience, Wire
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -30,11 +31,10 @@ Credentials = Callable[[Hop], str | None]  # the value of ``Authorization`` that
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is the same for each hop; ``named`` is the origin that a person named, ``first`` that of the URL."""
+    """What is the same for each hop; ``first`` is the origin of the URL."""
 
     cap: int
     clock: Clock
-    named: str
     first: str
     headers: Mapping[str, str]
 
@@ -43,7 +43,7 @@ class _Request:
         sent = {"Accept": "*/*"} | {name.title(): value for name, value in self.headers.items()}
         if hop.origin != self.first:
             sent.pop("Authorization", None)
-        elif credentials and hop.origin == self.named and "Authorization" not in sent:
+        elif credentials and hop.told and "Authorization" not in sent:
             known = credentials(hop)
             if known is not None:
                 sent["Authorization"] = known
@@ -61,7 +61,7 @@ class Http(Web):
     Args:
         tls: What to trust for https; by default the system's certificate authorities.
         patience: When to give up on a server.
-        credentials: Asked for each origin that a person named, and for no other.
+        credentials: Asked for each origin that may be told who asks, and for no other.
     """
 
     def __init__(
@@ -80,16 +80,15 @@ class Http(Web):
         self._private: set[str] = set()
 
     def ask(
-        self, url: str, *, cap: int, named_by: str | None = None, headers: Mapping[str, str] | None = None
+        self, url: str, *, cap: int, named_by: NamedBy = PERSON, headers: Mapping[str, str] | None = None
     ) -> Answer:
         """Return what the server answers, as ``Web.ask`` promises.
 
         Raises:
             SourceError, WrongBytes, UnsafeTransfer: see there.
         """
-        hop = self._first(url, named_by)
-        named = hop.origin if named_by is None else Hop.parse(named_by).origin
-        request = _Request(cap, Clock(self._patience), named, hop.origin, headers or {})
+        hop = judge(url, named_by, self._private)
+        request = _Request(cap, Clock(self._patience), hop.origin, headers or {})
         for _ in range(1 + _MAX_REDIRECTS):
             found = self._patiently(hop, request)
             if isinstance(found, Answer):
@@ -114,18 +113,6 @@ class Http(Web):
     @cached_property
     def _tls(self) -> ssl.SSLContext:
         return ssl.create_default_context()
-
-    def _first(self, url: str, named_by: str | None) -> Hop:
-        hop = Hop.parse(url)
-        if named_by is None:
-            return hop
-        site = Hop.parse(named_by)
-        if hop.origin == site.origin:
-            return hop
-        inside = site.loopback or site.origin in self._private
-        if hop.scheme != "https" and not (inside and hop.loopback):
-            raise UnsafeTransfer(f"expected https, found {quote(url)}", where=named_by)
-        return Hop.parse(url, guarded=not inside)
 
     def _patiently(self, hop: Hop, request: _Request) -> Answer | Hop:
         """Ask, and ask again on a new connection while that may help."""

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
-from urllib.parse import urlsplit
 
-from skillhub.errors import UnsafeTransfer
 from skillhub.model.dataclass import dataclass
 from skillhub.model.layout import join, plugin_folders
 from skillhub.model.marketplace import Declined, Elsewhere, Here, Plugin
-from skillhub.model.text import quote
-from skillhub.world.hop import is_public
 from skillhub.world.survey import Survey
 
 _DEFAULT = "skills"
-_PRIVATE = (".localhost", ".local", ".internal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,36 +72,3 @@ def plugin_skills(survey: Survey, plugins: Iterable[Rooted]) -> Mapping[str, str
         for folder in plugin_folders(survey.heads, each.root, places):
             owners.setdefault(folder, each.name)
     return owners
-
-
-def is_beside(url: str, other: str) -> bool:
-    """Say whether two repositories are on one server, so that whoever named the one may as well name the other."""
-    parts, others = urlsplit(url), urlsplit(other)
-    return (parts.scheme, parts.netloc) == (others.scheme, others.netloc)
-
-
-def may_lead(url: str, named_by: str) -> None:
-    """Let pass the URL of a repository that only a marketplace, and no person, has named.
-
-    This is what the URL tells; which addresses its host has is judged by who fetches it.
-
-    Raises:
-        UnsafeTransfer: it leads neither to https or ssh on the public internet nor to where the marketplace is.
-    """
-    if is_beside(url, named_by):
-        return
-    parts = urlsplit(url)
-    if parts.scheme not in ("https", "ssh") or "@" in parts.netloc.removeprefix("git@"):
-        raise UnsafeTransfer(f"expected a repository at an https URL, found {quote(url)}", where=named_by)
-    if not _is_outside((parts.hostname or "").rstrip(".")):
-        raise UnsafeTransfer(f"{quote(url)} leads into a private network", where=named_by)
-
-
-def _is_outside(host: str) -> bool:
-    """Say whether a host may be of the public internet, as far as its name tells."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        # What ends in a digit some resolvers take for a number: 127.1, 0x7f.1.
-        return "." in host and not host.endswith(_PRIVATE) and not host[-1].isdigit()
-    return is_public(host)

@@ -14,7 +14,8 @@ from skillhub.model.layout import is_within, name_of_folder, skill_folders
 from skillhub.model.marketplace import Elsewhere
 from skillhub.model.release import Index, Release
 from skillhub.model.text import is_object_id, quote
-from skillhub.world.plugins import Rooted, listed_plugins, may_lead, plugin_skills
+from skillhub.world.hop import may_lead
+from skillhub.world.plugins import Rooted, listed_plugins, plugin_skills
 from skillhub.world.snapshot import Folders, Snapshot
 from skillhub.world.survey import Survey
 

@@ -23,6 +23,7 @@ from skillhub.model.tree import SKILL_MD, File
 from skillhub.world.download import ARTIFACT_CAP, Downloads
 from skillhub.world.fetch import Answer
 from skillhub.world.hop import Hop
+from skillhub.world.named_by import NamedBy
 
 CURRENT_PLACE: Final = "/.well-known/agent-skills/index.json"
 LEGACY_PLACE: Final = "/.well-known/skills/index.json"
@@ -45,6 +46,7 @@ class Site:
 
     def __init__(self, url: str, downloads: Downloads, may: Callable[[str], None] | None = None) -> None:
         self.url = Hop.parse(url).url
+        self._named_by = NamedBy("site", self.url)
         self._downloads = downloads
         self._may = may
 
@@ -84,7 +86,7 @@ class Site:
         if release.digest is None:
             return gather(self._files(self._listed(release)), wrapper=False)
         try:
-            answer = self._downloads.artifact(release.url, release.digest, named_by=self.url)
+            answer = self._downloads.artifact(release.url, release.digest, named_by=self._named_by)
         except WrongBytes as error:
             self._downloads.doubt()
             raise WrongBytes(
@@ -190,7 +192,7 @@ class Site:
             yield Entry(path, File(data.result()))
 
     def _file(self, url: str) -> bytes:
-        answer = self._downloads.unpinned(url, cap=Limits().total, named_by=self.url)
+        answer = self._downloads.unpinned(url, cap=Limits().total, named_by=self._named_by)
         if Hop.parse(answer.url).origin != Hop.parse(url).origin:
             # Nothing pins these bytes but the origin that they come from.
             raise UnsafeTransfer(f"expected a file of the site, was led to {quote(answer.url)}", where=url)

@@ -18,7 +18,7 @@ from tests.support.gitbackend import backend
 from tests.support.gitrepos import Repo
 from tests.support.here import Here, let_go
 from tests.support.site import JSON, WELL_KNOWN, current, entry, skill_md
-from tests.support.web import Web, answer, redirect
+from tests.support.web import Web, answer, by, redirect
 
 __all__ = ["let_go"]
 pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("let_go")]
@@ -203,7 +203,7 @@ def test_attack_a_public_index_names_a_private_host_that_is_not_trusted(tmp_path
         asking = Configured(http, settings)
         for url in (web.url("/x"), f"https://127.0.0.1:{web.port}/x", "https://127.0.0.1/x"):
             with pytest.raises(UnsafeTransfer) as caught:
-                asking.get(url, cap=9, named_by="https://public.example/")
+                asking.get(url, cap=9, named_by=by("https://public.example/"))
             assert ("trusted-hosts" in (caught.value.hint or "")) == url.startswith("https")
         assert not web.connections
 
@@ -213,7 +213,7 @@ def test_attack_a_trusted_artifact_host_redirects_to_one_that_is_not():
         asking = Configured(http, Settings.parse(f'trusted-hosts = ["127.0.0.1:{web.port}"]'.encode(), ""))
         web.at("/x", redirect(f"https://127.0.0.1:{inner.port}/x"))
         with pytest.raises(UnsafeTransfer):
-            asking.get(web.url("/x"), cap=9, named_by="https://public.example/")
+            asking.get(web.url("/x"), cap=9, named_by=by("https://public.example/"))
         assert not inner.connections
 
 

@@ -17,6 +17,7 @@ from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet, path_of
 from skillhub.trust.roles import key_names, namespace_path
 from skillhub.world.fetch import Answer
+from skillhub.world.named_by import PERSON, NamedBy
 from skillhub.world.registry_dir import RegistryDir, RegistrySettings
 from skillhub.world.tuf_client import Registry
 
@@ -118,7 +119,7 @@ class Simulator:
     def open(self, folder: object) -> Registry:
         return Registry.open(URL, self.root, self, str(folder))
 
-    def get(self, url: str, *, cap: int, named_by: str | None = None) -> Answer:
+    def get(self, url: str, *, cap: int, named_by: NamedBy = PERSON) -> Answer:
         path = url.removeprefix(URL + "/")
         self.asked[path] += 1
         self.before(path)

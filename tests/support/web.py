@@ -8,6 +8,8 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
+from skillhub.world.named_by import PERSON, NamedBy
+
 Act = Callable[[socket.socket], None]
 
 
@@ -77,6 +79,11 @@ def answer(body: bytes, *headers: str, status: str = "200 OK", length: int | Non
     """Answer in full; ``length`` lies about the size of the body."""
     fields = [f"HTTP/1.1 {status}", f"Content-Length: {len(body) if length is None else length}", *headers]
     return raw("\r\n".join(fields).encode() + b"\r\n\r\n" + body)
+
+
+def by(site: str | None) -> NamedBy:
+    """Return who has named what a site's documents name; without a site a person has."""
+    return NamedBy("site", site) if site else PERSON
 
 
 def raw(data: bytes) -> Act:

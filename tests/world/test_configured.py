@@ -7,7 +7,7 @@ from skillhub.world.configured import Configured
 from skillhub.world.credentials import Logins
 from skillhub.world.http import Http
 from skillhub.world.settings import Settings
-from tests.support.web import answer, redirect
+from tests.support.web import answer, by, redirect
 
 
 def mirrored(http, mirrors):
@@ -46,12 +46,12 @@ def test_a_person_may_put_a_mirror_into_a_private_network_and_no_document_may_us
         web.at("/pub/x", answer(b"x"))
         web.at("/secret", answer(b"secret"))
         web.at("/pub/out", redirect(f"http://localhost:{web.port}/secret"))
-        assert road.get("https://a.example/pub/x", cap=9, named_by=site).data == b"x"
+        assert road.get("https://a.example/pub/x", cap=9, named_by=by(site)).data == b"x"
         for path in ("../secret", "%2e%2e/secret", "./x", "..%2fsecret", "out"):
             with pytest.raises(UnsafeTransfer):
-                road.get(f"https://a.example/pub/{path}", cap=9, named_by=site)
+                road.get(f"https://a.example/pub/{path}", cap=9, named_by=by(site))
         with pytest.raises(UnsafeTransfer):
-            road.get(web.url("/secret"), cap=9, named_by=site)
+            road.get(web.url("/secret"), cap=9, named_by=by(site))
     assert not web.seen["/secret"]
 
 

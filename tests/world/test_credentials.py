@@ -10,7 +10,7 @@ from skillhub.errors import FormatError, RateLimited, SkillhubError, SourceError
 from skillhub.world.credentials import Logins
 from skillhub.world.hop import Hop
 from skillhub.world.http import Http
-from tests.support.web import Web, answer, redirect
+from tests.support.web import Web, answer, by, redirect
 
 SECRET = "s3cret-t0ken"
 
@@ -90,9 +90,9 @@ def test_attack_a_redirect_carries_no_secret_away(tmp_path, web):
 def test_attack_what_a_document_names_learns_no_secret(tmp_path, web):
     ask = known(tmp_path, {"127.0.0.1": "A"}, A=SECRET)
     with Web() as other, Http(credentials=ask) as http:
-        http.get(other.at("/x", answer(b"x")), cap=1, named_by=web.url("/index.json"))
+        http.get(other.at("/x", answer(b"x")), cap=1, named_by=by(web.url("/index.json")))
         assert not told(other, "/x")
-        http.get(web.at("/y", answer(b"y")), cap=1, named_by=web.url("/index.json"))
+        http.get(web.at("/y", answer(b"y")), cap=1, named_by=by(web.url("/index.json")))
         assert len(told(web, "/y")) == 1
 
 

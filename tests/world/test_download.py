@@ -12,9 +12,10 @@ from skillhub.errors import SourceError, StateError, UnsafeTransfer, WrongBytes
 from skillhub.model.digest import Digest
 from skillhub.world.cache import Cache
 from skillhub.world.fetch import Answer
+from skillhub.world.named_by import PERSON
 from skillhub.world.site_seen import Copy, Seen
 from tests.support.site import JSON, WELL_KNOWN, current, entry, offer, skill_md
-from tests.support.web import answer, redirect
+from tests.support.web import answer, by, redirect
 
 ETAG = 'ETag: "v1"'
 
@@ -129,7 +130,7 @@ def test_not_modified_that_nobody_asked_about_is_no_answer(web, http, machine):
 def test_an_artifact_is_fetched_once_for_ever(web, http, machine):
     url = web.at("/x.zip", answer(b"x", "Content-Type: application/zip"))
     for road in (http, http, None):
-        found = machine.downloads(road).artifact(url, Digest.of(b"x"), named_by=web.url(""))
+        found = machine.downloads(road).artifact(url, Digest.of(b"x"), named_by=by(web.url("")))
         assert (found.data, found.content_type) == (b"x", "application/zip")
     assert web.seen["/x.zip"] == 1
 
@@ -138,7 +139,7 @@ def test_an_artifact_is_fetched_once_for_ever(web, http, machine):
 def test_attack_a_poisoned_cache(web, http, machine, poison):
     url = web.at("/x.zip", answer(b"x", "Content-Type: application/zip"))
     document = web.at("/a", answer(b"x", ETAG, "Cache-Control: max-age=60", "Content-Type: application/zip"))
-    machine.downloads(http).artifact(url, Digest.of(b"x"), named_by=web.url(""))
+    machine.downloads(http).artifact(url, Digest.of(b"x"), named_by=by(web.url("")))
     machine.downloads(http).document(document, cap=9)
     (path,) = machine.cached()
     Path(path).write_bytes(poison)
@@ -146,7 +147,7 @@ def test_attack_a_poisoned_cache(web, http, machine, poison):
         machine.downloads(None).document(document, cap=9)
     assert machine.cached() == []
     Path(path).write_bytes(poison)
-    assert machine.downloads(http).artifact(url, Digest.of(b"x"), named_by=web.url("")).data == b"x"
+    assert machine.downloads(http).artifact(url, Digest.of(b"x"), named_by=by(web.url(""))).data == b"x"
     assert machine.downloads(http).document(document, cap=9).data == b"x"
     assert Path(path).read_bytes() == b"application/zip\nx"
 
@@ -159,7 +160,7 @@ def test_attack_a_cache_of_links_and_pipes(web, http, machine, tmp_path):
     (tmp_path / "own").write_bytes(b"my own")
     for make in (lambda: os.mkfifo(path), lambda: os.symlink(tmp_path / "own", path), lambda: os.mkdir(path)):
         make()
-        assert machine.downloads(http).artifact(url, digest, named_by=web.url("")).data == b"x"
+        assert machine.downloads(http).artifact(url, digest, named_by=by(web.url(""))).data == b"x"
         assert (tmp_path / "own").read_bytes() == b"my own"
         os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
 
@@ -168,13 +169,13 @@ def test_a_cache_that_cannot_be_written_is_no_failure(web, http, machine):
     os.makedirs(os.path.dirname(machine.cache))
     Path(machine.cache).write_text("a file where the folder should be")
     url = web.at("/x.zip", answer(b"x"))
-    assert machine.downloads(http).artifact(url, Digest.of(b"x"), named_by=web.url("")).data == b"x"
+    assert machine.downloads(http).artifact(url, Digest.of(b"x"), named_by=by(web.url(""))).data == b"x"
 
 
 def test_wrong_bytes_are_not_kept(web, http, machine):
     url = web.at("/x.zip", answer(b"evil"))
     with pytest.raises(WrongBytes):
-        machine.downloads(http).artifact(url, Digest.of(b"x"), named_by=web.url(""))
+        machine.downloads(http).artifact(url, Digest.of(b"x"), named_by=by(web.url("")))
     assert machine.cached() == []
 
 
@@ -273,7 +274,7 @@ def test_a_media_type_cannot_pass_for_content(tmp_path):
 class Elsewhere:
     """A web in which everything is somewhere else: public addresses, which no test can have."""
 
-    def ask(self, url, *, cap, named_by=None, headers=None):
+    def ask(self, url, *, cap, named_by=PERSON, headers=None):
         if url.endswith("index.json"):
             document = {"skills": [{"name": "old", "files": ["SKILL.md"]}]}
             return (
@@ -281,7 +282,7 @@ class Elsewhere:
             )
         return Answer(url.replace("a.example", "b.example"), skill_md("old"))
 
-    def get(self, url, *, cap, named_by=None):
+    def get(self, url, *, cap, named_by=PERSON):
         return self.ask(url, cap=cap, named_by=named_by)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from skillhub.errors import WrongBytes
 from skillhub.model.digest import Digest
-from tests.support.web import answer
+from tests.support.web import answer, by
 
 ETAG = 'ETag: "v1"'
 
@@ -16,7 +16,7 @@ def test_artifact_that_was_read_as_a_document_is_not_fetched_again(web, http, ma
     downloads = machine.downloads(http)
     downloads.document(url, cap=9)
     assert machine.cached() == []
-    assert downloads.artifact(url, Digest.of(b"x"), named_by=url).data == b"x"
+    assert downloads.artifact(url, Digest.of(b"x"), named_by=by(url)).data == b"x"
     assert (web.seen["/a"], len(machine.cached())) == (1, 1)
 
 
@@ -25,7 +25,7 @@ def test_attack_document_in_place_of_the_artifact_that_it_names(web, http, machi
     downloads = machine.downloads(http)
     downloads.document(url, cap=9)
     with pytest.raises(WrongBytes):
-        downloads.artifact(url, Digest.of(b"y"), named_by=url)
+        downloads.artifact(url, Digest.of(b"y"), named_by=by(url))
     assert (web.seen["/a"], machine.cached()) == (2, [])
 
 

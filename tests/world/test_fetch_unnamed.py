@@ -6,9 +6,10 @@ from skillhub.errors import NotFound, UnsafeTransfer
 from skillhub.world.credentials import Logins
 from skillhub.world.fetch import Answer
 from skillhub.world.http import Http
+from skillhub.world.named_by import PERSON
 from skillhub.world.unnamed import Unnamed
 from skillhub.world.wire import Patience
-from tests.support.web import Web, answer, redirect
+from tests.support.web import Web, answer, by, redirect
 
 PLACE = "oci://skills.example/x"
 INDEX = "/.well-known/agent-skills/index.json"
@@ -18,11 +19,11 @@ class Recorder:
     def __init__(self):
         self.asked = []
 
-    def ask(self, url, *, cap, named_by=None, headers=None):
+    def ask(self, url, *, cap, named_by=PERSON, headers=None):
         self.asked.append((url, named_by))
         return Answer(url, b"")
 
-    def get(self, url, *, cap, named_by=None):
+    def get(self, url, *, cap, named_by=PERSON):
         return self.ask(url, cap=cap, named_by=named_by)
 
 
@@ -41,7 +42,7 @@ def http(tmp_path):
 def test_attack_a_lock_that_points_into_a_private_network(http, url):
     for named_by in (None, url):  # what lies at a site is named by the site, and that by nobody
         with pytest.raises(UnsafeTransfer) as caught:
-            Unnamed(http, PLACE).get(url, cap=100, named_by=named_by)
+            Unnamed(http, PLACE).get(url, cap=100, named_by=by(named_by))
         assert f"skillhub install {PLACE}" in caught.value.hint
         assert caught.value.where == url
 
@@ -50,9 +51,9 @@ def test_attack_a_lock_that_points_into_a_private_network(http, url):
 def test_no_person_is_said_to_have_named_it_so_nobody_is_told_who_asks(url):
     web = Recorder()
     for named_by in (None, url, "https://other.example/"):
-        Unnamed(web, PLACE).get(url, cap=1, named_by=named_by)
+        Unnamed(web, PLACE).get(url, cap=1, named_by=by(named_by))
     assert len(web.asked) == 3
-    assert not {None, url, "https://other.example/"} & {named_by for _, named_by in web.asked}
+    assert {named_by.who for _, named_by in web.asked} == {"repository"}
 
 
 def test_attack_a_site_on_this_machine_vouches_for_one_in_a_private_network(http, web):
@@ -60,7 +61,7 @@ def test_attack_a_site_on_this_machine_vouches_for_one_in_a_private_network(http
     for site in ("http://localhost:1/", "http://127.0.0.1:1/", web.url("/")):
         for url in ("https://10.0.0.7/admin/reboot.zip", "https://127.0.0.1:1/reboot.zip"):
             with pytest.raises(UnsafeTransfer, match="private network"):
-                Unnamed(http, PLACE).get(url, cap=100, named_by=site)
+                Unnamed(http, PLACE).get(url, cap=100, named_by=by(site))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_attack_a_site_on_this_machine_vouches_for_one_in_a_private_network(http
 def test_attack_a_lock_has_another_service_on_this_machine_do_something(http, web, target):
     for named_by in (None, web.url("/")):
         with pytest.raises(UnsafeTransfer):
-            Unnamed(http, PLACE).get(web.url(target), cap=100, named_by=named_by)
+            Unnamed(http, PLACE).get(web.url(target), cap=100, named_by=by(named_by))
     assert web.connections == 0
 
 
@@ -91,7 +92,7 @@ def test_attack_a_place_on_this_machine_leads_to_another_program_on_it(http, web
     with Web() as other:
         there = other.at("/x.zip", answer(b"x"))
         with pytest.raises(UnsafeTransfer):
-            Unnamed(http, PLACE).get(there, cap=100, named_by=web.url("/"))
+            Unnamed(http, PLACE).get(there, cap=100, named_by=by(web.url("/")))
         with pytest.raises(UnsafeTransfer):
             Unnamed(http, PLACE).get(web.at(INDEX, redirect(there)), cap=100)
         assert other.connections == 0
@@ -114,7 +115,7 @@ def test_attack_a_place_on_this_machine_leads_to_another_program_on_it(http, web
 def test_a_place_on_this_machine_is_had_and_not_told_who_asks(http, web, path):
     url = web.at(path, answer(b"x"))
     assert Unnamed(http, PLACE).get(url, cap=1).data == b"x"
-    assert Unnamed(http, PLACE).get(url, cap=1, named_by=web.url("/")).data == b"x"
+    assert Unnamed(http, PLACE).get(url, cap=1, named_by=by(web.url("/"))).data == b"x"
     assert len(web.heads) == 2
     assert not any("s3cret" in head or "Authorization" in head for head in web.heads)
     http.get(url, cap=1)  # which a person named

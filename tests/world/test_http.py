@@ -5,7 +5,7 @@ import pytest
 from skillhub.errors import NotFound, SourceError, UnsafeTransfer, WrongBytes
 from skillhub.world.http import Http
 from skillhub.world.wire import Patience
-from tests.support.web import Web, answer, endless, hang_up, in_turn, raw, redirect
+from tests.support.web import Web, answer, by, endless, hang_up, in_turn, raw, redirect
 
 # What is to come has time to, on a busy machine too; what never ends is not waited for.
 AGAIN = Patience(pauses=(0.0, 0.01))
@@ -183,7 +183,7 @@ def test_public_index_leads_into_a_private_network(web, http):
     web.at("/a", answer(b"x"))
     for url in (web.url("/a"), f"https://127.0.0.1:{web.port}/a", "http://example.com/a"):
         with pytest.raises(UnsafeTransfer):
-            http.get(url, cap=100, named_by="https://public.example/index.json")
+            http.get(url, cap=100, named_by=by("https://public.example/index.json"))
     assert not web.seen
 
 
@@ -193,7 +193,7 @@ def test_connection_that_a_person_opened_serves_no_document(web, http):
     with pytest.raises(UnsafeTransfer):
         http.get(web.at("/b", redirect(f"https://127.0.0.1:{web.port}/a")), cap=100)
     with pytest.raises(UnsafeTransfer):
-        http.get(web.url("/a"), cap=100, named_by="https://public.example/")
+        http.get(web.url("/a"), cap=100, named_by=by("https://public.example/"))
     assert web.seen["/a"] == 1
 
 
@@ -203,15 +203,15 @@ def test_private_site_may_name_its_neighbour_once_it_was_reached(web, http):
     with Web() as other:
         url = other.at("/x", answer(b"x"))
         with pytest.raises(UnsafeTransfer):
-            http.get(url, cap=1, named_by=site)
+            http.get(url, cap=1, named_by=by(site))
         assert http.get(site, cap=1).data == b"x"
-        assert http.get(url, cap=1, named_by=site).data == b"x"
+        assert http.get(url, cap=1, named_by=by(site)).data == b"x"
 
 
 def test_site_on_loopback_may_name_its_neighbour(web, http):
     with Web() as other:
         url = other.at("/x", answer(b"x"))
-        assert http.get(url, cap=1, named_by=web.url("/index.json")).data == b"x"
+        assert http.get(url, cap=1, named_by=by(web.url("/index.json"))).data == b"x"
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,14 @@ from threading import Barrier
 import pytest
 
 from skillhub.errors import SourceError, UnsafeTransfer
-from skillhub.world.hop import Hop
+from skillhub.world.hop import judge
 from skillhub.world.http import Http, _Request
+from skillhub.world.named_by import PERSON
 from skillhub.world.wire import Clock, Patience
-from tests.support.web import answer
+from tests.support.web import answer, by
 
-OURS, THEIRS = Hop.parse("https://ours.example/a"), Hop.parse("https://theirs.example/a")
+OURS = judge("https://ours.example/a", PERSON)
+THEIRS = OURS.follow("https://theirs.example/a")
 
 
 def sent(hop, headers=None, secret="Bearer known"):
@@ -24,7 +26,7 @@ def sent(hop, headers=None, secret="Bearer known"):
         asked.append(hop.origin)
         return secret
 
-    request = _Request(1, Clock(Patience()), OURS.origin, OURS.origin, headers or {})
+    request = _Request(1, Clock(Patience()), OURS.origin, headers or {})
     return request.fields(hop, credentials), asked
 
 
@@ -43,6 +45,8 @@ def test_field_of_the_caller_goes_before_what_is_known():
 )
 def test_attack_redirect_that_wants_to_hear_a_secret(headers):
     assert sent(THEIRS, headers) == ("Accept: */*\r\n", [])
+    back = THEIRS.follow("https://ours.example/b")
+    assert sent(back)[1] == []  # who was led there by somebody else tells nothing of their own
 
 
 @pytest.mark.parametrize("secret", ["a\r\nHost: evil.example", "a\nb", "é", "\x7f", "a\0"])
@@ -52,7 +56,7 @@ def test_attack_secret_that_would_begin_another_field(secret):
 
 def test_site_on_this_machine_names_nothing_by_plain_http_but_its_neighbours(web):
     with Http() as http, pytest.raises(UnsafeTransfer, match="expected https"):
-        http.get("http://site.invalid/a", cap=1, named_by=web.url("/index.json"))
+        http.get("http://site.invalid/a", cap=1, named_by=by(web.url("/index.json")))
 
 
 def test_last_answer_counts_where_none_heals(web):

@@ -7,7 +7,7 @@ from skillhub.world.hop import Hop, judged
 from skillhub.world.http import Http
 from skillhub.world.proxy import Proxy
 from skillhub.world.wire import Clock, Patience, Wire, _dial
-from tests.support.web import Web, answer, hang_up, in_turn, raw, redirect
+from tests.support.web import Web, answer, by, hang_up, in_turn, raw, redirect
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_announced_body_may_have_as_many_bytes_as_it_may(web, http):
 
 
 def test_document_names_what_is_beside_it(web, http):
-    assert http.get(web.at("/a", answer(b"x")), cap=1, named_by=web.url("/index.json")).data == b"x"
+    assert http.get(web.at("/a", answer(b"x")), cap=1, named_by=by(web.url("/index.json"))).data == b"x"
 
 
 def test_attack_site_behind_a_proxy_is_not_taken_for_a_neighbour(web, http, monkeypatch):
@@ -44,16 +44,16 @@ def test_attack_site_behind_a_proxy_is_not_taken_for_a_neighbour(web, http, monk
     assert http.get(site, cap=1).data == b"x"
     url = web.at("/secret", answer(b"secret"))
     with pytest.raises(UnsafeTransfer):
-        http.get(url, cap=10, named_by=site)
+        http.get(url, cap=10, named_by=by(site))
 
 
 def test_site_that_a_person_named_by_http_may_name_what_is_beside_it(web, http, monkeypatch):
     monkeypatch.setenv("http_proxy", web.url(""))
     url = "http://site.example/a"
     web.at(url, answer(b"x"))
-    assert http.get(url, cap=1, named_by="http://site.example/index.json").data == b"x"
+    assert http.get(url, cap=1, named_by=by("http://site.example/index.json")).data == b"x"
     with pytest.raises(UnsafeTransfer):
-        http.get(url, cap=1, named_by="http://site.example:8080/index.json")
+        http.get(url, cap=1, named_by=by("http://site.example:8080/index.json"))
 
 
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 305, 306, 307, 308, 309])

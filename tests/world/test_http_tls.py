@@ -15,7 +15,7 @@ from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.server.site import site_server
 from skillhub.world.http import Http
 from tests.support.serving import serving
-from tests.support.web import Web, answer, raw, redirect
+from tests.support.web import Web, answer, by, raw, redirect
 
 NAMES = [x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName("site.invalid")]
 
@@ -131,7 +131,7 @@ def test_what_a_document_names_is_reached_through_a_proxy_that_alone_knows_its_n
 ):
     proxied.acts["site.invalid:443"] = relay(int(secure.rpartition(":")[2]))
     with Http(tls=ssl.create_default_context(cafile=authority)) as http:
-        found = http.get("https://site.invalid/a.json", cap=2, named_by="https://index.example/a.json")
+        found = http.get("https://site.invalid/a.json", cap=2, named_by=by("https://index.example/a.json"))
     assert (found.data, proxied.seen) == (b"{}", {"site.invalid:443": 1})
 
 

@@ -22,6 +22,7 @@ from skillhub.model.digest import Digest
 from skillhub.model.release import Release
 from skillhub.server.site import site_server
 from skillhub.world.fetch import Answer
+from skillhub.world.named_by import PERSON
 from tests.support.serving import serving
 from tests.support.site import (
     JSON,
@@ -450,7 +451,7 @@ def test_what_is_no_url_is_no_site(web, visit, url):
 
 def test_plain_http_is_warned_of(tmp_path, machine):
     class Plain:
-        def ask(self, url, *, cap, named_by=None, headers=None):
+        def ask(self, url, *, cap, named_by=PERSON, headers=None):
             return Answer(url, current(), "application/json")
 
     (warning,) = machine.open("http://intranet.example", Plain()).index().warnings

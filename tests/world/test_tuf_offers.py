@@ -17,6 +17,7 @@ from skillhub.trust.metadata import Dates
 from skillhub.trust.registry_documents import LISTING_PATH, pinned_documents, signed_documents
 from skillhub.trust.roles import index_path
 from skillhub.world.last_seen import HINTS
+from skillhub.world.named_by import PERSON
 from skillhub.world.tuf_client import Registry, _Bridge, fetch_root
 from tests.support.registry import URL, Simulator
 
@@ -120,7 +121,7 @@ def test_no_more_is_taken_than_each_thing_may_have(hub, tmp_path):
     caps = {}
 
     class Counted:
-        def get(self, url, *, cap, named_by=None):
+        def get(self, url, *, cap, named_by=PERSON):
             caps[url.removeprefix(f"{URL}/")] = cap
             return hub.get(url, cap=cap, named_by=named_by)
 

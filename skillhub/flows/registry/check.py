@@ -22,6 +22,7 @@ from skillhub.trust.roles import CEREMONY_DAYS, RELEASES, ROLES, WELL_KNOWN, rul
 from skillhub.world.embedded import FolderFetcher
 from skillhub.world.fetch import Answer, Fetcher
 from skillhub.world.http import Http
+from skillhub.world.named_by import PERSON, NamedBy
 from skillhub.world.registry_dir import RegistryDir
 from skillhub.world.throwaway import throwaway
 from skillhub.world.tuf_client import Registry, fetch_root
@@ -150,7 +151,7 @@ class _EachFile:
     def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
 
-    def get(self, url: str, *, cap: int, named_by: str | None = None) -> Answer:
+    def get(self, url: str, *, cap: int, named_by: NamedBy = PERSON) -> Answer:
         if url.endswith(f"/{AHEAD_PATH}"):
             raise NotFound("not asked for", where=url)
         return self._fetcher.get(url, cap=cap, named_by=named_by)

@@ -21,6 +21,7 @@ from skillhub.world.git.failure import GitError, explain, is_redirected, is_unse
 from skillhub.world.git.program import Bounds, GitProgram
 from skillhub.world.git.redirect import redirected
 from skillhub.world.git.remote import REMOTE, Remote
+from skillhub.world.named_by import RULES
 
 _FILES = {
     "config": b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
@@ -277,8 +278,8 @@ class GitCache:
         return self._remote.way(ids)
 
     def _explained(self, error: GitError) -> SkillhubError:
-        is_bare = self._remote.named_by == "repository"
-        return explain(str(error), self.url, self._remote.hint if is_bare else None)
+        remote = self._remote
+        return explain(str(error), self.url, None if RULES[remote.named_by].settings else remote.hint)
 
 
 def _is_known(name: str) -> bool:

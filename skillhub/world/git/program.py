@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING
 
 from skillhub.errors import SourceError
 from skillhub.model.dataclass import dataclass, field
@@ -18,6 +18,7 @@ from skillhub.world.git.failure import GitError
 
 if TYPE_CHECKING:
     from skillhub.world.fetch import Web
+    from skillhub.world.named_by import Who
 
 # What git, ssh and a person's credential helpers need. Of git's own variables only those by which people say how
 # to reach a server; GIT_CONFIG_COUNT, GIT_DIR, GIT_EXEC_PATH and their like could make it run something.
@@ -68,9 +69,6 @@ _TICK = 0.2
 _LAST_WORDS = 1.0
 
 
-NamedBy = Literal["person", "redirect", "marketplace", "repository"]
-
-
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Where a repository may be fetched from, and how much it may ask of this machine.
@@ -83,10 +81,7 @@ class Bounds:
         mirrors: What to put in place of the beginning of a URL, as the person configured it; neither ends with a
             slash. It changes where objects come from, and no id.
         beneath: The folder of all caches whose objects are read too, and which stays as it is.
-        named_by: Who says where it is: a person who uses it; a redirect from there, or a marketplace of a place that
-            a person named, so that it is reached at public addresses alone; or a repository (its lock, its intent)
-            of which this person has agreed to nothing, so that it is reached over https besides, and nobody is told
-            who asks.
+        named_by: Who says where it is.
         web: Finds out where a server redirects git; without it no redirect is followed.
     """
 
@@ -96,7 +91,7 @@ class Bounds:
     offline: bool = False
     mirrors: Mapping[str, str] = field(default_factory=dict)
     beneath: str | None = None
-    named_by: NamedBy = "person"
+    named_by: Who = "person"
     web: Web | None = None
 
 

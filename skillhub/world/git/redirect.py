@@ -69,8 +69,7 @@ def _at(url: str, remote: Remote, environ: Mapping[str, str]) -> Remote:
             raise UsageError(f"expected a redirect to a repository, found {quote(url)}")
         check(place)
         is_same = Hop.parse(place).origin == Hop.parse(remote.place).origin
-        token = remote.token if is_same else None
-        return told(remote.url, place, "person" if is_same else "redirect", environ, token)
+        return told(remote.url, place, "person" if is_same else "redirect", environ, remote.token)
     except UsageError as error:
         message = f"the server sends one elsewhere: {error.message}"
         raise UnsafeTransfer(message, where=remote.url, hint="name the repository where it is now") from error

@@ -10,8 +10,9 @@ from skillhub.model.dataclass import dataclass, field
 from skillhub.model.ref import Git, parse_ref
 from skillhub.model.text import as_word, quote
 from skillhub.world.configured import base_of
-from skillhub.world.git.program import Bounds, GitProgram, NamedBy
+from skillhub.world.git.program import Bounds, GitProgram
 from skillhub.world.hop import Hop, judged
+from skillhub.world.named_by import RULES, Who
 from skillhub.world.proxy import proxy_for
 
 # Not "origin", of which a person may have settings for all repositories.
@@ -46,7 +47,7 @@ class Remote:
 
     url: str
     place: str
-    named_by: NamedBy
+    named_by: Who
     options: tuple[str, ...]
     variables: Mapping[str, str] = field(repr=False)
     token: str | None = field(default=None, repr=False)
@@ -71,12 +72,13 @@ class Remote:
             SourceError: its host has no address.
         """
         scheme, _, rest = self.place.partition("://")
-        if self.named_by == "person":
+        rule = RULES[self.named_by]
+        if rule.anywhere:
             return ()
         if scheme == "file":
             self._judge_file(ids)
             return ()
-        if scheme != "https" and not (scheme == "ssh" and self.named_by == "marketplace"):
+        if scheme not in rule.over:
             raise UnsafeTransfer("expected a repository at an https URL", where=self.url, hint=self.hint)
         authority = rest.partition("/")[0].rpartition("@")[2]
         hop = Hop.parse(f"https://{authority}/", guarded=True)
@@ -121,9 +123,7 @@ def remote(url: str, environ: Mapping[str, str], bounds: Bounds, token: str | No
     return told(url, place, named_by, environ, token if place == url else None)
 
 
-def told(
-    url: str, place: str, named_by: NamedBy, environ: Mapping[str, str], token: str | None = None
-) -> Remote:
+def told(url: str, place: str, named_by: Who, environ: Mapping[str, str], token: str | None = None) -> Remote:
     """Return what git is told of the repository at ``url`` that is fetched from ``place``; see ``remote``.
 
     Raises:
@@ -135,13 +135,13 @@ def told(
         protocols += ":http"
     # Git does not judge where a redirect leads; ``git_redirect`` does.
     options = [f"remote.{REMOTE}.url={place}", "http.followRedirects=false"]
-    if named_by == "repository":
+    if not RULES[named_by].settings:
         protocol = "file" if place.startswith("file:") else "https"
         return Remote(url, place, named_by, tuple(options), {"GIT_ALLOW_PROTOCOL": protocol, **_NOBODY})
     variables = {"GIT_ALLOW_PROTOCOL": protocols}
     if place.startswith("ssh:") and not _has_ssh_command(environ):
         variables["GIT_SSH_COMMAND"] = "ssh -oBatchMode=yes"
-    if not place.startswith(("https:", "http:")):
+    if not RULES[named_by].told or not place.startswith(("https:", "http:")):
         token = None
     if token is not None:
         origin = "/".join(place.split("/")[:3])

@@ -12,6 +12,7 @@ from skillhub.world.git.program import Bounds
 from skillhub.world.git.snapshot import GitSnapshot, open_git
 from skillhub.world.github.api import GitHubSnapshot, open_github_api
 from skillhub.world.github.host import host_of
+from skillhub.world.named_by import RULES
 from skillhub.world.ref_url import site_of
 from skillhub.world.unnamed import Unnamed
 
@@ -49,7 +50,7 @@ def open_repository(
         web = bounds.web
         if web is None or bounds.offline:
             raise SourceError("--offline forbids to ask GitHub, and there is no git", where=url)
-        if bounds.named_by == "repository":
+        if not RULES[bounds.named_by].told:
             web, host = Unnamed(web, f"git+{url}"), replace(host, token=None)
         return open_github_api(inner[1], inner[2], rev=rev, web=web, host=host)
     return open_git(url, rev, cache=cache, environ=environ, bounds=bounds, token=host.token)

@@ -13,6 +13,7 @@ from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import quote
 from skillhub.world.fetch import Answer, Web, is_limited, whole
 from skillhub.world.hop import Hop
+from skillhub.world.named_by import NamedBy
 from skillhub.world.oci.login import kept_login, may_be_told
 from skillhub.world.oci.manifest import MANIFEST_CAP, Blob
 
@@ -105,7 +106,7 @@ class OciWire:
         answer = self._web.ask(
             f"{realm}{'&' if '?' in realm else '?'}{query}",
             cap=_TOKEN_CAP,
-            named_by=self._base,
+            named_by=NamedBy("site", self._base),
             # What another host gives to us goes to this registry: it must not know who asks, trusted or not.
             headers={"Authorization": login or ""} if login or not is_told else {},
         )

@@ -1,0 +1,66 @@
+"""The table of docs/sources.md: who named an address decides where it may lead and what is told there."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from skillhub.errors import UnsafeTransfer
+from skillhub.world.git.remote import told
+from skillhub.world.hop import judge
+from skillhub.world.named_by import RULES, NamedBy, Rule
+
+PAGE = (Path(__file__).parents[2] / "docs/sources.md").read_text("utf-8")
+ROWS = re.findall(
+    r"^\| `(\w+)`: .*? \| ([a-z, ]+) \| (any|public) \| (yes|no) \| (yes|no) \|$", PAGE, re.MULTILINE
+)
+PUBLIC, PRIVATE = "93.184.216.34", "10.0.0.7"
+ENVIRON = {"PATH": os.environ["PATH"]}
+each_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+
+
+def allowed(act):
+    try:
+        act()
+    except UnsafeTransfer:
+        return False
+    return True
+
+
+def test_the_table_has_every_rule():
+    assert {
+        who: Rule(tuple(over.split(", ")), anywhere == "any", told == "yes", settings == "yes")
+        for who, over, anywhere, told, settings in ROWS
+    } == RULES
+
+
+@each_row
+def test_what_is_fetched(row):
+    who, over, anywhere, told, _ = row
+    by = NamedBy(who, "https://site.example/index.json")
+    assert allowed(lambda: judge(f"http://{PUBLIC}/x", by)) == ("http" in over.split(", "))
+    hop = judge(f"https://{PUBLIC}/x", by)
+    assert (hop.guarded, hop.told) == (anywhere == "public", told == "yes")
+    away = hop.follow("https://other.example/")
+    assert (away.guarded, away.told) == (True, False)
+
+
+@each_row
+def test_where_git_goes(row):
+    who, over, anywhere, is_told, settings = row
+    ways = {
+        scheme: told(url, url, who, ENVIRON, "s3cret")
+        for scheme in ("https", "ssh")
+        for url in (f"{scheme}://{PUBLIC}/x",)
+    }
+    assert {scheme for scheme, way in ways.items() if allowed(lambda way=way: way.way(()))} == {
+        "https",
+        "ssh",
+    } & {*over.split(", ")}
+    assert ("s3cret" in ways["https"].variables.values()) == (is_told == "yes")
+    assert ("GIT_CONFIG_GLOBAL" in ways["https"].variables) == (settings == "no")
+    inside = f"https://{PRIVATE}/x"
+    assert allowed(lambda: told(inside, inside, who, ENVIRON).way(())) == (anywhere == "any")
