@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterator, Set
 from hashlib import sha256
 
 from skillhub.model.manifest import Manifest
@@ -59,22 +59,17 @@ _KEPT_FOR_DOCUMENTATION = re.compile(r"(?:.*\.)?(?:example|test|invalid|example\
 # begins with, rather than what is before it, is what it is found by, ten times as fast.
 _SHELL = re.compile(r"!(?:(?<![\w`)\]!]!)`[^`]|(?<=```!)(?=[ \t]*$))", re.MULTILINE)
 
-# What a person or an agent is told to run, whatever its name and place: `bash references/setup.txt`.
+# What a person or an agent is told to run, whatever its kind and place: `bash references/setup.txt`.
 _PROGRAMS = r"(?:[bz]a|z|da|k|fi)?sh|python[0-9.]*|node|bun|deno|ruby|perl|php|Rscript|pwsh"
 _BEFORE = (
     rf"(?<![\w/.-])(?:{_PROGRAMS}|source|\.|uv|chmod)[ \t]+(?:(?:run|[-+][\w.=-]*)[ \t]+){{0,9}}"
-    r"(?:<[ \t]*)?[\"']?(?:[^\s\"'`|;&<>()]*/)?\Z"
+    r"(?:<[ \t]*)?(?:[\"'](?:[^\"'`|;&<>\n]*/)?|(?:\\ |[^\s\"'`|;&<>()])*/)?\Z"
 )
 _AFTER = rf"(?![\w/-]|\.\w)(?:[\"']?[ \t]{{0,9}}\|[ \t]{{0,9}}(?:sudo[ \t]{{1,9}})?({_PROGRAMS})\b)?"
-# Then the rest of a path names a file: `cd references && bash setup.txt`.
-_ENTERED = re.compile(
-    r"d(?:(?<=cd)(?<![\w/.-]cd)|(?<=pushd)(?<![\w/.-]pushd))[ \t]+(?:-[\w-]*[ \t]+){0,9}"
-    r"[\"']?([^\s\"'`|;&<>()]+)"
-)
-# What is longer, or names a file more often or in more ways, was not written to be read.
+_JOINED = re.compile(r"\\\r?\n")
+# What is longer, or names a file more often, was not written to be read.
 _BODY_MAX = 1 << 18
 _TIMES_MAX = 100
-_NAMES_MAX = 4000
 
 
 def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
@@ -121,39 +116,30 @@ def runs(path: str, file: File) -> bool:
     )
 
 
-def _told_to_run(paths: Iterable[str], body: str) -> Set[str]:
-    """Return those of the paths that the instructions have a program run; all, if they are too much to be read."""
-    every = {path for path in paths if path != SKILL_MD}
+def _told_to_run(paths: Set[str], body: str) -> Set[str]:
+    """Return those of the paths that the instructions have a program run; all, if they are too much to be read.
+
+    A file is known by its name alone: which folder a command is in, `cd "$(…)/references" && bash setup.txt`, cannot
+    be seen.
+    """
+    documents = paths - {SKILL_MD}
     if len(body) > _BODY_MAX:
-        return every
-    entered = {segment for folder in _ENTERED.findall(body) for segment in folder.split("/")}
-    by_name: defaultdict[str, set[str]] = defaultdict(set)
-    for path in every:
-        for name in _names(path, entered):
-            by_name[name].add(path)
-        if len(by_name) > _NAMES_MAX:
-            return every
+        return documents
+    by_name: defaultdict[str, list[str]] = defaultdict(list)
+    for path in documents:
+        by_name[path.rpartition("/")[2]].append(path)
+    body = _JOINED.sub(" ", body)
     return {path for name, named in by_name.items() if _is_told_to_run(name, body) for path in named}
 
 
-def _names(path: str, entered: Set[str]) -> Iterator[str]:
-    """Yield how a command may name a file: by its path, or by what is left of it in a folder that was entered."""
-    yield path
-    folder, slash, rest = path.partition("/")
-    while slash:
-        if folder in entered:
-            yield rest
-        folder, slash, rest = rest.partition("/")
-
-
-def _is_told_to_run(path: str, body: str) -> bool:
-    """Say whether the instructions have a program run what they call so; True if they do so too often to be read."""
+def _is_told_to_run(name: str, body: str) -> bool:
+    """Say whether the instructions have a program run a file of that name; True if they name it without end."""
     at = -1
     for _ in range(_TIMES_MAX):
-        at = body.find(path, at + 1)
+        at = body.find(name, at + 1)
         if at < 0:
             return False
-        after = re.compile(_AFTER).match(body, at + len(path))
+        after = re.compile(_AFTER).match(body, at + len(name))
         start = max(at - 200, 0)
         line = body[body.rfind("\n", start, at) + 1 or start : at]
         if after and (after[1] or re.search(_BEFORE, line)):

@@ -57,6 +57,9 @@ def test_scripts_by_bit_place_first_line_or_name(path, file):
         'pushd "$SKILL_DIR/references/"; sh -e ./setup.txt',
         *("cd references/. && bash setup.txt", "cd -P -- references && bash setup.txt"),
         "```\ncd references\nbash setup.txt\n```",
+        *("cd \\\n references && bash setup.txt", "bash \\\r\n  references/setup.txt"),
+        *('cd "${X:-references}" && bash setup.txt', 'cd "$(dirname x)/references"; bash setup.txt'),
+        *("env -C references bash setup.txt", "bash 'my files/setup.txt'", "bash my\\ files/setup.txt"),
     ],
 )
 def test_attack_the_instructions_have_a_file_run_that_looks_like_a_document(line):
@@ -67,8 +70,12 @@ def test_attack_the_instructions_have_a_file_run_that_looks_like_a_document(line
 @pytest.mark.parametrize(
     "line",
     [
-        *("Read references/setup.txt", "bash scripts/setup.txt", "bash references/setup.txt.bak"),
-        *("cd scripts && bash setup.txt", "cd references && cat setup.txt"),
+        *("Read references/setup.txt", "bash scripts/setup.py", "bash references/setup.txt.bak"),
+        *(
+            "bash references/more-setup.txt",
+            "cd references && cat setup.txt",
+            "bash run.sh references/setup.txt",
+        ),
         *("crash setup", "cat references/setup.txt | less", "the source is references/setup.txt"),
     ],
 )
@@ -89,11 +96,9 @@ def test_attack_instructions_that_name_every_file_take_linear_time():
 
 def test_attack_files_so_deep_that_a_command_may_name_them_in_very_many_ways():
     deep = "/".join("x" * 28)
-    beyond_reading = {f"{number}/{deep}/{number}.txt": b"" for number in range(400)}
-    assert found(beyond_reading, body="cd x\ncat 0.txt\n") == ("scripts",)
-    assert found(beyond_reading, body="cat 0.txt\n") == ()
-    alike = {f"{number}/{deep}/q.txt": b"" for number in range(1900)}
-    assert found(alike, body="cd x\n" + f"cat {deep}/q.txt\n" * 90) == ()
+    files = {f"{number}/{deep}/{number}.txt": b"" for number in range(1900)}
+    assert found(files, body=f"cd x\ncat {deep}/0.txt\n" * 90) == ()
+    assert found(files, body=f"cd 0/x\nsh {deep}/0.txt\n") == ("scripts",)
 
 
 @pytest.mark.parametrize(
