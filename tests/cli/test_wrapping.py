@@ -12,7 +12,8 @@ COLUMNS = 60
 
 
 def lines(done):
-    text = done.out.replace("\r\n", "\n")
+    # What is erased again stands nowhere: a command that takes a second shows how far it is.
+    text = re.sub(r".*\r\x1b\[K", "", done.out.replace("\r\n", "\n"))
     for code in COLOURS:
         text = text.replace(code, "")
     return text.split("\n")
