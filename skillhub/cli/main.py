@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import typer
 
 _STATE = 7  # `StateError.exit_code`
+_INTERRUPTED = 130  # as a shell has it
 _COMPLETE = "_SKILLHUB_COMPLETE"
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
@@ -42,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         sys.stderr.flush()
         return status
     except KeyboardInterrupt:
-        return _stopped("stopped", 130)
+        return _stopped("stopped", _INTERRUPTED)
     except BrokenPipeError:
         streams.drop_output()  # whoever read it has seen enough
         return 141
@@ -119,8 +120,8 @@ def _by_typer(args: list[str]) -> int:
         result = build(args)(args=args, prog_name="skillhub", standalone_mode=False)
     except typer.Exit as stop:
         return stop.exit_code
-    except typer.Abort:
-        return _stopped("stopped", 130)
+    if result == _INTERRUPTED:  # what Typer makes of Ctrl-C, without a word
+        raise KeyboardInterrupt
     return result if isinstance(result, int) else 0
 
 

@@ -86,10 +86,13 @@ class Terminal:
         return line
 
     def secret(self, text: str) -> str:
-        """Write a prompt and return what is typed behind it, which is not shown."""
+        """Write a prompt and return what is typed behind it, which is not shown; who ends the input wants out."""
         from getpass import getpass  # it knows how to leave a terminal as it was
 
-        return getpass(_prompt(text), sys.stderr)  # nothing of it is there before typing is unseen
+        try:
+            return getpass(_prompt(text), sys.stderr)  # nothing of it is there before typing is unseen
+        except EOFError as ended:
+            raise KeyboardInterrupt from ended
 
     def workflow_command(self, text: str, stream: TextIO) -> None:
         """Write a line that GitHub's runner is to obey; every other is written so that it does not."""

@@ -192,6 +192,23 @@ def test_ctrl_c_at_a_question_changes_nothing(shell):
     assert shell.files() == before
 
 
+@pytest.mark.parametrize(
+    ("words", "prompt", "typed"),
+    [
+        (["pick"], "to stop: ", "\x03"),
+        (["key", "new"], "for none): ", "\x03"),
+        (["key", "new"], "for none): ", "\x04"),
+        (["install", "github:gh-fix-ci"], "[N]o: ", "\x03"),
+    ],
+)
+def test_whoever_stops_at_a_prompt_is_told_so_in_a_line(shell, words, prompt, typed):
+    before = shell.files()
+    done = shell.at_terminal(*words, say=[(prompt, typed)])
+    assert done.status == 130
+    assert done.out.partition(prompt)[2].replace("^C", "").split("\r\n") == ["", "skillhub: stopped", ""]
+    assert shell.files() == before
+
+
 def test_an_interrupt_leaves_a_project_that_is_whole(shell):
     for wait in (0.25, 0.35, 0.45):
         process = shell.start("install", "github:release-notes", "--yes")
