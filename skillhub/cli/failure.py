@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
+from skillhub.cli.table import COMMANDS
 from skillhub.cli.terminal import Terminal
 from skillhub.errors import SkillhubError, StateError, UsageError
 from skillhub.model.question import Answer, Question
@@ -20,7 +21,7 @@ def fail(error: Exception, args: list[str]) -> int:
     """Tell of ``error`` on stderr, and with ``--json`` on stdout, and return the exit status."""
     terminal = Terminal()
     if not isinstance(error, SkillhubError):
-        error = _usage_of_typer(error) or _of_machine(error) or _bug(error)
+        error = _usage_of_typer(error, args) or _of_machine(error) or _bug(error)
     if "--json" in (args[: args.index("--")] if "--" in args else args):
         terminal.json(error_json(error))
     terminal.error(error)
@@ -62,7 +63,10 @@ def question_json(question: Question, answer: Answer) -> dict[str, Any]:
     }
 
 
-_NO_COMMAND = re.compile(r"No such command '([^']*)'")
+_UNKNOWN = re.compile(
+    r"(No such (?:command '?|option: )(.*?)'?)(?:\. Did you mean '([^']*)'.*| \(Possible options: .*)?",
+    re.DOTALL,
+)
 # What other installers call it: the nearest spelling of `uninstall` is `install`.
 _ELSEWHERE = {
     **dict.fromkeys(("add", "i"), "install"),
@@ -75,21 +79,26 @@ _ELSEWHERE = {
 }
 
 
-def _usage_of_typer(error: Exception) -> SkillhubError | None:
+def _usage_of_typer(error: Exception, args: list[str]) -> SkillhubError | None:
     """Return an error of the command line's parser as one of ours; it quotes what was typed, which we clean."""
     if not callable(getattr(error, "format_message", None)):
         return None
     context = getattr(error, "ctx", None)
-    program = getattr(context, "command_path", "skillhub")
+    program = getattr(
+        context, "command_path", " ".join(["skillhub", *(each for each in args[:1] if each in COMMANDS)])
+    )
     if type(error).__name__ == "NoArgsIsHelpError":
         return UsageError(f"expected a command after {program}", hint=f"{program} --help lists them")
     message = str(error.format_message()).strip().rstrip(".")  # type: ignore[attr-defined]
-    command = _NO_COMMAND.match(message)
-    if program == "skillhub" and command and command[1] in _ELSEWHERE:
-        message = f"no such command '{command[1]}'. Did you mean '{_ELSEWHERE[command[1]]}'?"
     hint = f"{program} --help shows how it is used"
-    if program == "skillhub" and hasattr(error, "option_name"):
-        hint += "; what a command takes stands behind it: skillhub COMMAND --json"
+    if found := _UNKNOWN.fullmatch(message):
+        message, hint = found[1], f"{program} --help shows which there are"
+        elsewhere = _ELSEWHERE.get(found[2]) if program == "skillhub" else None
+        # What the parser names first is the nearest; in its message it sorts options.
+        if meant := elsewhere or next(iter(getattr(error, "possibilities", None) or ()), found[3]):
+            hint = f"did you mean: {program} {meant}"
+        elif program == "skillhub" and found[2].startswith("-"):
+            hint = "the options of a command stand behind it: skillhub COMMAND --json"
     return UsageError(message[:1].lower() + message[1:], hint=hint)
 
 

@@ -35,7 +35,7 @@ def choose_source(ref: Named, having: tuple[str, ...], looked_into: tuple[str, .
         raise NotFound(
             f"no source has a skill named {ref.name}",
             where=", ".join(looked_into) or None,
-            hint="skillhub source show NAME lists what a source has",
+            hint=f"skillhub search {ref.name} finds what is spelled alike",
         )
     return having[0]
 

@@ -69,9 +69,8 @@ def _opened(ref: Remote, ports: Ports, *, guarded: bool = False) -> Place:
     try:
         return ports.reach(ref, guarded=guarded)
     except SourceError as error:
-        folder = str(ref).partition(":")[2]
-        if isinstance(ref, GitHub) and os.path.isdir(folder):
-            error.hint = f"if the folder is meant: ./{folder}"
+        if isinstance(ref, GitHub):
+            _or_folder(error, str(ref).partition(":")[2])
         raise
 
 
@@ -261,5 +260,15 @@ def look_up(ref: Named, ports: Ports) -> tuple[Source, Index]:
             raise
     if refusal is not None and not found:
         raise refusal
-    alias = choose_source(ref, tuple(found), tuple(known))
+    try:
+        alias = choose_source(ref, tuple(found), tuple(known))
+    except NotFound as error:
+        _or_folder(error, ref.name)
+        raise
     return known[alias], found[alias]
+
+
+def _or_folder(error: SourceError, name: str) -> None:
+    """Say in the hint of an error that what was looked for is a folder, if one is called so."""
+    if os.path.isdir(name):
+        error.hint = f"if the folder is meant: ./{name}"

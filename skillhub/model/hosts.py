@@ -78,7 +78,7 @@ def host(name: str) -> Host:
     hint = (
         f"did you mean {' or '.join(close)}?"
         if close
-        else f"there are {len(hosts())}, such as claude-code, codex, cursor and opencode; `all` is every one"
+        else f"there are {', '.join(hosts())}; `all` is every one"
     )
     raise UsageError(f"there is no agent {quote(name)}", hint=hint)
 

@@ -17,6 +17,7 @@ from skillhub.world.folders import walk
 _OF_CONTENT: tuple[type[SkillhubError], ...] = (FormatError, SecurityError)
 # Compressed or padded, an archive of an honest skill is not larger than what it may unpack to.
 _ARCHIVE_CAP = Limits().total + (1 << 20)
+_EXPECTED = "expected a skill: a folder, .zip, .skill or .tar.gz"
 
 
 def read_local(path: str) -> tuple[Unpacked, Digest | None]:
@@ -32,17 +33,15 @@ def read_local(path: str) -> tuple[Unpacked, Digest | None]:
     full = os.path.expanduser(path)
     if os.path.isdir(full):
         return _read_folder(full, path), None
+    missing = NotFound("there is no such file or folder", where=os.path.abspath(full), hint=_EXPECTED)
     kind = kind_of(os.path.basename(full))
     if not os.path.exists(full):
-        raise NotFound(f"nothing is at {quote(path)}", where=os.path.abspath(full))
+        raise missing
     if kind is None:
-        raise UsageError(
-            f"{quote(path)} is no archive that skills come in",
-            hint="expected a folder, .zip, .skill or .tar.gz",
-        )
+        raise UsageError(f"{quote(path)} is no archive that skills come in", hint=_EXPECTED)
     data = files.read(os.path.realpath(full), _ARCHIVE_CAP)
     if data is None:
-        raise NotFound(f"nothing is at {quote(path)}", where=os.path.abspath(full))
+        raise missing
     return unpack(data, kind), Digest.of(data)
 
 

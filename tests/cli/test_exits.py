@@ -281,9 +281,40 @@ def test_what_a_skill_is_stands_where_none_is(shell):
 )
 def test_a_command_of_another_installer_is_told_what_it_is_called_here(shell, typed, meant):
     done = shell.run(typed, "x", "--json")
-    assert done.status == 2
-    assert done.error["message"].endswith(f"Did you mean '{meant}'?")
+    assert (done.status, done.error["hint"]) == (2, f"did you mean: skillhub {meant}")
     assert shell.run(meant, *([] if meant.startswith("-") else ["--help"])).status == 0
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("instal", "did you mean: skillhub install"),
+        ("source lst", "did you mean: skillhub source list"),
+        ("list --jsn", "did you mean: skillhub list --json"),
+        ("source frobnicate", "skillhub source --help shows which there are"),
+        ("list --project", "skillhub list --help shows how it is used"),
+    ],
+)
+def test_a_slip_is_told_the_one_thing_to_type(shell, typed, hint):
+    done = shell.run(*typed.split())
+    assert done.status == 2
+    assert done.err.splitlines()[1] == f"  hint: {hint}"
+
+
+def test_a_name_that_no_source_has_is_told_where_to_look(shell):
+    done = shell.run("install", "code-reviw", "--json")
+    assert (done.status, done.error["code"]) == (3, "not-found")
+    search = done.error["hint"].partition(" finds")[0]
+    assert shell.run(*search.split()[1:], "--json").json["hits"][0]["name"] == "code-review"
+    shell.skill("project/mine")
+    assert shell.run("install", "mine", "--json").error["hint"] == "if the folder is meant: ./mine"
+
+
+@pytest.mark.parametrize("command", ["install", "show", "validate", "pack", "audit"])
+def test_a_path_where_nothing_is_is_told_once(shell, command):
+    done = shell.run(command, "./nope")
+    assert done.status == 3
+    assert done.err.count("nope") == 1
 
 
 @pytest.mark.parametrize("fingerprint", ["foo", "", "sha256:" + "A" * 64])
