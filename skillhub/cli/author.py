@@ -12,6 +12,7 @@ from skillhub.model.dataclass import asdict
 
 if TYPE_CHECKING:
     from skillhub.flows.author import Validated
+    from skillhub.trust.keys import PrivateKey
 
 Format = Annotated[Literal["zip", "tar.gz"], option("--format", "The form of the archive.")]
 
@@ -129,8 +130,11 @@ def sign(
     from skillhub.world.keys import Keys
 
     keys, certificates = Keys(common.home), read_as(chain, x509.load) if chain else ()
-    private = with_passphrase(f"passphrase of {key}", common, lambda given: keys.load(key, given))
-    signed = sign_skill(path, private, certificates, now(), dry_run=common.dry_run)
+
+    def load() -> PrivateKey:
+        return with_passphrase(f"passphrase of {key}", common, lambda given: keys.load(key, given))
+
+    signed = sign_skill(path, load, certificates, now(), dry_run=common.dry_run)
     done = "would be" if common.dry_run else "is"
     who = f" of {signed.identity}" if signed.identity else ""
     text = f"{signed.path} {done} signed by the key {signed.fingerprint}{who}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from skillhub.archive import Kind, pack
@@ -207,7 +207,12 @@ class Signed:
 
 
 def sign_skill(
-    path: str, key: PrivateKey, chain: tuple[Certificate, ...], now: datetime, *, dry_run: bool = False
+    path: str,
+    load: Callable[[], PrivateKey],
+    chain: tuple[Certificate, ...],
+    now: datetime,
+    *,
+    dry_run: bool = False,
 ) -> Signed:
     """Write ``skill.oms.sig`` into the skill's folder and touch nothing else, nothing at all in a dry run.
 
@@ -215,13 +220,13 @@ def sign_skill(
 
     Args:
         path: The skill's folder.
-        key: What signs.
-        chain: The certificate of ``key``, then its issuers; empty to sign with the bare key.
+        load: Gives the key that signs; called when the skill is found fit to be signed, for it may ask a person.
+        chain: The certificate of the key, then its issuers; empty to sign with the bare key.
         now: The time that the certificates must be valid at.
         dry_run: Write nothing.
 
     Raises:
-        NotFound: nothing is there, or a folder without ``SKILL.md``.
+        NotFound, PassphraseNeeded: nothing is there, or a folder without ``SKILL.md``; or as ``load`` raises them.
         UsageError: it is no folder, or the first certificate is another key's.
         FormatError: it is no skill as the specification has it.
         SecurityError: it holds what no skill may hold, or the chain is unsound or past its time.
@@ -233,6 +238,7 @@ def sign_skill(
     with named(path):
         unpacked, _ = read_local(path)
         manifest = Manifest.read(unpacked.tree, strict=True)
+    key = load()
     bundle = oms.sign(unpacked.tree, manifest.name, key, chain)
     signed = Tree({**unpacked.tree, SIGNATURE: File(bundle)})
     tree = judge(signed, [Publisher(manifest.name, keys=(key.public,))], None, now).tree

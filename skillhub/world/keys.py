@@ -14,7 +14,7 @@ from skillhub.world.home import Home
 from skillhub.world.publishers import OWN_SUFFIX
 
 _CAP = 1 << 16
-_HINT = "skillhub key list shows yours; key new makes one"
+_HINT = "skillhub key list shows yours, skillhub key new makes one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Keys:
             )
         for path in (self._private(name), self._public(name)):
             if os.path.lexists(path):
-                hint = f"skillhub key show {name} shows it; key new NAME makes another"
+                hint = f"skillhub key show {name} shows it, skillhub key new NAME makes another"
                 raise UsageError(f"there is a key {name} already", where=path, hint=hint)
 
     def all(self) -> list[Key]:
@@ -96,8 +96,9 @@ class Keys:
             FormatError: it is no key that may sign, or has another passphrase.
             PassphraseNeeded: it is encrypted and there is none.
         """
-        is_known = is_name(name_or_file) and os.path.lexists(self._private(name_or_file))
-        return read_key(self._private(name_or_file) if is_known else name_or_file, passphrase)
+        own = self._private(name_or_file) if is_name(name_or_file) else name_or_file
+        is_file = not os.path.lexists(own) and os.path.exists(name_or_file)
+        return read_key(name_or_file if is_file else own, passphrase)
 
     def _describe(self, name: str, key: PublicKey) -> Key:
         return Key(name, key.kind, key.fingerprint, self._private(name), self._public(name))

@@ -169,6 +169,15 @@ def test_only_a_folder_that_is_a_skill_is_signed(shell):
     assert not (shell.project / "mine/skill.oms.sig").exists()
 
 
+def test_who_signs_is_told_of_a_folder_that_is_not_there_before_any_key(shell):
+    done = shell.run("sign", "./nope", "--json")
+    assert (done.status, done.error["where"]) == (3, str(shell.project / "nope"))
+    shell.skill("project/mine")
+    done = shell.run("sign", "./mine", "--json")
+    assert (done.status, done.error["where"]) == (3, str(shell.hub / "state/keys/default.pem"))
+    assert "skillhub key new" in done.error["hint"]
+
+
 def test_validate_says_how_to_trust_who_signed(shell):
     shell.skill("project/mine", head=VERSION)
     shell.run("key", "new")
