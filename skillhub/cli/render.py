@@ -158,10 +158,7 @@ def show_waiting(outcome: Outcome, terminal: Terminal, *, planned: bool = False)
             if need.open and key not in outcome.given:
                 about = f" ({need.description})" if need.description else ""
                 terminal.warn(f"  {need.kind} {need.name}{about}", "plain")
-                ways = (
-                    [outcome.ways[key]] if key in outcome.ways else how_to_meet(skill.name, need, skill.scope)
-                )
-                for way in ways:
+                for way in outcome.ways.get(key) or how_to_meet(skill.name, need, skill.scope):
                     terminal.warn(f"    {way}", "dim")
 
 

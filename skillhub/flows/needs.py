@@ -15,7 +15,6 @@ if TYPE_CHECKING:  # a manifest is parsed with PyYAML, which `list` has no use f
 
     from skillhub.model.manifest import Manifest
 
-SKIP = "or --mcp skip if you see to it yourself"
 Given = Callable[[str, str], bool]  # kind and name of a need -> whether it is met
 
 
@@ -90,7 +89,12 @@ def how_to_meet(skill: str, need: Need, scope: SkillScope) -> tuple[str, ...]:
             f"or to keep it, by the extra keyring: {command(scope, 'env', 'set', need.name)}",
         )
     if need.kind == "program":
-        return (f"install the program {need.name}, then {enable}",)
+        return (f"install the program {need.name}, then: {enable}",)
     if need.kind == "mcp":
-        return (f"{enable} --mcp configure  ({SKIP})",)
+        return f"to have it configured: {enable} --mcp configure", or_skip(enable)
     return (command(scope, "install", need.name),)
+
+
+def or_skip(enable: str) -> str:
+    """Return the last way to meet the need of an MCP server, given the command that enables the skill."""
+    return f"or if you see to it yourself: {enable} --mcp skip"

@@ -58,10 +58,10 @@ class OpenNeeds:
                     found.append(f"the MCP server {one.need.name} runs {program}, which is not on PATH")
         return found
 
-    def ways(self, scope: Scope) -> Mapping[tuple[str, str], str]:
+    def ways(self, scope: Scope) -> Mapping[tuple[str, str], tuple[str, ...]]:
         """Return by skill and need what to do about servers of which ``--mcp configure`` does not make an end."""
-        found = {(self.skill, one.need.spell()): one.way(self.skill, scope) for one in self.servers}
-        return {key: way for key, way in found.items() if way}
+        found = {(self.skill, one.need.spell()): one.ways(self.skill, scope) for one in self.servers}
+        return {key: ways for key, ways in found.items() if ways}
 
     def answered(self, asked: Iterable[Asked]) -> MetNeeds:
         """Return what the answers, and the options, come to."""

@@ -39,7 +39,7 @@ class Outcome:
     changes: Mapping[str, Changes] = field(default_factory=dict)
     as_before: frozenset[str] = frozenset()
     disabled: frozenset[str] = frozenset()
-    ways: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    ways: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     written: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from skillhub.flows.hints import command
-from skillhub.flows.needs import SKIP
+from skillhub.flows.needs import or_skip
 from skillhub.flows.options import McpChoice
 from skillhub.flows.ports import Ports
 from skillhub.model import configured_server
@@ -96,35 +96,34 @@ class ServerNeed:
         if self.need.server is not None:
             yield from (f"the skill asks for another: {line}" for line in _facts(self.need.server))
 
-    def way(self, skill: str, scope: Scope) -> str:
-        """Return what to do about it where ``--mcp configure`` does not make an end of it; else nothing."""
-        need, server, enable = self.need, self.need.server, command(scope, "enable", skill)
+    def ways(self, skill: str, scope: Scope) -> tuple[str, ...]:
+        """Return, as ``how_to_meet`` does, what to do where ``--mcp configure`` does not make an end of it."""
+        enable = command(scope, "enable", skill)
+        found = tuple(self._ways(enable, scope))
+        return (*found, or_skip(enable)) if found else ()
+
+    def _ways(self, enable: str, scope: Scope) -> Iterator[str]:
+        name, server = self.need.name, self.need.server
         theirs = ", ".join(self.files[agent].path for agent in self.theirs)
         if not self.states and self.by_hand:
-            return f"{'; '.join(self.to_do)}; then {enable}  ({SKIP})"
-        if not self.states:
+            yield f"{'; '.join(self.to_do)}; then: {enable}"
+        elif not self.states:
             agents = mcp.agents_with_file(scope)
             first, *others = (each for each in agents if server is None or mcp.is_spelled(each, server))
-            named = f"no agent with a file of MCP servers was found here; {', '.join(others)} have one too"
-            return f"{enable} --mcp configure --agent {first}  ({named}; {SKIP})"
-        if theirs and self.uses_shell:
-            runs = (
-                f"{need.name} in {theirs} runs a shell, to which no flag agrees; rename that one for another"
-            )
-            return f"{enable}, at a terminal  ({runs}; {SKIP})"
-        if theirs:
-            used = (
-                f"uses the server that is called {need.name} in {theirs} already; rename that one for another"
-            )
-            return f"{enable} --yes  ({used}; {SKIP})"
-        if server is None:
+            configure = f"{enable} --mcp configure --agent {first}"
+            yield f"no agent that keeps MCP servers in a file was found here; to configure {first}: {configure}"
+            yield f"or another than {first}: {', '.join(others)}"
+        elif theirs and self.uses_shell:
+            yield f"{name} in {theirs} runs a shell; to use it, agree at a terminal: {enable}"
+            yield f"or rename {name} in {theirs}, for another"
+        elif theirs:
+            yield f"to use {name} as it is in {theirs}: {enable} --yes"
+            yield f"or rename {name} in {theirs}, for another"
+        elif server is None:
             files = ", ".join(self.files[agent].path for agent in self.absent)
-            return (
-                f"add {need.name} to {files}, then {enable}  (the skill does not say how to run it; {SKIP})"
-            )
-        if server.runs_shell:
-            return f"{enable}, at a terminal  (it runs a shell, to which no flag agrees; {SKIP})"
-        return ""
+            yield f"the skill does not say how to run it; add {name} to {files}, then: {enable}"
+        elif server.runs_shell:
+            yield f"it runs a shell, to which no flag agrees; at a terminal: {enable}"
 
 
 def look_at(need: Requirement, agents: Sequence[Host], ports: Ports) -> ServerNeed:

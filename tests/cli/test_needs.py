@@ -17,11 +17,12 @@ def test_what_to_type_where_no_agent_keeps_servers_in_a_file(shell):
     (shell.project / ".claude").rmdir()
     done = shell.run(*words, "--yes", "--mcp", "configure")
     assert done.status == 6
-    assert "skillhub enable served --mcp configure --agent claude-code" in told(done)
-    assert (
-        "no agent with a file of MCP servers was found here; codex, cursor, gemini-cli, github-copilot"
-        in told(done)
-    )
+    assert [line for line in done.err.splitlines() if line.startswith("    ")] == [
+        "    no agent that keeps MCP servers in a file was found here; to configure claude-code: "
+        "skillhub enable served --mcp configure --agent claude-code",
+        "    or another than claude-code: codex, cursor, gemini-cli, github-copilot, kiro-cli, opencode",
+        "    or if you see to it yourself: skillhub enable served --mcp skip",
+    ]
     assert shell.run("enable", "served", "--mcp", "configure", "--agent", "claude-code").status == 0
 
 
@@ -31,7 +32,8 @@ def test_what_to_type_where_another_server_has_that_name(shell):
     done = shell.at_terminal(*words, "--mcp", "configure", say=[(ASK, "y\n"), (ASK, "n\n")], columns=400)
     assert done.status == 6
     seen = " ".join(done.out.split())
-    assert f"skillhub enable served --yes (uses the server that is called demo in {mine} already" in seen
+    assert f"to use demo as it is in {mine}: skillhub enable served --yes" in seen
+    assert f"or rename demo in {mine}, for another" in seen
     assert shell.run("enable", "served", "--yes").status == 0
 
 
@@ -39,8 +41,8 @@ def test_what_to_type_where_the_server_runs_a_shell(shell):
     done = shell.run(*serving(shell, "'sh -c true'"), "--yes", "--mcp", "configure")
     assert done.status == 6
     assert (
-        "skillhub enable served, at a terminal (it runs a shell, to which no flag agrees; or --mcp skip"
-        in told(done)
+        "it runs a shell, to which no flag agrees; at a terminal: skillhub enable served "
+        "or if you see to it yourself: skillhub enable served --mcp skip" in told(done)
     )
     assert shell.at_terminal("enable", "served", say=[(ASK, "y\n")]).status == 0
 
@@ -51,7 +53,7 @@ def test_what_to_type_where_nobody_says_how_to_run_the_server(shell):
     shell.write("project/served/agents/openai.yaml", text.split("      transport")[0])
     done = shell.run(*words, "--yes", "--mcp", "configure")
     assert done.status == 6
-    assert f"add demo to {shell.project}/.mcp.json, then skillhub enable served" in told(done)
+    assert f"add demo to {shell.project}/.mcp.json, then: skillhub enable served" in told(done)
     shell.write("project/.mcp.json", '{"mcpServers": {"demo": {"command": "mine"}}}')
     assert shell.run("enable", "served").status == 0
 
@@ -101,4 +103,4 @@ def test_what_to_type_for_a_skill_of_the_user_says_so(shell):
     done = shell.run(*words, str(shell.skill("project/needy", head=head)), "--yes", "--mcp", "configure")
     assert done.status == 6
     assert "skillhub enable served --global --mcp configure --agent claude-code" in told(done)
-    assert "install the program no-such-program, then skillhub enable needy --global" in told(done)
+    assert "install the program no-such-program, then: skillhub enable needy --global" in told(done)
