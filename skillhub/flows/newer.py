@@ -99,7 +99,7 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, warnings: list
         found = resolve_wanted(name, wanted, state, ports)
     except TakenBack as error:
         told = _taken_back(Standing.now(name, entry, ports).release) or error.message
-        warnings.append(f"{told}; there is no other that the intent allows")
+        warnings.append(f"{told}; there is no other that skillhub.toml allows")
         return None
     offered = found.release
     if offered is None:
@@ -122,8 +122,10 @@ def _beyond(offered: Release, wanted: Wanted, releases: Sequence[Release], ports
     younger = choose_release(Named(offered.name, None, wanted.version), tuple(releases))
     if precedence(younger.version or "0.0.0") > here:
         yield f"{offered.name} {younger.version} is there, and has not been out for as long as a policy wants"
+    if wanted.version is None or is_version(wanted.version):
+        return  # they may all be taken, or somebody chose just this one
     newest = choose_release(Named(offered.name), tuple(releases), ports.policies.settled(ports.clock()))
-    if wanted.version is not None and precedence(newest.version or "0.0.0") > here:
+    if precedence(newest.version or "0.0.0") > here:
         ref = f"{wanted.source}:{newest.name}" if wanted.source else newest.name
         yield (
             f"{offered.name} {newest.version} is there, and {wanted.version} is what is wanted; "

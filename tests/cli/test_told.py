@@ -340,7 +340,7 @@ def test_a_key_that_is_there_is_told_with_what_makes_another(shell):
     done = shell.run("key", "new", "--json")
     assert (done.status, done.error["hint"]) == (
         2,
-        "skillhub key show default shows it; key new NAME makes another",
+        "skillhub key show default shows it, skillhub key new NAME makes another",
     )
 
 
@@ -410,7 +410,7 @@ def test_what_was_there_already_is_told_apart_from_what_is_new(shell):
 
 
 def test_what_is_newer_than_wanted_is_told_with_what_takes_it(shell):
-    assert shell.run("install", "github:systematic-debugging@1.0.0", "--yes").status == 0
+    assert shell.run("install", "github:systematic-debugging@<1.1", "--yes").status == 0
     done = shell.run("update", "--dry-run")
     assert "nothing would have to be done" in done.err
     told = done.err.partition("to take it: skillhub ")[2].splitlines()[0]
@@ -418,3 +418,9 @@ def test_what_is_newer_than_wanted_is_told_with_what_takes_it(shell):
     assert shell.run(*told.split(), "--yes").status == 0
     assert shell.lock()["skills"]["systematic-debugging"]["version"] == "1.1.0"
     assert "is what is wanted" not in shell.run("update", "--check").err
+
+
+def test_of_a_version_that_a_person_pinned_nobody_is_warned(shell):
+    assert shell.run("install", "github:systematic-debugging@1.0.0", "--yes").status == 0
+    assert "1.1.0" not in shell.run("update", "--check").err
+    assert "outdated" in shell.run("audit").out
