@@ -57,6 +57,10 @@ def resolve(
     """
     from skillhub.runtime.resolve import Rules, mentioned
 
+    if not text.strip():
+        raise UsageError(
+            "expected a message, found none", hint="skillhub resolve '$NAME and what it is to do'"
+        )
     profile, catalog = seen_by(common, host)
     leads = len(catalog.skills) if profile.many else 1
     rules = Rules(leads=leads, objection=lambda skill: _drift(skill, common))
@@ -68,16 +72,20 @@ def resolve(
             f"{each.text}: {each.message}", "green" if each.outcome == "activated" else "yellow"
         )
     if not found.mentions:
-        common.terminal.say("no skill is mentioned")
+        common.terminal.say("no skill is mentioned; a mention is written $NAME")
     common.terminal.out(f"task: {found.task}")
     return 0
 
 
 def load(
     common: Common,
-    name: Annotated[str | None, argument("NAME", "The skill, if it has its name alone.")] = None,
-    path: Annotated[str | None, option("--path PATH", "Its folder; decides before NAME.")] = None,
-    arguments: Annotated[str, option("--arguments TEXT", "What is put into its instructions.")] = "",
+    name: Annotated[str | None, argument("[NAME]", "The skill.")] = None,
+    path: Annotated[
+        str | None, option("--path PATH", "Its folder, instead of NAME; where several have one name.")
+    ] = None,
+    arguments: Annotated[
+        str, option("--arguments TEXT", "What the user adds, put into its instructions.")
+    ] = "",
     session: Annotated[str, option("--session ID", "The session that instructions may name.")] = "",
     host: HostName = "agents",
 ) -> int:

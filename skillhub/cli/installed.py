@@ -68,7 +68,10 @@ def _show(skills: list[Skill], users: list[Skill], common: Common) -> None:
         common.terminal.out(f"{name}: {path} is hidden by {by}", "yellow")
 
 
-def verify(common: Common, names: Annotated[list[str] | None, argument("[NAME]...")] = None) -> int:
+def verify(
+    common: Common,
+    names: Annotated[list[str] | None, argument("[NAME]...", "Installed skills; else all of them.")] = None,
+) -> int:
     """Check store, links, lock and signatures against each other, every byte, without a network.
 
     Exits 1 if something is not as locked.
@@ -197,7 +200,9 @@ def disable(common: Common, names: Names) -> int:
 
 
 def remove(common: Common, names: Names) -> int:
-    """Remove skills from agents, lock and intent, and MCP entries that are still as skillhub wrote them.
+    """Remove skills from the agents' folders, skillhub.lock and skillhub.toml.
+
+    MCP entries go too, if they are still as skillhub wrote them.
 
     Example: skillhub remove gh-fix-ci
     """

@@ -87,8 +87,8 @@ def fix(
 ) -> int:
     """Resolve a merge conflict in skillhub.lock. What skillhub.toml says decides; what was done is told.
 
-    Where both sides changed a skill, the one that the intent allows is taken, of two the higher version. Sides that
-    differ in signer or source are shown and refused, until you say which.
+    Where both sides changed a skill, the one that skillhub.toml allows is taken, of two the higher version. Sides
+    that differ in signer or source are shown and refused, until you say which.
 
     Example: skillhub lock fix
     """
@@ -112,7 +112,7 @@ def fix(
         common.terminal.say("the conflict would be resolved; nothing was written")
     elif done.changed:
         common.terminal.say(
-            "skillhub install asks about what is new here, and finds what the intent wants else"
+            "skillhub install asks about what is new here, and adds what else skillhub.toml wants"
         )
     else:
         common.terminal.did("there is no conflict in the lock")

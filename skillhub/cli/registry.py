@@ -113,8 +113,8 @@ def check(
 def serve(
     common: Common,
     folder: Dir,
-    host: Annotated[str, option("--host", "The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, option("--port", "The port; 0 takes a free one.")] = 8000,
+    host: Annotated[str, option("--host ADDRESS", "The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, option("--port N", "The port; 0 takes a free one.")] = 8000,
 ) -> int:
     """Serve a registry's site, read-only. For trying out and for small teams; any web server does as well.
 

@@ -8,10 +8,19 @@ from skillhub.cli.agent import HostName, seen_by
 from skillhub.cli.common import Common
 from skillhub.cli.options import argument, option
 
+_FOUND_BY = {
+    "exact_path": "path",
+    "exact_name": "name",
+    "prefix": "name",
+    "token_overlap": "words",
+    "full_text": "text",
+    "spelling": "spelling",
+}
+
 
 def search(
     common: Common,
-    words: Annotated[list[str], argument("WORDS", "A name, its beginning, words of the text, or a path.")],
+    words: Annotated[list[str], argument("WORDS...", "A name, its beginning, words of the text, or a path.")],
     local: Annotated[bool, option("--local", "Search only what is here; ask no source.")] = False,
     limit: Annotated[int, option("--limit N", "How many to show, 50 at most.", min=1)] = 8,
     host: HostName = "agents",
@@ -31,7 +40,7 @@ def search(
     if common.json:
         return common.result(found.to_json())
     rows = [
-        (hit.name, hit.source or f"({hit.scope})", hit.reason.replace("_", " "), hit.description)
+        (hit.name, hit.source or f"({hit.scope})", _FOUND_BY[hit.reason], hit.description)
         for hit in found.hits
     ]
     if rows:

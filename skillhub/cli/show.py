@@ -66,12 +66,16 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
     is_found = not skill.managed and skill.state == "enabled"
     state = skill.state if skill.managed or is_found else "not installed"
     rows = [
-        ("source", "(unmanaged)" if is_found else f"{skill.source}  {skill.url or ''}"),
+        ("source", "(unmanaged)" if is_found else skill.source or ""),
+        *((("url", skill.url),) if terminal.verbose and skill.url else ()),
         ("state", state),
         ("signed by", signed or "nobody"),
         ("tree", skill.tree or ""),
         *(("" if number else "patched by", text) for number, text in enumerate(_patched(shown))),
-        ("can", ", ".join(skill.capabilities) or "give instructions"),
+        (
+            "can",
+            ", ".join(skill.capabilities) or "give instructions, which an agent follows with your rights",
+        ),
         *(
             (f"needs {need.kind}", f"{need.name}{'' if need.satisfied else ' (missing)'}")
             for need in skill.requires

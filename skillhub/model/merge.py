@@ -142,11 +142,11 @@ def _both(name: str, mine: Locked, yours: Locked, allows: Allows) -> Choice | Cl
     if is_mine != is_yours:
         allowed = _version(mine if is_mine else yours)
         return Choice(
-            name, "ours" if is_mine else "theirs", f"of both changes the intent allows {allowed} alone"
+            name, "ours" if is_mine else "theirs", f"of both changes skillhub.toml allows {allowed} alone"
         )
     if higher := _higher(mine, yours):
         high, low = (mine, yours) if higher == "ours" else (yours, mine)
-        rest = "" if is_mine else "; the intent allows neither, so skillhub install finds another"
+        rest = "" if is_mine else "; skillhub.toml allows neither, so skillhub install finds another"
         return Choice(name, higher, f"both changed it; {_version(high)} is higher than {_version(low)}{rest}")
     if mine.local:
         return Choice(name, "ours", f"both changed it; skillhub install ./{mine.path} takes it as it is now")

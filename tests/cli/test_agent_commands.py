@@ -67,6 +67,11 @@ def test_resolve_without_a_mention_says_so(seen):
     assert "no skill is mentioned" in done.err
 
 
+@pytest.mark.parametrize("nothing", ["", " \n"])
+def test_to_resolve_nothing_makes_no_sense(seen, nothing):
+    assert seen.run("resolve", nothing, "--json").status == 2
+
+
 def test_load_shows_what_an_agent_gets(seen):
     done = seen.run("load", "loose", "--arguments", "now", "--json")
     assert done.status == 0, done.err

@@ -270,7 +270,7 @@ def test_of_what_is_withdrawn_altogether_the_locked_one_is_told(world: World, hu
     recall(world, hub, withdraw, "hello@1.0.0", "it bites")
     recall(world, hub, withdraw, "hello@1.1.0", "so does it")
     (told,) = [line for line in world.update().warnings if "withdrawn" in line]
-    assert told == "hello 1.0.0 was withdrawn: it bites; there is no other that the intent allows"
+    assert told == "hello 1.0.0 was withdrawn: it bites; there is no other that skillhub.toml allows"
 
 
 def test_attack_what_is_only_told_of_fills_no_memory(tmp_path):

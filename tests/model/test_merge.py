@@ -97,7 +97,7 @@ def test_the_higher_version_is_so_by_semver_and_not_by_letter():
 def test_what_the_intent_allows_comes_before_the_higher_version():
     done = merged(lock(a=TWO), lock(a=THREE), lock(a=ONE), lambda name, entry: entry == TWO)
     assert done.lock.skills == {"a": TWO}
-    assert "intent allows 1.1.0 alone" in done.choices[0].why
+    assert "skillhub.toml allows 1.1.0 alone" in done.choices[0].why
 
 
 def test_where_the_intent_allows_neither_it_is_told():

@@ -72,7 +72,12 @@ _RELEASE = (
         "its place offers another one that no update would take",
         "ask its author; what is installed is as it was",
     ),
-    Rule("outdated", "low", "there is a newer version", "look at what it changes, then take it"),
+    Rule(
+        "outdated",
+        "low",
+        "there is a newer version",
+        "skillhub diff NAME@VERSION shows what it changes, skillhub install NAME@VERSION takes it",
+    ),
 )
 _SOURCE = (
     Rule("source-refused", "critical", "what a source says of itself is not to be trusted", _ASK),
