@@ -15,10 +15,10 @@ from skillhub.model.ref import Git, GitHub, Remote, parse_remote
 from skillhub.model.syntax.decode import array, located, name_that, text_that, visible
 from skillhub.model.syntax.toml import strict_toml, table, tables
 from skillhub.model.text import is_alias, is_name, quote
+from skillhub.model.url import names_user
 from skillhub.model.version import Range
 
 _URL = re.compile(r"https?://[^/?#\\]|embedded:\Z", re.ASCII | re.IGNORECASE)
-_USER = re.compile(r"[^/?#]*://[^/?#\\]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def _range(value: object) -> str:
 
 def _url(value: object) -> str:
     url = visible(value)
-    if not _URL.match(url) or _USER.match(url):
+    if not _URL.match(url) or names_user(url):
         # A password there is not repeated.
         raise FormatError("expected the URL of a source, https:// and no user in it")
     return url

@@ -22,9 +22,9 @@ from skillhub.model.syntax.decode import (
     wrong,
 )
 from skillhub.model.text import is_alias, is_inner_path, is_name, is_object_id
+from skillhub.model.url import names_user
 
 VERSION = 1
-_AUTHORITY_WITH_USER = re.compile(r"[^/?#]*://[^/?#]*@")
 # What a later version adds has another `version` of the format: whoever reads this one knows them all.
 _CAPABILITY = re.compile(r"agents|binary|hooks|scripts|shell|(?:env|mcp|network):.+|(?:permissions|tools):.*")
 _NEED = re.compile(
@@ -56,7 +56,7 @@ def _signers(value: object) -> tuple[str, ...]:
 def _url(value: object) -> str:
     text = visible(value)
     # The lock is committed: no secret may get into it.
-    if "@" in text and _AUTHORITY_WITH_USER.match(text):
+    if names_user(text):
         raise FormatError("expected a URL without user and password")  # which are not repeated here
     return text
 

@@ -17,7 +17,7 @@ from skillhub.model.finding import SEVERITIES, Finding, Severity, at_least
 from skillhub.model.question import Kind
 from skillhub.model.signer import Signer
 from skillhub.model.text import quote
-from skillhub.model.url_prefix import is_under
+from skillhub.model.url import is_under
 
 Level = Literal["machine", "user", "project"]
 Signed = Literal["ask", "required"]

@@ -24,7 +24,7 @@ from skillhub.model.syntax.decode import (
 )
 from skillhub.model.syntax.toml import strict_toml, table
 from skillhub.model.text import clean
-from skillhub.model.url_prefix import is_prefix
+from skillhub.model.url import is_prefix
 
 SECTION = "policy"
 # What a file may agree to beforehand: what `--yes` may, and skills that nobody signed; never a secret, a shell, or a

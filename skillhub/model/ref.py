@@ -8,6 +8,7 @@ from functools import lru_cache
 from skillhub.errors import UsageError
 from skillhub.model.dataclass import dataclass
 from skillhub.model.text import RESERVED_ALIASES, clean, is_alias, is_inner_path, is_name, quote
+from skillhub.model.url import PORTS, masked
 
 # Patterns are compiled when they are first matched, for `list` has no use for most of them.
 _LOCAL = r"(?a)(?:\.{1,2}(?:[/\\]|$)|[/\\~]|[A-Za-z]:[/\\])"
@@ -27,7 +28,6 @@ _SPELLED = (
     r"(?as)((?:git\+)?)(https?|ssh|file)://((?:[^/@]*@)?)([^/:@\[]*|\[[^\]]*\])(?::(\d{1,5}))?"
     r"((?:/[^@?#]*)?)((?:[@?#].*)?)"
 )
-_PORTS = {"https": 443, "http": 80, "ssh": 22, "file": 0}
 _SITE_URL = rf"(?a)https?://{_HOST}(?:[/?][A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?"
 _GITHUB = r"(?s)([A-Za-z0-9][A-Za-z0-9-]{0,38})/([A-Za-z0-9._-]{1,100})((?:/[^@]*)?)(?:@(.*))?"
 _GITHUB_WEB = r"https://(?:www\.)?github\.com/([^/]+)/([^/@#?]+?)(?:\.git)?(?:/(?:tree|blob)/([^/#?]+)((?:/[^#?]*)?))?/?"
@@ -223,14 +223,13 @@ def canonical(place: str) -> str:
     if found is None:
         return place
     git, scheme, user, host, port, path, rest = found.groups()
-    kept = f":{port}" if port and int(port) != _PORTS[scheme] else ""
+    kept = f":{port}" if port and int(port) != PORTS[scheme] else ""
     return f"{git}{scheme}://{user}{host.lower()}{kept}{path.removesuffix('/')}{rest}"
 
 
 def _unknown(text: str, hint: str) -> UsageError:
     # What stands before the host may be a password, and errors end in logs.
-    shown = re.sub(r"://[^/?#]*@", "://…@", text)
-    return UsageError(f"expected a reference such as {_GRAMMAR}, found {quote(shown)}", hint=hint)
+    return UsageError(f"expected a reference such as {_GRAMMAR}, found {quote(masked(text))}", hint=hint)
 
 
 def _remote(text: str) -> Remote:

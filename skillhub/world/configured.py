@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from urllib.parse import unquote
 
 from skillhub.errors import UnsafeTransfer
 from skillhub.model.dataclass import replace
+from skillhub.model.url import base_of
 from skillhub.world.fetch import Answer, Web
 from skillhub.world.hop import Hop
 from skillhub.world.named_by import PERSON, NamedBy
@@ -60,12 +61,6 @@ class Configured(Web):
             if named_by.who == "site" and error.where == url and url.startswith("https:"):
                 error.hint = error.hint or "if that host is yours, name it in config.toml: trusted-hosts"
             raise
-
-
-def base_of(url: str, bases: Iterable[str]) -> str | None:
-    """Return the longest of these, none of which ends with a slash, that ``url`` is or lies below."""
-    found = [base for base in bases if url == base or url.startswith((base + "/", base + "?"))]
-    return max(found, key=len, default=None)
 
 
 def _refuse_dots(url: str) -> None:

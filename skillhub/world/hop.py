@@ -6,17 +6,18 @@ import ipaddress
 import re
 import socket
 from collections.abc import Container
+from contextlib import suppress
 from functools import lru_cache
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import urljoin
 
 from skillhub.archive import kind_of
 from skillhub.errors import UnsafeTransfer
 from skillhub.model.dataclass import dataclass
 from skillhub.model.text import quote
 from skillhub.model.tree import SKILL_MD
+from skillhub.model.url import PORTS, Url, parse
 from skillhub.world.named_by import RULES, NamedBy
 
-_PORTS = {"http": 80, "https": 443}
 # RFC 1035, 2.3.4: IDNA, through which each name is looked up, fails on any other label. The underscore is none of a
 # host's, and yet in use.
 _NAME = re.compile(r"(?=.{1,254}$)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?", re.ASCII)
@@ -59,13 +60,14 @@ class Hop:
         Raises:
             UnsafeTransfer: it is anything else, such as ``file:`` or ``data:``, or its host can be none.
         """
-        parts = _split(url)
-        port = parts.port or _PORTS[parts.scheme]
-        host = parts.hostname or ""
-        bracketed = f"[{host}]" if ":" in host else host
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        origin = f"{parts.scheme}://{bracketed}:{port}"
-        return Hop(url.partition("#")[0], origin, parts.scheme, host, port, target, guarded, told)
+        found = parse(url) if url.isascii() and url.isprintable() and " " not in url else None
+        if found is None or found.port is None or found.user is not None or not _is_host(found):
+            raise UnsafeTransfer(f"expected an http or https URL, found {quote(url)}")
+        bracketed = f"[{found.host}]" if ":" in found.host else found.host
+        target = (found.path or "/") + (f"?{found.query}" if found.query else "")
+        origin = f"{found.scheme}://{bracketed}:{found.port}"
+        url = url.partition("#")[0]
+        return Hop(url, origin, found.scheme, found.host, found.port, target, guarded, told)
 
     def follow(self, location: str) -> Hop:
         """Return the hop that a redirect from here to ``location`` makes.
@@ -88,9 +90,14 @@ class Hop:
         return Hop.parse(step.url, guarded=not rule.anywhere, told=rule.told)
 
     @property
+    def path(self) -> str:
+        """The target without its query."""
+        return self.target.partition("?")[0]
+
+    @property
     def authority(self) -> str:
         """Host and port for the ``Host`` field, the port left out where the scheme implies it."""
-        return self.origin.partition("://")[2].removesuffix(f":{_PORTS[self.scheme]}")
+        return self.origin.partition("://")[2].removesuffix(f":{PORTS[self.scheme]}")
 
     @property
     def loopback(self) -> bool:
@@ -126,8 +133,10 @@ def judge(url: str, by: NamedBy, private: Container[str] = ()) -> Hop:
 
 def is_beside(url: str, other: str) -> bool:
     """Say whether two repositories are on one server, so that whoever named the one may as well name the other."""
-    parts, others = urlsplit(url), urlsplit(other)
-    return (parts.scheme, parts.netloc) == (others.scheme, others.netloc)
+    one, two = parse(url), parse(other)
+    if one is None or two is None:
+        return False
+    return (one.scheme, one.user, one.host, one.port) == (two.scheme, two.user, two.host, two.port)
 
 
 def may_lead(url: str, marketplace: str) -> None:
@@ -140,10 +149,10 @@ def may_lead(url: str, marketplace: str) -> None:
     """
     if is_beside(url, marketplace):
         return
-    parts = urlsplit(url)
-    if parts.scheme not in RULES["marketplace"].over or "@" in parts.netloc.removeprefix("git@"):
+    found = parse(url)
+    if found is None or found.scheme not in RULES["marketplace"].over or found.user not in (None, "git"):
         raise UnsafeTransfer(f"expected a repository at an https URL, found {quote(url)}", where=marketplace)
-    if not _is_outside((parts.hostname or "").rstrip(".")):
+    if not _is_outside(found.host.rstrip(".")):
         raise UnsafeTransfer(f"{quote(url)} leads into a private network", where=marketplace)
 
 
@@ -212,28 +221,12 @@ def _is_outside(host: str) -> bool:
     return is_public(host)
 
 
-def _split(url: str) -> SplitResult:
-    refused = UnsafeTransfer(f"expected an http or https URL, found {quote(url)}")
-    # `urlsplit` drops tabs and line feeds in silence, and a space would end the request line.
-    if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
-        raise refused
-    try:
-        parts = urlsplit(url)
-        sound = parts.scheme in _PORTS and parts.port != 0 and "@" not in parts.netloc and _is_host(parts)
-    except ValueError as error:
-        raise refused from error
-    if not sound:
-        raise refused
-    return parts
-
-
-def _is_host(parts: SplitResult) -> bool:
-    """Say whether the host is a name that can be looked up, or an address.
-
-    Raises:
-        ValueError: it is said to be an IPv6 address, and is none.
-    """
-    host = parts.hostname or ""
-    if "[" in parts.netloc:
-        return ipaddress.ip_address(host).version == 6
-    return _NAME.fullmatch(host) is not None
+def _is_host(url: Url) -> bool:
+    """Say whether it is of http or https, and its host a name that can be looked up, or an address."""
+    if url.scheme not in ("http", "https") or "\\" in url.path + url.query:
+        return False
+    if ":" not in url.host:
+        return _NAME.fullmatch(url.host) is not None
+    with suppress(ValueError):
+        return ipaddress.ip_address(url.host).version == 6
+    return False

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from skillhub.errors import SourceError
 from skillhub.model.dataclass import dataclass, field
+from skillhub.model.url import parse
 from skillhub.world.hop import Hop
 
 
@@ -32,15 +33,12 @@ def proxy_for(hop: Hop) -> Proxy | None:
     url = named.get(hop.scheme) or named.get("all")
     if not url or hop.loopback or proxy_bypass(hop.host):
         return None
-    try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        host, port = parts.hostname, parts.port or 80
-    except ValueError:
-        host = None
-    if host is None or parts.scheme != "http":
+    found = parse(url if "://" in url else f"http://{url}")
+    if found is None or found.scheme != "http" or not found.host:
         # The URL itself may hold a password.
         raise SourceError("expected a proxy such as http://proxy.example:3128 in the environment")
-    if parts.username is None:
-        return Proxy(host, port)
-    secret = b64encode(f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()).decode()
-    return Proxy(host, port, f"Proxy-Authorization: Basic {secret}\r\n")
+    if found.user is None:
+        return Proxy(found.host, found.port or 80)
+    user, _, password = found.user.partition(":")
+    secret = b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
+    return Proxy(found.host, found.port or 80, f"Proxy-Authorization: Basic {secret}\r\n")

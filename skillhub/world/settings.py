@@ -6,20 +6,19 @@ import os
 import re
 from collections.abc import Mapping
 from typing import Self
-from urllib.parse import urlsplit
 
 from skillhub.errors import FormatError, UnsafeTransfer
 from skillhub.model.dataclass import dataclass, field
 from skillhub.model.syntax.decode import Read, array, located, record
 from skillhub.model.syntax.toml import CAP, strict_toml, tables
 from skillhub.model.text import quote
+from skillhub.model.url import PORTS, parse
 from skillhub.world import files
 from skillhub.world.home import Home
 from skillhub.world.hop import Hop, is_loopback
 
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|[0-9a-f:]+)(?::[1-9][0-9]{0,4})?", re.ASCII)
 _TRUSTED = "trusted-hosts"
-_PORTS = {"https": 443, "http": 80, "oci": 443, "ssh": 22}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 
 
@@ -44,16 +43,14 @@ class Settings:
         """
         if not self.trusted:  # most trust none, and this is asked for each artifact
             return False
-        try:
-            parts = urlsplit(url)
-            host, port, usual = parts.hostname or "", parts.port, _PORTS.get(parts.scheme)
-        except ValueError:
+        found = parse(url)
+        if found is None or (found.scheme == "http" and not is_loopback(found.host)):
             return False
-        if usual is None or (parts.scheme == "http" and not is_loopback(host)):
+        usual = PORTS.get("https" if found.scheme == "oci" else found.scheme)
+        if usual is None:
             return False
-        return (host, port or usual) in self.trusted or (
-            (host, None) in self.trusted and port in (None, usual)
-        )
+        port = found.port or usual
+        return (found.host, port) in self.trusted or (port == usual and (found.host, None) in self.trusted)
 
     @classmethod
     def read(cls, home: Home) -> Self:

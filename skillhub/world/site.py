@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from skillhub.archive import Entry, Kind, Limits, Unpacked, gather, kind_of, unpack
 from skillhub.errors import FormatError, NotFound, UnsafeTransfer, WrongBytes
@@ -98,11 +98,12 @@ class Site:
 
     @cached_property
     def _offered(self) -> Index:
-        parts = urlsplit(self.url)
-        if parts.path.endswith(".json"):
+        hop = Hop.parse(self.url)
+        path, asked = hop.path, "?" in hop.target
+        if path.endswith(".json"):
             return self._discovered(self.url)
-        if kind_of(parts.path) is None and not parts.path.lower().endswith(".md") and not parts.query:
-            return self._at_well_known_place(is_host=parts.path in ("", "/"))
+        if kind_of(path) is None and not path.lower().endswith(".md") and not asked:
+            return self._at_well_known_place(is_host=path == "/")
         return self._alone()
 
     def _at_well_known_place(self, *, is_host: bool) -> Index:
@@ -131,7 +132,7 @@ class Site:
         found = parse_discovery(answer.data, answer.url)
         if found.version == CURRENT:
             self._downloads.seen.promised(_site_of(url))
-        elif not urlsplit(url).path.endswith(LEGACY_PLACE):
+        elif not Hop.parse(url).path.endswith(LEGACY_PLACE):
             # Read by the rules of 0.1.0 it would shed its digests by leaving out one line.
             raise FormatError(
                 "expected a $schema, found none",
@@ -166,7 +167,7 @@ class Site:
         return Index({release.name: (release,)})
 
     def _nothing(self) -> NotFound:
-        root = f"{urlsplit(self.url).scheme}://{urlsplit(self.url).netloc}"
+        root = f"{Hop.parse(self.url).scheme}://{Hop.parse(self.url).authority}"
         hint = f"expected {CURRENT_PLACE} below it, an archive or a {SKILL_MD}"
         if self.url.rstrip("/") != root:
             hint += f"; what {root} itself offers is asked for as {root}"
@@ -208,7 +209,7 @@ def _site_of(index: str) -> str:
 
     That of a host is not that of a path there: who may write to the one may not be who may write to the other.
     """
-    path = posixpath.normpath("/" + unquote(urlsplit(index).path))
+    path = posixpath.normpath("/" + unquote(Hop.parse(index).path))
     above, well_known, _ = path.partition("/.well-known/")
     folder = path if well_known or not path.endswith(".json") else posixpath.dirname(path)
     return f"{Hop.parse(index).origin}/{(above if well_known else folder).strip('/')}"
@@ -227,7 +228,7 @@ def _kind(answer: Answer, release: Release | None) -> Kind | None:
     if release and release.type == "skill-md":
         return None
     for url in (answer.url, release.url if release else answer.url):
-        kind = kind_of(urlsplit(url).path, answer.content_type)
+        kind = kind_of(Hop.parse(url).path, answer.content_type)
         if kind is not None:
             return kind
     try:

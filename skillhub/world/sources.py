@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from skillhub.errors import NotFound, SourceMismatch, StateError, TrustDowngrade, UsageError
 from skillhub.model.dataclass import dataclass
@@ -13,6 +13,7 @@ from skillhub.model.digest import Digest
 from skillhub.model.lock import LockedSource
 from skillhub.model.syntax.decode import array, mapping, record, text, text_that, wrong
 from skillhub.model.text import RESERVED_ALIASES, is_alias, quote
+from skillhub.model.url import names_user, parse
 from skillhub.world import files
 from skillhub.world.embedded import EMBEDDED_URL, root, root_fingerprint
 from skillhub.world.home import Home
@@ -67,9 +68,9 @@ def check(alias: str, url: str) -> None:
         if alias != EMBEDDED_ALIAS:
             raise UsageError(f"the registry inside the package is called {EMBEDDED_ALIAS}")
         return
-    scheme, _, rest = url.partition("://")
-    if "@" in re.split(r"[/?#\\]", rest)[0]:
+    if names_user(url):
         raise UsageError("a source's URL names no user and no password", hint="locks would carry them")
+    scheme, _, rest = url.partition("://")
     if scheme.lower() not in ("https", "http"):
         raise UsageError("expected the URL of a source to begin with https://", hint="or http:// on loopback")
     if re.search(r"[?#]|/\.well-known(/|$)|\.json$", rest) or not _is_url(url):
@@ -80,10 +81,8 @@ def check(alias: str, url: str) -> None:
 
 
 def _is_url(url: str) -> bool:
-    try:
-        return bool(urlsplit(url).hostname) and urlsplit(url).port != 0
-    except ValueError:  # what stands in brackets is no address, or the port no number
-        return False
+    found = parse(url)
+    return found is not None and found.host != ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +247,11 @@ def _registries(sources: Iterable[Source]) -> frozenset[str]:
 
 def _place(url: str) -> str:
     """Return what two spellings of one URL have in common, whatever the scheme."""
-    parts = urlsplit(url)
-    port = "" if parts.port in (None, 80, 443) else f":{parts.port}"
-    return f"{(parts.hostname or '').rstrip('.')}{port}{unquote(parts.path).rstrip('/')}"
+    found = parse(url)
+    if found is None:
+        raise AssertionError("the URL of a source was checked when it was read")
+    port = "" if found.port in (80, 443) else f":{found.port}"
+    return f"{found.host.rstrip('.')}{port}{unquote(found.path).rstrip('/')}"
 
 
 def _former(value: object) -> tuple[str, str]:

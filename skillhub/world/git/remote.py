@@ -9,7 +9,7 @@ from skillhub.errors import SourceError, UnsafeTransfer, UsageError
 from skillhub.model.dataclass import dataclass, field
 from skillhub.model.ref import Git, parse_ref
 from skillhub.model.text import as_word, quote
-from skillhub.world.configured import base_of
+from skillhub.model.url import base_of
 from skillhub.world.git.program import Bounds, GitProgram
 from skillhub.world.hop import Hop, judged
 from skillhub.world.named_by import RULES, Who

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from urllib.parse import urlsplit
 
 from skillhub.errors import FormatError, StateError, UsageError
 from skillhub.model.dataclass import dataclass, field
@@ -72,7 +71,7 @@ def _kept(environ: Mapping[str, str], site: str) -> str | None:
         if data is None:
             return None
         hosts = yaml.parse(data.decode(), path)
-        entry = hosts.get(urlsplit(site).hostname or "") if isinstance(hosts, dict) else None
+        entry = hosts.get(Hop.parse(site).host) if isinstance(hosts, dict) else None
         token = entry.get("oauth_token") if isinstance(entry, dict) else None
         return token if isinstance(token, str) and token else None
     return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.model.url_prefix import is_prefix, is_under
+from skillhub.model.url import Url, is_prefix, is_under, masked, names_user, parse
 
 TEAM = "https://skills.example/team"
 
@@ -83,3 +85,44 @@ def test_no_prefix(text):
 def test_any_two_texts_are_compared(url, prefix):
     assert is_under(url, prefix) in (True, False)
     assert not is_under(f"https://evil.example/{url}", TEAM)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("HTTPS://Host.Example", ("https", None, "host.example", 443, "", "")),
+        ("http://u:p@ss@h:8080/a/b?x=/?y#z", ("http", "u:p@ss", "h", 8080, "/a/b", "x=/?y")),
+        ("ssh://git@[::1]:/x", ("ssh", "git", "::1", 22, "/x", "")),
+        ("file:///srv", ("file", None, "", None, "/srv", "")),
+    ],
+)
+def test_the_parts_of_a_url(text, parts):
+    assert parse(text) == Url(*parts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "h/x", "embedded:", "https:/h", "https://h h/", "https://h:x/", "https://h:0/", "https://h:65536/",
+        "https://h:1:2/", "https://[::1/", "https://[1.2.3.4]/", "https://[::1]x/", "1://h", "https://h\\x/",
+    ],
+)  # fmt: skip
+def test_what_is_no_url(text):
+    assert parse(text) is None
+
+
+@given(st.text(alphabet="htps:/.@%2eE#?\\ a[]09", max_size=40))
+def test_it_is_taken_apart_as_others_do(text):
+    """What is a URL to us is the same one to whoever reads it by RFC 3986, as `urlsplit` does."""
+    found = parse(text)
+    if found is not None:
+        split = urlsplit(text)
+        assert (found.host, found.path, found.query) == (split.hostname or "", split.path, split.query)
+        assert (found.user is None) == (split.username is None)
+
+
+@pytest.mark.parametrize("url", ["https://u:secret@h/x", "git+https://secret@h", "https://a\\secret@h/"])
+def test_a_password_is_seen_and_not_shown(url):
+    assert names_user(url)
+    assert "secret" not in masked(url)
+    assert not names_user("https://h/a@b") and masked("https://h/a@b") == "https://h/a@b"
