@@ -14,6 +14,9 @@ from skillhub.errors import UsageError
 from skillhub.world import files
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from skillhub.model.finding import Finding
     from skillhub.model.report import Report
 
 Format = Literal["text", "json", "sarif", "markdown"]
@@ -102,7 +105,7 @@ def _print(report: Report, shape: Format, terminal: Terminal) -> None:
         for line in markdown(report).splitlines():
             terminal.verbatim(line)
     else:
-        _draw(report, terminal)
+        show_findings(report.findings, terminal)
 
 
 def _annotate(report: Report, shape: Format, terminal: Terminal) -> None:
@@ -123,14 +126,11 @@ def _end(report: Report, shape: Format, terminal: Terminal) -> None:
             terminal.out(report.summary, "red")
 
 
-def _draw(report: Report, terminal: Terminal) -> None:
-    from skillhub.model.report_text import where
-
-    for each in report.findings:
-        about = ", ".join(part for part in (each.skill, where(each)) if part)
-        words = (each.severity, about, f"{each.message} [{each.rule}]")
-        terminal.out(": ".join(word for word in words if word), _TONES[each.severity])
-        terminal.out(f"    {each.hint}")
+def show_findings(findings: Iterable[Finding], terminal: Terminal, indent: str = "") -> None:
+    """Show what was found, and what to do then."""
+    for each in findings:
+        terminal.out(f"{indent}{each}", _TONES[each.severity])
+        terminal.out(f"{indent}    {each.hint}")
 
 
 def _sarif(report: Report) -> dict[str, object]:

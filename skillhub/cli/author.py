@@ -9,6 +9,7 @@ from skillhub.cli.options import argument, option
 from skillhub.cli.passphrase import with_passphrase
 from skillhub.cli.terminal import Terminal
 from skillhub.model.dataclass import asdict
+from skillhub.model.finding import Issue, counted
 
 if TYPE_CHECKING:
     from skillhub.flows.author import Validated
@@ -70,7 +71,13 @@ def _json(found: Validated) -> dict[str, Any]:
         "name": found.name,
         "tree": found.tree,
         "errors": [asdict(issue) for issue in found.errors],
-        "warnings": [asdict(issue) for issue in found.warnings],
+        "warnings": [
+            *map(asdict, found.warnings),
+            *(
+                asdict(Issue(each.rule, f"{each.severity}: {each.message}", each.where))
+                for each in found.findings
+            ),
+        ],
         "signature": {
             "status": signature.status if signature else None,
             "identity": signature.identity if signature else None,
@@ -81,16 +88,24 @@ def _json(found: Validated) -> dict[str, Any]:
 
 
 def _draw(found: Validated, terminal: Terminal) -> None:
+    from skillhub.cli.audit import show_findings
+
     signature = found.signature.status if found.signature else "not looked at"
     if found.signature and found.signature.code:
         signature += f" ({found.signature.code})"
-    tone: Literal["green", "red"] = "green" if found.ok and signature.split()[0] != "invalid" else "red"
-    write = terminal.did if tone == "green" and not found.warnings else terminal.out
-    write(f"{found.path}: {'ok' if tone == 'green' else 'not ok'}, signature {signature}", tone)
+    is_ok, warned = found.ok and not signature.startswith("invalid"), len(found.warnings)
+    warnings = f"{warned} {'warning' if warned == 1 else 'warnings'}" if warned else ""
+    noted = ", ".join(filter(None, (warnings, counted(found.findings))))
+    said = f"ok{f' but for {noted}' if noted else ''}" if is_ok else "not ok"
+    write = terminal.did if is_ok and not noted else terminal.out
+    write(
+        f"{found.path}: {said}, signature {signature}", "red" if not is_ok else "yellow" if noted else "green"
+    )
     for issue in found.errors:
         terminal.out(f"  error: {issue} [{issue.code}]", "red")
     for issue in found.warnings:
         terminal.out(f"  warning: {issue} [{issue.code}]", "yellow")
+    show_findings(found.findings, terminal, "  ")
     if found.trust:
         terminal.out(f"    to trust it: {found.trust}")
 

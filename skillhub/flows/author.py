@@ -13,10 +13,11 @@ from skillhub.flows import signers
 from skillhub.flows.new import unfilled
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
-from skillhub.model.finding import Issue
+from skillhub.model.finding import Finding, Issue
 from skillhub.model.manifest import Manifest, problems
 from skillhub.model.text import quote
 from skillhub.model.tree import SIGNATURE, File, Tree
+from skillhub.scan import scan
 from skillhub.trust import oms
 from skillhub.trust.judgement import judge
 from skillhub.trust.keys import PrivateKey
@@ -57,6 +58,7 @@ class Validated:
         content: All there is.
         trust: What to type to trust the key that signed, where nobody here does.
         error: Why there was nothing to look at.
+        findings: What the scan saw.
     """
 
     path: str
@@ -68,6 +70,7 @@ class Validated:
     trust: str | None = None
     error: SkillhubError | None = None
     content: Tree | None = None
+    findings: tuple[Finding, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -96,7 +99,8 @@ def validate_all(paths: Sequence[str], publishers: Publishers, now: datetime) ->
 def validate(path: str, publishers: Publishers, now: datetime) -> Validated:
     """Check the skill at ``path``: a folder by the specification, an archive just as install would.
 
-    What is no fault and yet worth knowing is a warning: a template that was left as it is, a key that nobody trusts.
+    What is no fault and yet worth knowing is a warning: a template that was left as it is, a key that nobody trusts;
+    so is what the scan sees, whatever install asks about it.
 
     Raises:
         NotFound: nothing is there.
@@ -124,7 +128,8 @@ def validate(path: str, publishers: Publishers, now: datetime) -> Validated:
     untrusted, trust = _trusting(signature)
     warnings = (*warnings, *noted, *unfilled(tree), *untrusted)
     found = errors or refused
-    return Validated(path, name, tree.digest, found, warnings, signature, trust, content=unpacked.tree)
+    seen = scan(tree)
+    return Validated(path, name, tree.digest, found, warnings, signature, trust, None, unpacked.tree, seen)
 
 
 def signature_of(tree: Tree, publishers: Publishers, now: datetime) -> tuple[Tree, Signature]:

@@ -17,6 +17,7 @@ from skillhub.flows.questions import consent
 from skillhub.flows.state import State
 from skillhub.model.changes import Changes
 from skillhub.model.dataclass import dataclass, replace
+from skillhub.model.finding import in_short
 from skillhub.model.hosts import Host
 from skillhub.model.lock import Locked
 from skillhub.model.provenance import Provenance
@@ -92,7 +93,10 @@ class Planner:
         hold_to_record(candidate, self.state, self.ports)
         candidate = admit(candidate, self.state, self.ports)
         record = self.state.records.skills.get(candidate.name)
-        is_enabled = record is not None and record.enabled and record.is_of(candidate.entry)
+        is_agreed = record is not None and record.is_of(candidate.entry)
+        if not is_agreed:
+            candidate = candidate.noted(*in_short(candidate.findings))
+        is_enabled = record is not None and record.enabled and is_agreed
         held = "user" if record is not None and record.held == "user" else "asked"
         needs = None
         if held == "user" or not (self.options.enable or is_enabled):

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from skillhub.flows.candidate import Candidate, spelled
 from skillhub.model.changes import Changes
 from skillhub.model.digest import Digest
-from skillhub.model.finding import Finding, at_least
+from skillhub.model.finding import Finding, at_least, counted
 from skillhub.model.lock import Locked, LockedSource
 from skillhub.model.provenance import Provenance
 from skillhub.model.question import Question
@@ -67,7 +67,7 @@ def _install(candidate: Candidate, record: Record | None, changes: Changes | Non
         f"from {entry.source}: {entry.origin}",
         signed if entry.patch is None else f"{signed}, and patched by this project: {entry.patch.path}",
         f"{files} {'file' if files == 1 else 'files'}, {candidate.tree.size} bytes, tree {candidate.tree.digest}",
-        f"it can: {', '.join(candidate.can) or 'nothing but give instructions'}",
+        f"it can: {', '.join(candidate.can) or 'give instructions, which an agent follows with your rights'}",
         f"it needs: {', '.join(spelled(candidate.manifest)) or 'nothing'}",
         *(changes.lines() if changes else ()),
         *(f"note: {warning}" for warning in candidate.warnings),
@@ -112,7 +112,7 @@ def _unsigned(candidate: Candidate) -> Question:
         message,
         (
             *((f"the patch is {patch.path}",) if patch else ()),
-            f"nothing but its digest {candidate.tree.digest} will tell whether it is the same next time",
+            "only its digest, which the lock keeps, will tell whether it is the same next time",
         ),
     )
 
@@ -153,16 +153,16 @@ def _findings(candidate: Candidate) -> list[Question]:
         return []
     critical = dict.fromkeys(finding.rule for finding in grave if finding.severity == "critical")
     lines = tuple(line for each in grave for line in _seen(each, candidate))
-    seen = f"The scan saw {len(grave)} grave {'thing' if len(grave) == 1 else 'things'} in {candidate.name}; "
+    seen = f"The scan found in {candidate.name}: {counted(grave)}; "
     if critical:
         message = f"{seen}only a policy may agree to {', '.join(critical)}"
         return [Question("critical-finding", candidate.name, message, lines, '", "'.join(critical))]
-    return [Question("finding", candidate.name, f"{seen}have you read what it saw, and agree?", lines)]
+    return [Question("finding", candidate.name, f"{seen}have you read it, and agree?", lines)]
 
 
 def _seen(finding: Finding, candidate: Candidate) -> Iterator[str]:
     """Yield what was found, and the line that it was found in, whose secrets are not repeated."""
-    yield f"{finding.severity}: {finding.path}:{finding.line}: {finding.message} [{finding.rule}]"
+    yield str(finding)
     file = candidate.tree.get(finding.path or "")
     lines = file.data.split(b"\n") if file is not None and finding.line else []
     if finding.line and finding.line <= len(lines):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
 from skillhub.model.dataclass import dataclass
@@ -41,6 +42,15 @@ class Finding:
     hint: str
     skill: str | None = None
 
+    @property
+    def where(self) -> str:
+        """The place as people and editors write it; empty where it has none."""
+        return f"{self.path}:{self.line}" if self.path and self.line else self.path or ""
+
+    def __str__(self) -> str:
+        about = ", ".join(filter(None, (self.skill, self.where)))
+        return ": ".join(filter(None, (self.severity, about, f"{self.message} [{self.rule}]")))
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -61,6 +71,22 @@ class Rule:
     ) -> Finding:
         """Return that it was found, as grave as the rule says; the title is the message if there is no other."""
         return Finding(self.id, self.severity, path, line, message or self.title, self.hint, skill)
+
+
+def counted(findings: Sequence[Finding]) -> str:
+    """Return how many there are of each severity, the worst first: ``1 critical, 2 high``."""
+    each = ((level, sum(found.severity == level for found in findings)) for level in SEVERITIES[::-1])
+    return ", ".join(f"{count} {level}" for level, count in each if count)
+
+
+def in_short(findings: Iterable[Finding]) -> list[str]:
+    """Return what needs nobody's yes, being less than high: a line for each rule, with the first of its places."""
+    places: dict[str, list[Finding]] = {}
+    for each in findings:
+        if not at_least(each.severity, "high"):
+            places.setdefault(each.rule, []).append(each)
+    more = {rule: f" (and in {len(each) - 1} more)" if each[1:] else "" for rule, each in places.items()}
+    return [f"{each[0]}{more[rule]}" for rule, each in places.items()]
 
 
 def at_least(severity: Severity, threshold: Severity) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from skillhub.model.dataclass import dataclass, replace
-from skillhub.model.finding import SEVERITIES, Finding, Severity, at_least
+from skillhub.model.finding import SEVERITIES, Finding, Severity, at_least, counted
 
 _KEYS = (
     "rule",
@@ -50,11 +50,7 @@ class Report:
         looked = f"{self.skills} {'skill' if self.skills == 1 else 'skills'} looked at"
         if not self.findings:
             return f"{looked}, nothing found"
-        counted = (
-            (level, sum(each.severity == level for each in self.findings)) for level in SEVERITIES[::-1]
-        )
-        found = ", ".join(f"{count} {level}" for level, count in counted if count)
-        return f"{looked}: {found}; {len(self.failing)} at {self.threshold} or over"
+        return f"{looked}: {counted(self.findings)}; {len(self.failing)} at {self.threshold} or over"
 
     def below(self, folder: str) -> Report:
         """Return the report for readers whose paths begin above the project, which lies at ``folder`` there."""

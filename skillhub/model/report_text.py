@@ -41,15 +41,8 @@ def workflow_commands(report: Report) -> Iterator[str]:
         yield f"::{_COMMANDS[each.severity]} {given}::{_data(f'{about}{each.message}; {each.hint}')}"
 
 
-def where(found: Finding) -> str:
-    """Return the place of a finding as people and editors write it; empty where it has none."""
-    if not found.path:
-        return ""
-    return f"{found.path}:{found.line}" if found.line else found.path
-
-
 def _row(found: Finding) -> str:
-    cells = (found.severity, found.rule, found.skill or "", where(found), found.message, found.hint)
+    cells = (found.severity, found.rule, found.skill or "", found.where, found.message, found.hint)
     return f"| {' | '.join(map(_plain, cells))} |"
 
 

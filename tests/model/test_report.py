@@ -11,7 +11,7 @@ from skillhub.flows.audit.rules import RULES
 from skillhub.model.finding import SEVERITIES, Finding
 from skillhub.model.report import Report, worst_first
 from skillhub.model.report_sarif import sarif
-from skillhub.model.report_text import markdown, where, workflow_commands
+from skillhub.model.report_text import markdown, workflow_commands
 
 NASTY = (
     "a|b\n::error::x\r\n@admin <img src=x> [l](https://evil.example) `c` *d* \x1b[31m \u202e www.evil.example"
@@ -142,7 +142,7 @@ def test_project_below_the_top_of_its_repository():
 
 
 def test_places():
-    assert [where(noted(line=0)), where(noted()), where(noted(path=None))] == [
+    assert [noted(line=0).where, noted().where, noted(path=None).where] == [
         "skillhub.lock",
         "skillhub.lock:3",
         "",
