@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from skillhub.cli.terminal import Terminal
-from skillhub.model.dataclass import dataclass
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.question import NO, NOT_BY_YES, UNANSWERED, YES, Answer, Question, Way, unanswerable
 from skillhub.model.text import quote
 
@@ -22,6 +22,28 @@ _WAYS: Mapping[Way, str] = {
     "merge": "[m]erge",
     "take": "[t]hrow away",
 }
+
+
+def described(questions: Sequence[Question]) -> Iterator[list[Question]]:
+    """Yield what is to be shown of each question: what a skill is comes before the first question about it."""
+    about = {each.skill: each for each in questions if each.kind == "install"}
+    for question in questions:
+        first = about.pop(question.skill, None)
+        if first is None and question.kind == "install":
+            yield [replace(question, details=())]
+        elif first is None or first is question:
+            yield [question]
+        else:
+            yield [replace(first, message=f"{' '.join(first.row[:2])} asks to be let in:"), question]
+
+
+def show(facts: Sequence[Question], terminal: Terminal, label: str = "") -> None:
+    """Show a question with its facts, and what comes before it."""
+    for each in facts:
+        terminal.prose("")
+        terminal.prose(f"{label if each is facts[-1] else ''}{each.message}", tone="bold")
+        for line in each.details:
+            terminal.prose(line, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +74,24 @@ class Person:
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Show all skills in one table, then each question with its facts; ``a`` is a yes to all of that kind.
 
-        A no that refuses the whole command is the last: what else was to be asked stays unanswered. Where something
-        is that only a policy may agree to, nothing is asked.
+        A skill is described before the first question about it. A no that refuses the whole command is the last: what
+        else was to be asked stays unanswered. Where something is that only a policy may agree to, nothing is asked.
         """
         if any(question.kind == "critical-finding" for question in questions):
             return self.flags.answer(questions)
-        self._summarize([each.row for each in questions if each.row and not self.flags.agree_to(each)])
+        asked = [each for each in questions if not self.flags.agree_to(each)]
+        self._summarize([each.row for each in asked if each.row])
         to_all: set[str] = set()
-        answers: list[Answer] = []
-        for question in questions:
-            if self.flags.agree_to(question):
-                answers.append(YES)
-                continue
-            self._show(question)
-            if question.kind in to_all:
-                self.terminal.prose("yes, as said before", 2, "dim")
-                answers.append(YES)
-                continue
-            answers.append(self._ask(question, to_all))
-            if answers[-1].said == "no" and unanswerable([(question, answers[-1])]):
+        answers: dict[int, Answer] = {}
+        for number, (question, facts) in enumerate(zip(asked, described(asked), strict=True)):
+            show(facts, self.terminal)
+            is_last = all(later.kind != question.kind for later in asked[number + 1 :])
+            answer = self._ask(question, to_all, is_last=is_last)
+            answers[id(question)] = replace(answer, seen=True)
+            if answer.said == "no" and unanswerable([(question, answer)]):
                 break
-        return answers + [UNANSWERED] * (len(questions) - len(answers))
+        unseen = iter(self.flags.answer(questions))
+        return [answers.get(id(each), answer) for each, answer in zip(questions, unseen, strict=True)]
 
     def _summarize(self, rows: Sequence[tuple[str, ...]]) -> None:
         if len(rows) > 1:
@@ -80,19 +99,17 @@ class Person:
             self.terminal.prose(f"{len(rows)} skills ask to be let in:", tone="bold")
             self.terminal.table(_HEAD, rows, sys.stderr)
 
-    def _show(self, question: Question) -> None:
-        self.terminal.prose("")
-        self.terminal.prose(question.message, tone="bold")
-        for line in question.details:
-            self.terminal.prose(line, 2)
-
-    def _ask(self, question: Question, to_all: set[str]) -> Answer:
+    def _ask(self, question: Question, to_all: set[str], *, is_last: bool) -> Answer:
+        if question.kind in to_all:
+            self.terminal.prose("yes, as said before", 2, "dim")
+            return YES
         if question.kind == "env":
             value = self.terminal.secret(f"  value of {question.subject} (not shown, empty for none):")
             return Answer("yes", value) if value else UNANSWERED
         if question.ways:
             return self._ask_way(question.ways)
-        said = self._word("[y]es, [a]ll of this kind, [N]o", {**_YES, **_ALL, **_NO}, "no")
+        words = {**_YES, **_NO} if is_last else {**_YES, **_ALL, **_NO}
+        said = self._word("[y]es, [N]o" if is_last else "[y]es, [a]ll of this kind, [N]o", words, "no")
         if said == "all":
             to_all.add(question.kind)
         return NO if said == "no" else YES
@@ -108,9 +125,9 @@ class Person:
         """Return what the typed word means; what means nothing is asked for again, but not forever."""
         for _ in range(_TRIES):
             line = self.terminal.prompt(f"  {prompt}:")
-            said = line.strip().lower()
-            if said in words:
-                return words[said]
+            said = line.strip()
+            if said.lower() in words:
+                return words[said.lower()]
             if not line:
                 break
             self.terminal.prose(f"expected one of the letters in brackets, found {quote(said)}", 2)

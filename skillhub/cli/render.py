@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skillhub.cli.failure import question_json
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 # Verbs that tell the state, too.
 _SAY_ALL = frozenset({"removed", "would remove", "disabled", "would disable", "enabled"})
+# Questions that are to be read even by who agreed to them beforehand.
+_READ = frozenset({"finding", "mcp-conflict"})
+_LABELS: Mapping[str, str] = {"critical-finding": "no answer agrees to it: "}
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
@@ -58,7 +62,8 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
         terminal.json(outcome_json(outcome))
         return
     done = f"would {verb}" if is_plan else done
-    _show_beside(outcome, "would leave out" if is_plan else "left out", terminal)
+    told = _show_questions(outcome, common)
+    _show_beside(outcome, "would leave out" if is_plan else "left out", terminal, told)
     left = {left.name for left in outcome.left}
     # Where something is done, what stays as it is says so; where nothing is, one line says that of all.
     is_meant = is_plan and any(skill.name not in left | outcome.as_before for skill in outcome.skills)
@@ -72,7 +77,6 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
             terminal.verbatim(f"  {place}")  # a path may have blanks
     _show_edits(common, outcome)
     if is_plan:
-        _show_open(outcome, terminal, "--yes leaves open" if common.yes else "would ask")
         if not (is_busy or outcome.asked or outcome.left or waiting(outcome)):
             terminal.say("nothing would have to be done", "dim")
     elif not (outcome.changed or outcome.left or waiting(outcome)):
@@ -82,20 +86,42 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
 def _show_edits(common: Common, outcome: Outcome) -> None:
     """Show what became of edits made by hand."""
     ways = [(question.skill, way_of(question, answer)) for question, answer in outcome.asked]
-    if any(way == "save" for _, way in ways):
-        common.terminal.say(
-            f"what was edited by hand {'would be' if common.dry_run else 'is'} kept in skillhub-edits/"
-        )
+    if saved := ", ".join(name for name, way in ways if way == "save"):
+        kept = "would be" if common.dry_run else "is"
+        common.terminal.say(f"what was edited by hand in {saved} {kept} kept in skillhub-edits/")
     for name, way in ways:
         if way == "merge":
             agree = common.command("patch", name)
             common.terminal.say(f"the edits of {name} are in what is new; to agree to them: {agree}")
 
 
-def _show_beside(outcome: Outcome, left_out: str, terminal: Terminal) -> None:
-    """Show warnings, and what was left out."""
+def _show_questions(outcome: Outcome, common: Common) -> set[str]:
+    """Show what nobody was asked: of a plan all, else what flags or a policy agreed to and a person should read.
+
+    Returns:
+        What a person has read with a question by now, spelled as warnings are.
+    """
+    from skillhub.cli.approver import described, show
+
+    is_plan, would = common.dry_run, "--yes leaves open: " if common.yes else "would ask: "
+    unseen = {
+        question: "agreed to beforehand: " if answer.said == "yes" else _LABELS.get(question.kind, would)
+        for question, answer in outcome.asked
+        if not answer.seen and (is_plan or (answer.said == "yes" and question.kind in _READ))
+    }
+    for facts, label in zip(described([*unseen]), unseen.values(), strict=True):
+        show(facts, common.terminal, label)
+    if unseen:
+        common.terminal.prose("")
+    read = [question for question, answer in outcome.asked if answer.seen or is_plan]
+    return {f"{each.skill}: {line.removeprefix('note: ')}" for each in read for line in each.details}
+
+
+def _show_beside(outcome: Outcome, left_out: str, terminal: Terminal, told: Collection[str] = ()) -> None:
+    """Show warnings, less those that are ``told``, and what was left out."""
     for warning in outcome.warnings:
-        terminal.warn(f"warning: {warning}")
+        if warning not in told:
+            terminal.warn(f"warning: {warning}")
     for left in outcome.left:
         terminal.warn(f"{left_out} {left.name}: {left.message} [{left.code}]")
 
@@ -108,13 +134,6 @@ def _done(skill: Skill, done: str) -> str:
     return f"{done} {skill.name}{version}{state}".lstrip()
 
 
-def _show_open(outcome: Outcome, terminal: Terminal, label: str) -> None:
-    """Show what a plan would ask, less what every first install asks."""
-    for question, answer in outcome.asked:
-        if answer.said == "unanswered" and question.kind != "install":
-            terminal.warn(f"{label}: {question.message}")
-
-
 def show_changes(common: Common, outcome: Outcome) -> None:
     """Show what is newer than what is locked, and what it would change."""
     terminal = common.terminal
@@ -125,7 +144,7 @@ def show_changes(common: Common, outcome: Outcome) -> None:
     show_plan(common, {skill.name: outcome.changes[skill.name] for skill in outcome.skills}, terminal.out)
     if not outcome.skills:
         what = "all else" if outcome.left else "everything"
-        terminal.say(f"{what} is as new as the intent allows", "dim")
+        terminal.say(f"{what} is as new as skillhub.toml allows", "dim")
 
 
 def show_plan(
@@ -187,6 +206,13 @@ def ended(common: Common, outcome: Outcome, *, enable: bool = True) -> int:
     terminal, dry_run = common.terminal, common.dry_run
     held = waiting(outcome)
     show_waiting(outcome, terminal, planned=dry_run)
+    given = {need for skill, need in outcome.given if skill not in {each.name for each in held}}
+    for kind, _, name in sorted(need.partition(":") for need in given):
+        if kind == "env" and name not in os.environ and not dry_run:
+            keep = common.command("env", "set", name)
+            terminal.say(
+                f"{name} was for this command alone: export it where your agent runs, or keep it: {keep}"
+            )
     if not enable:
         ready = [each.name for each in outcome.skills if each.state == "disabled" and each not in held]
         if ready:

@@ -23,7 +23,7 @@ from skillhub.flows.proposed import about_sources, add_sources, proposed_sources
 from skillhub.flows.provenance import without_other_signers
 from skillhub.flows.state import State, read_state
 from skillhub.model.dataclass import replace
-from skillhub.model.question import UNANSWERED, Asked
+from skillhub.model.question import Asked
 from skillhub.model.ref import Ref
 from skillhub.model.skill import Skill
 
@@ -107,8 +107,10 @@ def carry_out(
         tuple(_with_given(skill, each.given) for each, skill in shown),
         changed,
         tuple(asked),
-        tuple(_warnings(plans, asked, ports)),
-        given=frozenset((each.name, need) for each in changes for need in each.given),
+        tuple(_warnings(plans, ports)),
+        given=frozenset(
+            (each.name, need) for each in changes for need in (each.needs.met if each.needs else each.given)
+        ),
         left=tuple(map(left_alone, kept)),
         changes={each.name: each.changes for each in plans if each.changes},
         as_before=frozenset(each.name for each in changes if _is_as_before(each, state)),
@@ -159,19 +161,10 @@ def _settled(
     return settled, left
 
 
-def _warnings(plans: Sequence[Plan], asked: Sequence[Asked], ports: Ports) -> Iterator[str]:
+def _warnings(plans: Sequence[Plan], ports: Ports) -> Iterator[str]:
     """Yield what a person should know of these skills and nothing refuses."""
     yield from (f"{each.name}: {note}" for each in plans for note in each.candidate.warnings)
     yield from (note for each in plans if each.needs for note in each.needs.warnings(ports.environ))
-    for question, answer in asked:
-        skill = question.skill
-        if question.kind == "finding":
-            yield from (f"{skill}: {line}" for line in question.details)
-        elif question.kind == "local-edit" and answer == UNANSWERED:
-            yield from (f"{skill} was edited by hand: {path}" for path in question.details)
-        elif question.kind == "mcp-conflict" and answer.said == "yes":
-            yield f"{skill} uses the MCP server {question.subject} as it was configured before, unchanged"
-            yield from (f"{skill}: {line}" for line in question.details)
 
 
 def _with_given(skill: Skill, given: Collection[str]) -> Skill:

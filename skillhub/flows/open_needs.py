@@ -181,5 +181,5 @@ def _is_agreed(server: ServerNeed, asked: Iterable[Asked]) -> bool:
 
 def _ask_variable(skill: str, need: Requirement) -> Question:
     message = f"{skill} needs the variable {need.name}; give a value for this command?"
-    details = (need.description, "It is not stored: export it where your agent runs.")
-    return Question("env", skill, message, details if need.description else (), need.name)
+    details = (need.description, "it is not stored: export it where your agent runs")
+    return Question("env", skill, message, tuple(filter(None, details)), need.name)

@@ -24,7 +24,7 @@ class Outcome:
         changes: What differs from the version before, of skills that had one.
         left: What it left out or alone.
         as_before: Those of the skills of which nothing had to be done.
-        given: Skill and need (``env:NAME``) that this command met, of skills that wait for another.
+        given: Skill and need (``env:NAME``) that this command met; the value of a variable it forgets.
         disabled: Those of the skills that their user disabled, whatever they need.
         ways: By skill and need (``mcp:NAME``) what to do about it, where ``how_to_meet`` does not know.
         written: By skill what was written into which configuration of an agent, a line for each file.

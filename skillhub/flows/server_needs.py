@@ -70,15 +70,18 @@ class ServerNeed:
         if self.is_configured or choice == "skip" or not self.states:
             return
         about = f"{skill} needs the MCP server {need.name}"
+        refusal = (
+            f"a no leaves the configuration as it is; unless it is enabled already, {skill} stays disabled"
+        )
         if self.theirs:
             kind: Kind = "mcp-shell" if self.uses_shell else "mcp-conflict"
             which = f"{'an' if server is None else 'another'} MCP server is configured as {need.name}"
             runs = ", which runs a shell" if self.uses_shell else ""
             message = f"{which}{runs}; use that one for {skill}, unchanged?"
-            yield Question(kind, skill, message, tuple(self._against()), need.name)
+            yield Question(kind, skill, message, (*self._against(), refusal), need.name)
         if server is None:
             return
-        details = (*_facts(server), *self._files(self.absent))
+        details = (*_facts(server), *self._files(self.absent), refusal)
         if self.absent and server.runs_shell:
             message = f"{about}, which runs a shell; write it into the configuration?"
             yield Question("mcp-shell", skill, message, details, need.name)
@@ -94,7 +97,7 @@ class ServerNeed:
             yield from self._files([agent])
             yield from configured_server.facts(entry)
         if self.need.server is not None:
-            yield from (f"the skill asks for another: {line}" for line in _facts(self.need.server))
+            yield f"the skill asks for another: {'; '.join(_facts(self.need.server))}"
 
     def ways(self, skill: str, scope: Scope) -> tuple[str, ...]:
         """Return, as ``how_to_meet`` does, what to do where ``--mcp configure`` does not make an end of it."""

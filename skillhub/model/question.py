@@ -66,11 +66,13 @@ class Answer:
     Attributes:
         value: A secret, in no repr and no JSON.
         way: Which of the question's ``ways``; None leaves it to ``said``.
+        seen: Whether a person has read the question, so that nothing of it need be told again.
     """
 
     said: Literal["yes", "no", "unanswered"]
     value: str | None = field(default=None, repr=False)
     way: Way | None = None
+    seen: bool = field(default=False, compare=False)
 
 
 YES, NO, UNANSWERED = Answer("yes"), Answer("no"), Answer("unanswered")
