@@ -132,8 +132,6 @@ def sync(common: Common) -> int:
     from skillhub.cli.render import show_outcome
     from skillhub.flows.sync import sync as flow
 
-    if common.dry_run:
-        return _would_sync(common)
     ports = common.ports()
     records, locked = ports.project.records().skills, ports.project.lock().skills
     notes: list[str] = []
@@ -148,7 +146,7 @@ def sync(common: Common) -> int:
         notes.extend(f"{name}: {note}" for note in found.warnings)
         return found.tree
 
-    outcome = flow(obtain, ports)
+    outcome = flow(obtain, ports, dry_run=common.dry_run)
     outcome = replace(outcome, warnings=(*outcome.warnings, *notes))
     show_outcome(common, outcome, "sync", "synced")
     agreed = ports.project.records().skills
@@ -161,7 +159,7 @@ def sync(common: Common) -> int:
     if unasked and not common.json:
         asks = f"{common.command('install')} asks"
         common.terminal.warn(f"nobody agreed to {', '.join(unasked)} on this machine: {asks}", "plain")
-    return Refused.exit_code if outcome.left else 0
+    return Refused.exit_code if outcome.left and not common.dry_run else 0
 
 
 def enable(
@@ -211,17 +209,6 @@ def remove(common: Common, names: Names) -> int:
 
     outcome = flow(names, common.ports(), dry_run=common.dry_run)
     show_outcome(common, outcome, "remove", "removed")
-    return 0
-
-
-def _would_sync(common: Common) -> int:
-    """Show the locked skills as they are."""
-    from skillhub.cli.render import show_outcome
-    from skillhub.flows.listing import managed
-    from skillhub.flows.outcome import Outcome
-
-    skills = tuple(managed(common.open_project(), common.store, os.environ))
-    show_outcome(common, Outcome(skills, changed=False), "sync", "")
     return 0
 
 

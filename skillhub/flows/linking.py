@@ -15,21 +15,24 @@ from skillhub.model.question import Asked, Question, Way, way_of
 from skillhub.model.record import LinkKind, Record
 from skillhub.model.tree import Listing, Tree
 from skillhub.world import files, links
-from skillhub.world.folders import is_link, list_folder
+from skillhub.world.folders import Problem, is_link, list_folder
 from skillhub.world.project import Project
 from skillhub.world.store import Store
 
 # Edits are saved as a patch, merged, or thrown away; in all three cases the place is then made.
 Do = Literal["keep", "make", "save", "merge", "take"]
+_MARKS = {"extra-file": "+", "missing-file": "-"}
+_MOST = 10  # edited files of one copy that a question names
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One link of a skill, where it is, and what is to be done there."""
+    """One link of a skill, where it is, and what is to be done there; ``edits`` are the files that were edited."""
 
     link: str
     path: str
     do: Do
+    edits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,8 @@ class Linking:
         if not self.edited:
             return []
         message = f"{self.name} was edited by hand; save the edits as a patch and put back what is locked?"
-        return [Question("local-edit", self.name, message, self.edited, ways=self.ways)]
+        facts = (line for step in self.steps if step.do == "save" for line in (step.path, *step.edits))
+        return [Question("local-edit", self.name, message, tuple(facts), ways=self.ways)]
 
     def answered(self, asked: Sequence[Asked]) -> Linking | None:
         """Return what is to be done now that a person has chosen; None if their skill is to stay as it is."""
@@ -135,7 +139,7 @@ class Linker:
         steps = []
         for link in wanted:
             path = self._place(link)
-            found, _ = links.inspect(path, listing, stored, kind)
+            found, problems = links.inspect(path, listing, stored, kind)
             do: Do = "keep" if found == "equal" else "make"
             if found == "edited":
                 if record is None or link not in record.links:
@@ -143,7 +147,7 @@ class Linker:
                 do = "make" if self._is_stored(path, was) else "save"
             elif do == "keep" and kind == "symlink":
                 do = self._of_link(path, record)
-            steps.append(Step(link, path, do))
+            steps.append(Step(link, path, do, _edits(problems, path)))
         return Linking(name, kind, tuple(steps), was=was)
 
     def _place(self, link: str) -> str:
@@ -186,8 +190,12 @@ class Linker:
         steps = []
         for link in record.links:
             path = links.place(self._project, link)
-            is_edited = os.path.lexists(path) and not self._is_stored(path, record.tree)
-            steps.append(Step(link, path, "save" if is_edited else "keep"))
+            if not os.path.lexists(path) or self._is_stored(path, record.tree):
+                steps.append(Step(link, path, "keep"))
+                continue
+            listing = self._store.listing(record.tree)
+            _, problems = links.inspect(path, listing, "", record.link) if listing is not None else ("", [])
+            steps.append(Step(link, path, "save", _edits(problems, path)))
         return Linking(name, record.link, tuple(steps), was=record.tree)
 
     def _is_stored(self, path: str, was: Digest | None = None) -> bool:
@@ -261,6 +269,13 @@ class Linker:
             base = tree
         now = (edits.read_edited(path, self._store.root) for path in linking.edited)
         edits.save(linking.name, now, base or {}, self._project)
+
+
+def _edits(problems: Sequence[Problem], path: str) -> tuple[str, ...]:
+    """Return the files below ``path`` that are not as they were put there, marked as in a plan."""
+    inside = [each for each in problems if each.path != path]
+    lines = [f"  {_MARKS.get(each.code, '~')} {each.path[len(path) + 1 :]}" for each in inside[:_MOST]]
+    return (*lines, *([f"  and {len(inside) - _MOST} more"] if inside[_MOST:] else []))
 
 
 def _first_there(path: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 
 from skillhub.flows.copies import tree_of_copy
 from skillhub.flows.hints import command
@@ -28,8 +29,8 @@ from skillhub.world.exclude import exclude
 Obtain = Callable[[str, Locked], Tree]  # name and lock entry -> the very tree that is locked, or an error
 
 
-def sync(obtain: Obtain, ports: Ports) -> Outcome:
-    """Make store, links and lock agree.
+def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
+    """Make store, links and lock agree; in a dry run fetch and verify what is missing, and write nothing.
 
     A skill that nobody agreed to on this machine, and one that is disabled, is stored and stays in no agent's
     folder, whoever put a copy there. A skill that left the lock leaves the agents' folders.
@@ -37,6 +38,7 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
     Args:
         obtain: Gets a tree that the store does not have whole, and verifies it.
         ports: The world.
+        dry_run: Only tell what would be done, and asked.
 
     Raises:
         SecurityError: what is fetched is not what was locked, or its registry has recalled it as last seen.
@@ -44,29 +46,21 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
         Refused: nobody agreed to what becomes of edits made by hand, or a policy forbids what is to be put back.
         StateError: the disk is in the way.
     """
-    with ports.project.exclusively():
-        state, linker = read_state(ports), Linker(ports.project, ports.store)
+    with nullcontext() if dry_run else ports.project.exclusively():
+        state = read_state(ports)
         _refuse_recalled(state, ports)
-        known = [link for record in state.records.skills.values() for link in record.links]
-        links.sweep(ports.project, known, made.shared(ports.project))
+        if not dry_run:
+            known = [link for record in state.records.skills.values() for link in record.links]
+            links.sweep(ports.project, known, made.shared(ports.project))
         fetched = _fetch(_permitted(obtain, state, ports), state, ports)
-        planned, foreign = _plan(fetched, linker, state, ports)
+        planned, foreign = _plan(fetched, Linker(ports.project, ports.store), state, ports)
         _refuse_forbidden([each.name for each in planned if _is_broken(each, state)], state, ports)
-        asked = ask([question for each in planned for question in _questions(each, state)], ports)
+        asked = ask([question for each in planned for question in _questions(each, state)], ports, dry_run)
         answered = {each.name: each.answered(asked) for each in planned}
         kept = {name for name, linking in answered.items() if linking is None}
         plans = [linking for linking in answered.values() if linking is not None]
-        for each in plans:
-            record = state.records.skills.get(each.name)
-            linker.save(each, record, fetched.get(record.tree) if record else None)
-        if state.lock.skills:
-            ports.project.remember()  # what is stored for it is needed from now on
-        _store(fetched, kept, state, ports)
-        gone = _gone(plans, state)
-        changed = bool(fetched)
-        for each in plans:
-            changed |= _put_back(each, fetched, linker, state, ports)
-        changed |= _write_records(kept, state, ports)
+        gone = _gone(plans, state, "would be" if dry_run else "was")
+        changed = not dry_run and _carry_out(plans, kept, fetched, state, ports)
     touched = {each.name for each in planned if not _is_whole(each, state)}
     touched |= {name for name, entry in state.lock.skills.items() if entry.tree in fetched}
     return Outcome(
@@ -79,7 +73,28 @@ def sync(obtain: Obtain, ports: Ports) -> Outcome:
     )
 
 
-def _gone(plans: Iterable[Linking], state: State) -> tuple[str, ...]:
+def _carry_out(
+    plans: Sequence[Linking],
+    kept: Collection[str],
+    fetched: Mapping[Digest, Tree],
+    state: State,
+    ports: Ports,
+) -> bool:
+    """Save edits, store what was fetched, put back or take away links; say whether anything is other than before."""
+    linker = Linker(ports.project, ports.store)
+    for each in plans:
+        record = state.records.skills.get(each.name)
+        linker.save(each, record, fetched.get(record.tree) if record else None)
+    if state.lock.skills:
+        ports.project.remember()  # what is stored for it is needed from now on
+    _store(fetched, kept, state, ports)
+    changed = bool(fetched)
+    for each in plans:
+        changed |= _put_back(each, fetched, linker, state, ports)
+    return _write_records(kept, state, ports) or changed
+
+
+def _gone(plans: Iterable[Linking], state: State, was: str) -> tuple[str, ...]:
     """Return what is told of skills that are about to leave the agents' folders, and of the places they leave."""
     told = []
     for linking in plans:
@@ -88,7 +103,9 @@ def _gone(plans: Iterable[Linking], state: State) -> tuple[str, ...]:
             is_agreed = state.agreed(linking.name) is not None
             why = "it is not enabled" if is_agreed else "nobody here agreed to what the lock has now"
             why = why if linking.name in state.lock.skills else "the lock does not name it"
-            told.append(f"{linking.name} was taken out of the agents' folders, for {why}: {', '.join(there)}")
+            told.append(
+                f"{linking.name} {was} taken out of the agents' folders, for {why}: {', '.join(there)}"
+            )
     return tuple(told)
 
 

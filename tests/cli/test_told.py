@@ -102,6 +102,79 @@ def test_a_dry_run_with_yes_tells_what_yes_does_not_answer(shell):
     assert "--yes leaves open: Nobody signed mine; take it as it is?" in done.err
 
 
+def test_a_dry_run_tells_all_that_would_be_agreed_to(shell):
+    done = shell.run("install", REF, "--dry-run")
+    for line in (
+        "would ask: Install release-notes 1.0.0?",
+        "signed by skillhub-examples",
+        "it can: ",
+        "it needs: ",
+    ):
+        assert line in done.err
+    assert (
+        "agreed to beforehand: Install release-notes 1.0.0?"
+        in shell.run("install", REF, "--dry-run", "-y").err
+    )
+    shell.skill("project/tags", **{"notes.md": "ab\U000e0068\U000e0069\n"})
+    done = shell.run("install", "./tags", "--dry-run")
+    assert "no answer agrees to it: The scan found in tags: 1 critical; only a policy" in done.err
+    assert "would ask: The scan" not in done.err
+
+
+def test_what_is_less_than_high_is_told_once_for_each_rule(shell):
+    shell.skill("project/odd", **{f"{each}.md": "the pass\u200bword\n" for each in "abc"})
+    told = "medium: a.md:1: a zero-width character inside a word, which hides the word from a search [SH004]"
+    told = f"{told} (and in 2 more)"
+    assert f"note: {told}" in shell.run("install", "./odd", "--dry-run").err
+    for flags, often in ((["--allow-unsigned", "--yes"], 1), (["--allow-unsigned", "--yes"], 0)):
+        assert shell.run("install", "./odd", *flags).err.count(f"warning: odd: {told}") == often
+    found = shell.run("validate", "odd")
+    assert (found.status, found.out.count("[SH004]")) == (0, 3)
+    assert found.out.startswith("odd: ok but for 1 warning, 3 medium, signature unsigned\n")
+    (skill,) = shell.run("validate", "odd", "--json").json["skills"]
+    assert (skill["ok"], skill["warnings"][1]) == (
+        True,
+        {
+            "code": "SH004",
+            "message": "medium: a zero-width character inside a word, which hides the word from a search",
+            "where": "a.md:1",
+        },
+    )
+
+
+def test_a_file_that_is_no_archive_is_told_with_what_it_may_be(shell):
+    shell.write("project/page.zip", "<!DOCTYPE html>")
+    shell.write("project/page.tar.gz", "<!DOCTYPE html>")
+    shell.write("project/cut.zip", "PK\x03\x04...")
+    for name in ("page.zip", "page.tar.gz", "cut.zip"):
+        done = shell.run("install", f"./{name}", "--json")
+        assert (done.status, "there may be a web page" in done.error["hint"]) == (4, True)
+        assert ("cut off" in done.error["message"]) is (name == "cut.zip")
+
+
+def test_a_dry_run_of_sync_tells_what_it_would_mend_and_ask(shell):
+    assert shell.run("install", REF, "github:code-review", "--yes").status == 0
+    copy = shell.project / ".agents/skills/release-notes"
+    (copy / "SKILL.md").unlink()
+    (copy / "more.md").write_text("mine")
+    before = shell.files()
+    done = shell.run("sync", "--dry-run")
+    assert (done.status, done.out.splitlines()[0]) == (0, "unchanged code-review 1.0.0: enabled")
+    assert "would sync release-notes 1.0.0: enabled" in done.out
+    assert "would ask: release-notes was edited by hand" in done.err
+    assert f"  {copy}\n    - SKILL.md\n    + more.md\n" in done.err
+    done = shell.run("sync", "--dry-run", "--yes")
+    assert "edited by hand in release-notes would be kept in skillhub-edits/" in done.err
+    assert shell.files() == before
+    assert shell.run("sync", "--yes").status == 0
+    done = shell.run("sync", "--dry-run")
+    assert (done.status, "nothing would have to be done" in done.err, "unchanged" in done.out) == (
+        0,
+        True,
+        False,
+    )
+
+
 def test_a_dry_run_asks_nobody(shell):
     done = shell.at_terminal("install", REF, "--dry-run")
     assert (done.status, "[N]o" in done.out) == (0, False)

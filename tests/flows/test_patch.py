@@ -330,8 +330,9 @@ def test_the_same_folder_again_keeps_the_patch(world):
 
 def test_update_asks_about_edits_though_nothing_is_newer(world):
     edited(world)
-    for outcome in (world.update(answers=Answers(), dry_run=True), behind((), world.ports())):
-        assert [note for note in outcome.warnings if "was edited by hand" in note]
+    ((question, answer),) = world.update(answers=Answers(), dry_run=True).asked
+    assert (question.kind, answer.said) == ("local-edit", "unanswered")
+    assert [note for note in behind((), world.ports()).warnings if "was edited by hand" in note]
     before = unlocked(world.snapshot())
     with pytest.raises(Refused, match="edited by hand"):
         world.update(answers=Answers())
@@ -348,7 +349,8 @@ def test_a_dry_run_tells_of_edits_and_writes_nothing(world):
     before = unlocked(world.snapshot())
     for outcome in (run(world, dry_run=True), world.install(path, dry_run=True, answers=Answers())):
         assert not outcome.changed
-    assert any("was edited by hand" in note for note in outcome.warnings)
+    (question,) = [each for each, _ in outcome.asked if each.kind == "local-edit"]
+    assert question.details[1:] == ("  ~ SKILL.md",)
     assert unlocked(world.snapshot()) == before
 
 
