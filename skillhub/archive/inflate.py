@@ -53,7 +53,7 @@ class Gunzipped:
 
     def __init__(self, data: bytes, limit: int) -> None:
         if not data.startswith(MAGIC):
-            raise FormatError("expected a gzip file, found no gzip header")
+            raise FormatError("expected a gzip file, found something else")
         self._pieces = _gunzip(memoryview(data), limit)
         self._piece = b""
         self._at = 0

@@ -67,7 +67,9 @@ def _find_end(data: bytes) -> int:
         at = data.find(END, at + 1)
     if 0 <= data.find(END) <= len(data) - _END_FORM.size:
         raise unsafe("zip-not-tiled", "expected the end record and its comment to end where the file ends")
-    raise FormatError("expected a zip file, found no end of central directory record")
+    if data.startswith(_RECORDS):
+        raise FormatError("expected a zip file, found one that is cut off")
+    raise FormatError("expected a zip file, found something else")
 
 
 def _directory64(data: bytes, at: int) -> tuple[int, tuple[int, int, int]]:
