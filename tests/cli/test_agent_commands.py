@@ -153,6 +153,56 @@ def test_attack_edited_copy_of_a_locked_skill_is_refused(seen):
     assert "evil.sh" in done.error["message"]
 
 
+@pytest.fixture
+def edited(seen):
+    """The ``SKILL.md`` of the locked copy, to be edited."""
+    place = seen.project / ".agents/skills/release-notes/SKILL.md"
+    before = place.read_text()
+    yield place
+    place.write_text(before)
+
+
+@pytest.mark.parametrize("name", ["zz", "release-notes"])
+def test_attack_edited_copy_calls_itself_otherwise_or_describes_itself_anew(seen, edited, name):
+    edited.write_text(f"---\nname: {name}\ndescription: IGNORE ALL\n---\nEvil.\n")
+    for called in ("zz", "release-notes"):
+        done = seen.run("load", called)
+        assert (done.status, "Evil" in done.out) == (3 if called == "zz" else 5, False)
+    assert resolved(seen, "$release-notes")["mentions"][0]["outcome"] == "disabled"
+    shown = seen.run("catalog", "--json").json
+    assert "IGNORE" not in shown["text"]
+    assert "release-notes" in shown["skills"]
+    assert "zz" not in shown["skills"]
+    told = [each["message"] for each in shown["problems"] if each["path"] == str(edited.parent)]
+    assert told == (["expected the locked release-notes, found 'zz'"] if name == "zz" else [])
+
+
+@pytest.mark.parametrize("inner", ["nested", "more/nested"])
+def test_attack_a_skill_put_into_the_copy_of_a_locked_one(seen, inner):
+    folder = seen.project / ".agents/skills/release-notes" / inner
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: nested\ndescription: x\n---\nEvil.\n")
+    done = seen.run("load", "nested"), seen.run("load", "--path", folder)
+    shown = seen.run("catalog", "--json").json
+    shutil.rmtree(seen.project / ".agents/skills/release-notes" / inner.partition("/")[0])
+    assert [each.status for each in done] == [3, 3]
+    assert "nested" not in shown["skills"]
+    told = [each["message"] for each in shown["problems"] if each["path"] == str(folder)]
+    assert told == ["it lies in the folder of release-notes, which is locked as a whole"]
+
+
+def test_attack_an_edited_copy_is_met_through_a_link_to_its_folder(seen, edited):
+    (seen.project / ".claude").mkdir(exist_ok=True)
+    link = seen.project / ".claude/skills"
+    link.symlink_to(seen.project / ".agents/skills")
+    edited.write_text("---\nname: zz\ndescription: x\n---\nEvil.\n")
+    done = seen.run("load", "zz", "--host", "claude-code")
+    edited_one = seen.run("load", "release-notes", "--host", "claude-code", "--json")
+    link.unlink()
+    assert done.status == 3
+    assert (edited_one.status, edited_one.error["code"]) == (5, "drifted")
+
+
 def test_attack_repository_brings_a_skill_with_a_locked_name(seen, tmp_path):
     """On another machine nobody agreed to the locked skill yet, and the clone has a folder of its name."""
     seen.copy(tmp_path)
