@@ -32,7 +32,7 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
         return common.result(seen.to_json())
     for line in seen.text.splitlines():
         common.terminal.verbatim(line)
-    if not seen.text:
+    if not (seen.text or seen.omitted):
         common.terminal.say(f"{profile.name} finds no skill here that its model may call")
     if seen.warning:
         common.terminal.warn(f"warning: {seen.warning}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence
 
 from skillhub.cli.common import Common, Run
 from skillhub.errors import Refused
@@ -96,25 +96,27 @@ def verify(
             counted = "1 skill is" if len(found) == 1 else f"{len(found)} skills are"
             common.terminal.did(f"{counted} as locked, to the last byte", "green")
         else:
-            for hint in _hints({problem.code for each in found for problem in each.problems}, common):
+            for hint in _hints(found, common):
                 common.terminal.say(hint)
     return 0 if is_ok else 1
 
 
-def _hints(codes: Set[str], common: Common) -> Iterator[str]:
-    """Yield what to do about problems with these codes."""
+def _hints(found: Sequence[Verified], common: Common) -> Iterator[str]:
+    """Yield what to do about the problems that were found."""
     from skillhub.flows.verify import BEYOND_SYNC
 
-    sync, diff = common.command("sync"), common.command("diff", "NAME")
+    codes = {problem.code for each in found for problem in each.problems}
+    edited = [each.name for each in found if any(problem.code in _EDITED for problem in each.problems)]
+    sync = common.command("sync")
     if codes - BEYOND_SYNC:
         yield f"{sync} puts back what is locked"
     if "other-skill" in codes:
         yield f"move away what has the name of a locked skill: {sync} does not"
     if "not-enabled" in codes:
         yield f"{sync} takes away what is not enabled"
-    if codes & _EDITED:
-        yield f"{diff} shows what was edited"
-        yield "skillhub patch NAME makes edits a patch that the project agrees to"
+    if edited:
+        yield f"{common.command('diff', *edited)} shows what was edited"
+        yield f"{common.command('patch', *edited)} makes that a patch that the project agrees to"
 
 
 def _verified_json(verified: Verified) -> dict[str, Any]:

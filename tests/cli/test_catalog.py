@@ -63,6 +63,9 @@ def test_what_does_not_fit_is_told_with_names(shell):
     shown = json.loads(shell.run("catalog", "--window", "20000", "--json").out)
     assert shown["used"] <= shown["budget"] == 400
     assert shown["unit"] == "tokens"
+    none = shell.run("catalog", "--window", "1").err
+    assert "60 of 60 skills" in none
+    assert "finds no skill" not in none
 
 
 def test_what_is_installed_is_listed_and_known(shell):

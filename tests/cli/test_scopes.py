@@ -77,7 +77,7 @@ def test_what_is_told_to_be_typed_is_about_the_same_scope(shell):
     copy.write_text("mine")
     told = shell.run("verify", "--global").err
     assert "skillhub sync --global puts back what is locked" in told
-    assert "skillhub diff NAME --global shows what was edited" in told
+    assert "skillhub diff release-notes --global shows what was edited" in told
 
 
 def test_a_folder_inside_a_project_is_the_project(shell):
