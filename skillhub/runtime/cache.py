@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final, cast
 
+from skillhub.disk import read
 from skillhub.errors import FormatError, StateError
 from skillhub.model.head import Rules
 from skillhub.model.profile import Bounds
 from skillhub.runtime.catalog import Problem
-from skillhub.runtime.files import Stamp, changed, read, write_atomic
+from skillhub.runtime.files import Stamp, changed, write_own
 from skillhub.runtime.walk import Find, Look
 
 _VERSION: Final = 2
@@ -64,7 +65,7 @@ class Cache:
         }
         data = json.dumps(block, separators=(",", ":")).encode("ascii")
         try:
-            write_atomic(path, data)
+            write_own(path, data)
         except StateError:
             return
 

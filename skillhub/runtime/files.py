@@ -1,4 +1,4 @@
-"""Reads and replaces small files; only regular files are opened, and no link at the end of a path is followed."""
+"""Files of skills, of which only regular ones are opened, and what tells that they changed; files of our own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import os
 import stat
 from typing import Final, TypeAlias
 
-from skillhub.errors import FormatError, StateError
+from skillhub.disk import CLOEXEC, NO_LINK, disk_errors, write_atomic
+from skillhub.errors import FormatError
 
-_READ: Final = os.O_RDONLY | sum(
-    getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
-)
+_READ: Final = os.O_RDONLY | NO_LINK | CLOEXEC
 _LINK = frozenset({errno.ELOOP, getattr(errno, "EMLINK", errno.ELOOP)})
 
 
@@ -53,45 +52,14 @@ def opened(path: str) -> tuple[int, os.stat_result] | None:
     return handle, status
 
 
-def read(path: str, limit: int) -> bytes | None:
-    """Return the bytes of a regular file; None if there is nothing at ``path``.
-
-    Raises:
-        FormatError: it is no regular file, or has more than ``limit`` bytes.
-        StateError: it cannot be read.
-    """
-    try:
-        found = opened(path)
-        if found is None:
-            return None
-        handle, _ = found
-        with os.fdopen(handle, "rb") as file:
-            data = file.read(limit + 1)
-    except OSError as error:
-        raise StateError(f"cannot be read: {error.strerror}", where=path) from error
-    if len(data) > limit:
-        raise FormatError(f"expected at most {limit} bytes", where=path)
-    return data
-
-
-def write_atomic(path: str, data: bytes) -> None:
-    """Replace the file at ``path``, readable by its owner alone if it is new; its folder is made.
+def write_own(path: str, data: bytes) -> None:
+    """Replace the file at ``path``; a new one is readable by its owner alone, and so is its folder.
 
     Raises:
         StateError: the disk refuses; the file is as it was.
     """
     folder = os.path.dirname(path)
-    staged = f"{path}.{os.getpid()}.new"
-    try:
+    with disk_errors(folder):
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.isfile(path) else 0o600
-        handle = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            os.replace(staged, path)
-        except OSError:
-            os.unlink(staged)
-            raise
-    except OSError as error:
-        raise StateError(f"cannot be written: {error.strerror}", where=path) from error
+    # In haste, and nothing is lost: what is lost in a power cut is set, or read, again.
+    write_atomic(path, data, mode=None if os.path.lexists(path) else 0o600, sync=False)

@@ -12,14 +12,14 @@ from hashlib import sha256
 from itertools import islice
 from typing import Final, NoReturn
 
+from skillhub import disk
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import is_segment, quote
 from skillhub.model.tree import SKILL_MD, ListedFile, Listing
-from skillhub.runtime import files
-from skillhub.runtime.files import Stamp, changed, opened, stamp_of
+from skillhub.runtime.files import Stamp, changed, opened, stamp_of, write_own
 
 FILES_MAX: Final = 2000
 _CAP: Final = 64 * 1024 * 1024
@@ -150,7 +150,7 @@ class Folder:
             raise _drifted(_difference(found, agreed), self.path)
         if record and all(changed(each) < oldest for each in self.stamps.values()):
             with suppress(StateError):  # where nothing can be written, all is read again each time
-                files.write_atomic(record, json.dumps(self._record(agreed.tree)).encode())
+                write_own(record, json.dumps(self._record(agreed.tree)).encode())
 
     def _hashed(self, listing: Listing | None) -> Iterator[tuple[str, ListedFile]]:
         for relative in self.names:
@@ -191,7 +191,7 @@ def _is_folder(row: os.DirEntry[str]) -> bool:
 
 def _recorded(path: str) -> object:
     try:
-        return strict_json(files.read(path, _STATE_CAP) or b"null", path, _STATE_CAP)
+        return strict_json(disk.read(path, _STATE_CAP) or b"null", path, _STATE_CAP)
     except SkillhubError:
         return None  # what cannot be read proves nothing
 

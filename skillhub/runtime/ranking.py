@@ -12,12 +12,12 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Any, Final, Literal
 
+from skillhub import disk
 from skillhub.errors import FormatError, StateError
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.skill import Skill, SkillScope
 from skillhub.model.syntax.frontmatter import split
 from skillhub.model.tree import SKILL_MD
-from skillhub.runtime import files
 from skillhub.runtime.search_index import SearchIndex, Stored, utf8
 from skillhub.runtime.words import close, stems, words
 
@@ -96,7 +96,7 @@ def rows_of(skills: Iterable[Skill]) -> Iterator[Stored]:
 def _body(folder: str) -> str:
     path = os.path.join(folder, SKILL_MD)
     with suppress(FormatError, StateError):
-        return split(files.read(path, _CAP) or b"", path).body
+        return split(disk.read(path, _CAP) or b"", path).body
     return ""
 
 

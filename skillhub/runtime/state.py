@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Literal
 
+from skillhub.disk import inside, read
 from skillhub.errors import FormatError, StateError
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.hosts import expand
 from skillhub.model.profile import Profile
 from skillhub.model.skill import Reach, Scope, Skill
 from skillhub.runtime.catalog import Problem
-from skillhub.runtime.files import read, write_atomic
+from skillhub.runtime.files import write_own
 from skillhub.runtime.permission import Rule, permitted
 from skillhub.runtime.roots import Surroundings, project_root
 from skillhub.runtime.state_forms import CAP, FORMS, Layer, gen_answers, gen_remember
@@ -104,9 +105,14 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
 
     Raises:
         FormatError: a file is malformed, or written so that it cannot be edited.
+        LinkLeavesProject: a file of the project lies behind a link out of it.
         StateError: a file cannot be read or written, or another rule in it says the contrary.
     """
+    root = project_root(profile, around)
     for file in _written(profile, around, scope):
+        path = file.path
+        if scope == "project" and not file.ours:
+            path = inside(root, os.path.relpath(path, root).replace(os.sep, "/"))
         form = FORMS[file.form]
         before = _text(file)
         after = form.edit(before or "", skill, reach, file.path)
@@ -115,7 +121,7 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
             hint = "a rule in this file is about several skills; change it there"
             raise StateError(f"{skill.full_name} stays {said.state}", where=file.path, hint=hint)
         if after != (before or ""):
-            write_atomic(file.path, after.encode("utf-8"))
+            write_own(path, after.encode("utf-8"))
 
 
 def answers(profile: Profile, around: Surroundings) -> dict[str, bool]:
@@ -142,7 +148,7 @@ def remember(skill: Skill, allowed: bool, scope: Scope, profile: Profile, around
     for file in reach_files(profile, around):
         if file.scope == scope and file.ours:
             text = gen_remember(_text(file) or "", skill.full_name, allowed, file.path)
-            write_atomic(file.path, text.encode("utf-8"))
+            write_own(file.path, text.encode("utf-8"))
 
 
 def _written(profile: Profile, around: Surroundings, scope: Scope) -> Iterator[ReachFile]:

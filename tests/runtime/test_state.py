@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 
-from skillhub.errors import FormatError, Refused, StateError
+from skillhub.errors import FormatError, LinkLeavesProject, Refused, StateError
 from skillhub.model.profile import profile
 from skillhub.model.skill import Skill
 from skillhub.model.syntax import jsonc
@@ -69,6 +69,19 @@ def test_the_invocation_matrix(of_model, of_user, reach):
     by_model = seen.reach == "active"
     assert by_user == (reach != "disabled" and of_user)
     assert by_model == (reach == "active" and of_model)
+
+
+@pytest.mark.parametrize("desk", ["gencode"], indirect=True)
+@pytest.mark.parametrize("reach", ["disabled", "enabled"])
+def test_attack_a_repository_has_the_file_of_its_agent_written_elsewhere(desk, reach, tmp_path):
+    skill = desk.skill()
+    os.rename(desk.project / ".gen", tmp_path / "gen")
+    (tmp_path / "gen/skills.json").write_text("{}")
+    (desk.project / ".gen").symlink_to(tmp_path / "gen")
+    with pytest.raises(LinkLeavesProject):
+        set_reach(skill, reach, "project", desk.profile, desk.around)
+    assert (tmp_path / "gen/skills.json").read_text() == "{}"
+    assert not desk.state.exists()
 
 
 HOSTS = ["agents", "gencode", "codex", "opencode"]

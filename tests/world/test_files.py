@@ -1,4 +1,5 @@
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -295,3 +296,11 @@ def test_a_lock_file_that_is_a_link_is_refused(tmp_path):
     with pytest.raises(StateError), files.lock(str(tmp_path / "lock")):
         raise AssertionError("locked through a link")
     assert names(tmp_path) == ["lock"]
+
+
+def test_a_tree_that_cannot_be_copied_is_told_of_in_words(tmp_path):
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from/socket").symlink_to("nowhere")
+    with pytest.raises(StateError) as caught, files.disk_errors("here"):
+        shutil.copytree(tmp_path / "from", tmp_path / "to")
+    assert caught.value.message == "the disk refused: 'No such file or directory'"
