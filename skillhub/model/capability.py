@@ -14,7 +14,7 @@ from hashlib import sha256
 from skillhub.model.manifest import Manifest
 from skillhub.model.text import clean
 from skillhub.model.tree import SKILL_MD, File, Tree
-from skillhub.model.variables import variables
+from skillhub.model.variables.programs import variables
 
 TEXT_MAX = 100
 HOSTS_MAX = 200
