@@ -57,17 +57,15 @@ def doctor(
 
 def _policy(common: Common) -> int:
     """Show every line of a policy that is in force, and where it stands."""
-    from skillhub.flows.doctor import policies_here
     from skillhub.model.policy_view import effective, rows
     from skillhub.world.policies import places
 
     ports = common.ports()
-    policies = policies_here(ports)
-    every = list(rows(policies))
+    every = list(rows(ports.policies))
     where = {**places(common.home), "project": ports.project.intent_path}
     if common.json:
         lines = [row._asdict() for row in every]
-        return common.result({"effective": effective(policies), "lines": lines, "places": where})
+        return common.result({"effective": effective(ports.policies), "lines": lines, "places": where})
     for row in every:
         beaten = "" if row.in_force else "  (a stricter line holds)"
         common.terminal.out(f"{row.text}{beaten}", "plain" if row.in_force else "dim")

@@ -50,7 +50,7 @@ class Network:
         self._named: dict[str, Who] = {}
 
     def open(self, source: Source, root: bytes | None = None) -> Registry:
-        """Return the registry of a source, its metadata verified and fresh, as ``flows.ports.Open`` has it."""
+        """Return the registry of a source, its metadata verified and fresh, as ``flows.ports.Network`` has it."""
         if source not in self._registries:
             self._registries[source] = self._opened_registry(source, root)
         return self._registries[source]
@@ -71,7 +71,7 @@ class Network:
     def reach(
         self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False, may: May | None = None
     ) -> Place:
-        """Return a place that is no registry, as ``flows.ports.Reach`` has it."""
+        """Return a place that is no registry, as ``flows.ports.Network`` has it."""
         # What a person names in this very command is no stranger's, though the lock names it too.
         url = _url_of(ref)
         named = url.removesuffix(".git")

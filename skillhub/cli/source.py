@@ -66,12 +66,9 @@ def show(common: Common, name: Name) -> int:
     Example: skillhub source show github
     """
     from skillhub.flows.offered import listing_of
-    from skillhub.flows.policy import under
 
     source = common.sources.get(name)
-    ports = common.ports()
-    ports = under(ports.project.intent(), ports)
-    skills = listing_of(source, ports).skills
+    skills = listing_of(source, common.ports()).skills
     newest = [releases[0] for _, releases in sorted(skills.items())]
     if common.json:
         rows = [

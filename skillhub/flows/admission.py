@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from skillhub.errors import Forbidden
 from skillhub.flows.candidate import Candidate
-from skillhub.flows.policy import forbidden, of_entry, refuse, urls_of
+from skillhub.flows.policy import of_entry, urls_of
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State
 from skillhub.model import time as times
@@ -40,13 +40,13 @@ def admit(candidate: Candidate, state: State, ports: Ports) -> Candidate:
     known = record if record is not None and record.is_of(candidate.entry) else None
     subject = _subject(candidate, known, ports)
     if known is not None and known.enabled:
-        refuse(subject, LASTING, policies)
+        policies.refuse(subject, LASTING)
         return candidate
     if policies.min_age is not None:
         entry = candidate.entry
         agreed_to = known is not None or state.is_known(candidate.name, entry.place, entry.git)
         subject = replace(subject, age=_age(candidate, ports, agreed=agreed_to))
-    refuse(subject, EVERYTHING, policies)
+    policies.refuse(subject, EVERYTHING)
     agreed = [each for each in candidate.findings if policies.allows_finding(each.rule)]
     notes = [f"a policy agrees to {each.rule} at {each.path}:{each.line}: {each.message}" for each in agreed]
     left = tuple(each for each in candidate.findings if each not in agreed)
@@ -62,7 +62,7 @@ def too_young(candidate: Candidate, ports: Ports) -> Forbidden | None:
     if ports.policies.min_age is None:
         return None
     subject = Subject(name=candidate.name, age=_age(candidate, ports, agreed=True))
-    return next(map(forbidden, ports.policies.objections(subject, _AGE)), None)
+    return next((each.error for each in ports.policies.objections(subject, _AGE)), None)
 
 
 def _subject(candidate: Candidate, known: Record | None, ports: Ports) -> Subject:

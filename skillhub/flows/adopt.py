@@ -21,7 +21,6 @@ from skillhub.flows.options import Options
 from skillhub.flows.origins import Origins, compared
 from skillhub.flows.outcome import LeftOut, Outcome, ask
 from skillhub.flows.plan import Plan, Planner
-from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State, read_state
 from skillhub.model.dataclass import dataclass, replace
@@ -68,7 +67,6 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
     if not is_inner_path(into):
         raise UsageError(f"expected a folder below the project, found {quote(into)}")
     state = read_state(ports)
-    ports = under(state.intent, ports)
     origins = Origins(ports)
     adopted, left = [], []
     for find in _finds(names, state, ports):

@@ -13,7 +13,6 @@ from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.locked import from_lock
 from skillhub.flows.newer import wanted_of, wanted_under
 from skillhub.flows.outcome import LeftOut
-from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.provenance import hold_to_lock
 from skillhub.flows.resolve import resolve_wanted
@@ -114,7 +113,6 @@ def diff(ref: Named, ports: Ports) -> Diff:
         Forbidden: a policy forbids where it is from.
     """
     state = read_state(ports)
-    ports = under(state.intent, ports)
     refuse_unknown([ref.name], state.lock.skills)
     entry = state.lock.skills[ref.name]
     wanted = wanted_under(ref.name, entry, state)
@@ -140,7 +138,6 @@ def edits_of(name: str, ports: Ports) -> tuple[Edit, ...]:
         SecurityError, SourceError, Forbidden: the store has lost what was put there, and it cannot be had again.
     """
     state = read_state(ports)
-    ports = under(state.intent, ports)
     refuse_unknown([name], state.lock.skills)
     entry, record = state.lock.skills[name], state.records.skills.get(name)
     if record is None or not record.enabled:
@@ -164,7 +161,6 @@ def diff_locks(old: Lock, names: Sequence[str], ports: Ports) -> list[Diff]:
     Raises:
         FormatError: the present lock or intent is malformed.
     """
-    ports = under(ports.project.intent(), ports)
     state = State(ports.project.lock(), Intent(), ports.project.records())
     new = state.lock
     found = []

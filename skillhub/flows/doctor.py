@@ -11,7 +11,6 @@ from skillhub.flows.listing import agent_folders, beside, managed, unmanaged
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass
 from skillhub.model.hosts import Host, detect, hosts
-from skillhub.model.policy import Policies
 from skillhub.model.policy_view import rows
 from skillhub.model.skill import Skill
 from skillhub.model.text import as_command
@@ -66,21 +65,12 @@ def diagnose(ports: Ports) -> Diagnosis:
 
 def _policy(ports: Ports) -> Check:
     try:
-        found = list(rows(policies_here(ports)))
+        found = list(rows(ports.policies))
     except SkillhubError as error:
         return Check("policy", False, f"{error.where}: {error.message}", error.hint)
     if not found:
         return Check("policy", True, "none is in force")
     return Check("policy", True, f"{len(found)} lines; skillhub doctor policy shows them")
-
-
-def policies_here(ports: Ports) -> Policies:
-    """Return the policies that are in force in this project.
-
-    Raises:
-        FormatError, StateError: the project's intent is malformed, or cannot be read.
-    """
-    return ports.policies.tightened(ports.project.intent().policy)
 
 
 def _roots(agents: tuple[Host, ...], ports: Ports) -> Iterator[Root]:

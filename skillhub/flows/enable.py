@@ -11,7 +11,6 @@ from skillhub.flows.locked import about_skill, by_lock
 from skillhub.flows.options import Options
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.plan import Planner
-from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State, read_state
 from skillhub.model.dataclass import replace
@@ -29,7 +28,6 @@ def enable(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     state, names = read_state(ports), tuple(dict.fromkeys(names))
     refuse_unknown(names, state.lock.skills)
     willing = _willing(state, names)
-    ports = under(state.intent, ports)
     candidates = [_read(name, state, ports) for name in names]
     planner = Planner.of(options, willing, ports)
     plans = [planner.plan(each) for each in candidates]

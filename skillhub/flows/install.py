@@ -17,7 +17,6 @@ from skillhub.flows.needs import given, or_stored
 from skillhub.flows.options import Options
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.plan import Plan, Planner, decide
-from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.proposed import about_sources, add_sources, proposed_sources
 from skillhub.flows.provenance import without_other_signers
@@ -45,7 +44,6 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
             "there is neither skillhub.toml nor skillhub.lock here", where=ports.project.root, hint=hint
         )
     state = read_state(ports)
-    ports = under(state.intent, ports)
     proposed = proposed_sources(state, ports)
     asked = ask(about_sources(proposed), ports, options.dry_run)
     if proposed and options.dry_run:

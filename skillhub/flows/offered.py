@@ -7,7 +7,6 @@ from typing import Any
 
 from skillhub.errors import Forbidden, SourceError
 from skillhub.flows.obtain import Way, by_place, by_registry
-from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
@@ -79,7 +78,6 @@ def listings(ports: Ports, *, needed: bool = True) -> Listings:
         FormatError: a listing is malformed.
         StateError: the disk refuses.
     """
-    ports = under(ports.project.intent(), ports)
     found, warnings, failed = [], [], None
     for alias, source in ports.sources.all().items():
         try:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Literal
 
 from skillhub.errors import FormatError, UsageError
-from skillhub.flows.policy import forbidden
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass, field
 from skillhub.model.hosts import Host, detect, host, hosts
@@ -62,7 +61,7 @@ def chosen_agents(options: Options, records: Records, intent: Intent, ports: Por
         if objection is None:
             allowed.append(each)
         elif options.agents and "all" not in options.agents:
-            raise forbidden(objection)
+            raise objection.error
     return tuple(allowed)
 
 

@@ -8,7 +8,7 @@ from skillhub.errors import Refused
 from skillhub.flows.ports import Ports
 from skillhub.model.changes import Changes
 from skillhub.model.dataclass import dataclass, field
-from skillhub.model.question import Answer, Asked, Question, unanswerable
+from skillhub.model.question import YES, Answer, Asked, Question, unanswerable
 from skillhub.model.skill import Skill
 
 
@@ -60,12 +60,28 @@ _HINTS = {
 
 
 def ask(questions: Sequence[Question], ports: Ports, dry_run: bool = False) -> list[Asked]:
-    """Ask all of them at once; in a dry run, which asks no person, what is left unanswered refuses nothing.
+    """Ask all of them at once, but what a policy agrees to; in a dry run, which asks no person, nothing is refused.
 
     Raises:
         Refused: one that is not about a need was not answered with yes.
     """
-    asked = list(zip(questions, ports.approver.answer(questions), strict=True)) if questions else []
+    agreed = [ports.policies.agrees(each.kind) for each in questions]
+    open_ = [each for each, is_agreed in zip(questions, agreed, strict=True) if not is_agreed]
+    answers = iter(ports.approver.answer(open_) if open_ else [])
+    found = zip(questions, agreed, strict=True)
+    return _held([(each, YES if is_agreed else next(answers)) for each, is_agreed in found], dry_run)
+
+
+def ask_person(question: Question, ports: Ports) -> None:
+    """Ask whom to trust for good: what policies agree to are skills.
+
+    Raises:
+        Refused: it was not answered with yes.
+    """
+    _held(list(zip([question], ports.approver.answer([question]), strict=True)))
+
+
+def _held(asked: list[Asked], dry_run: bool = False) -> list[Asked]:
     refused = [] if dry_run else unanswerable(asked)
     if refused:
         question, answer = refused[0]

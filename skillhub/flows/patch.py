@@ -15,7 +15,6 @@ from skillhub.flows.locked import from_lock
 from skillhub.flows.options import Options
 from skillhub.flows.outcome import LeftOut, Outcome, ask
 from skillhub.flows.plan import Planner
-from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State, read_state
 from skillhub.model.dataclass import replace
@@ -60,7 +59,6 @@ def drop(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
 
 def _agree(names: Sequence[str], make: _Make, options: Options, ports: Ports) -> Outcome:
     state = read_state(ports)
-    ports = under(state.intent, ports)
     refuse_unknown(names, state.lock.skills)
     planner = Planner.of(options, state, ports)
     candidates = [make(name, state, ports) for name in dict.fromkeys(names)]

@@ -1,4 +1,6 @@
-"""What a flow is handed of the world: one place to install into, and who opens registries and answers questions.
+"""What a flow is handed of the world: one place to install into, what is opened for it, and who answers questions.
+
+What policies forbid is not opened: whoever gets at a source goes through ``Ports``, so that no flow can forget them.
 
 A flow gets everything that is not computation through these, so that a test can put a simulator, a clock or a
 silent approver in their place, and so that a command that needs no network never loads one.
@@ -6,16 +8,20 @@ silent approver in their place, and so that a command that needs no network neve
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import quote
 
 from skillhub.model.dataclass import dataclass
-from skillhub.model.policy import Policies
+from skillhub.model.policy import ORIGIN, Policies, Subject
 from skillhub.model.question import Approver
+from skillhub.model.ref import Local
 from skillhub.world.first_seen import FirstSeen
 from skillhub.world.project import Project
 from skillhub.world.publishers import Publishers
+from skillhub.world.ref_url import url_of
 from skillhub.world.sources import Source, Sources
 from skillhub.world.store import Store
 
@@ -24,7 +30,7 @@ if TYPE_CHECKING:  # `sync` has no use for releases
     from skillhub.model.changes import Changes
     from skillhub.model.digest import Digest
     from skillhub.model.lock import Locked
-    from skillhub.model.ref import Local, Remote
+    from skillhub.model.ref import Remote
     from skillhub.model.release import Index, Release
 
 
@@ -41,20 +47,6 @@ class Registry(Protocol):
 
     def artifact(self, release: Release) -> bytes:
         """Return the bytes of the release: of its size and digest, or an error."""
-        ...
-
-
-class Open(Protocol):
-    """Opens a source's registry; the same one is opened once for a command."""
-
-    def __call__(self, source: Source, root: bytes | None = None) -> Registry:
-        """Return the registry, its metadata verified.
-
-        Args:
-            source: Which one.
-            root: Its first root, where that is trusted only if what the registry says is in order: nothing of it is
-                remembered otherwise.
-        """
         ...
 
 
@@ -77,22 +69,29 @@ class Place(Protocol):
 May = Callable[[str], None]
 
 
-class Reach(Protocol):
-    """Opens a place that is no registry, a folder of several skills among them; each once for a command."""
+class Network(Protocol):
+    """Opens registries and other places, whatever policies say of them; the same one once for a command."""
 
-    def __call__(
+    def open(self, source: Source, root: bytes | None = None) -> Registry:
+        """Return the registry of a source, as ``Ports.open`` does."""
+        ...
+
+    def reach(
         self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False, may: May | None = None
     ) -> Place:
-        """Return the place.
+        """Return a place that is no registry, as ``Ports.reach`` does.
 
         Args:
             ref: Which one.
-            pin: A full commit, to have it as it was then.
-            guarded: Whether only a repository names it and this person never agreed to anything from there: then it
-                is reached over https, at public addresses, and is not told who asks.
+            pin: A full commit.
+            guarded: Whether only a repository names it.
             may: Called with each URL that the place leads to (an artifact, the repository of a plugin) before that is
                 asked; it raises for one that nothing may come from.
         """
+        ...
+
+    def fetch_root(self, url: str) -> bytes:
+        """Return the ``1.root.json`` of the registry at a URL; whoever calls it checks its digest."""
         ...
 
 
@@ -108,13 +107,11 @@ class Ports:
     """The world, as flows see it.
 
     Attributes:
-        open: Opens the registry of a source.
-        reach: Opens a place that is no registry.
+        network: What opens registries and places; asked by nobody but ``open``, ``reach`` and ``fetch_root``.
         pick: Lets a person pick among the skills of a place; with nobody there it returns none.
-        fetch_root: Returns the ``1.root.json`` of the registry at a URL; whoever calls it checks its digest.
         environ: The environment, for variables that skills need and for agents' own folders.
         user_home: The user's home folder, where user-scope agents' folders hang.
-        policies: What may be installed here, by the machine and the user; ``policy.under`` adds the project.
+        policies: What may be installed here, by the machine, the user and the project.
         first_seen: Remembers since when undated things are known.
         clock: The time now, UTC.
         report: Told of progress; it may draw it.
@@ -125,10 +122,8 @@ class Ports:
     store: Store
     sources: Sources
     publishers: Publishers
-    open: Open
-    reach: Reach
+    network: Network
     pick: Callable[[Sequence[Release]], Sequence[Release]]
-    fetch_root: Callable[[str], bytes]
     approver: Approver
     environ: Mapping[str, str]
     user_home: str
@@ -137,6 +132,63 @@ class Ports:
     clock: Callable[[], datetime]
     report: Report
     plan: Callable[[Mapping[str, Changes]], None] = unplanned
+
+    def open(self, source: Source, root: bytes | None = None) -> Registry:
+        """Return the registry of a source, its metadata verified.
+
+        Args:
+            source: Which one.
+            root: Its first root, where that is trusted only if what the registry says is in order: nothing of it is
+                remembered otherwise.
+
+        Raises:
+            Forbidden: a line of a policy.
+            SourceError, SecurityError, FormatError: it cannot be had, or is not as it should be.
+        """
+        self.may(source.url, source.root)
+        return self.network.open(source, root)
+
+    def reach(self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False) -> Place:
+        """Return a place that is no registry, a folder of several skills among them.
+
+        Args:
+            ref: Which one.
+            pin: A full commit, to have it as it was then.
+            guarded: Whether only a repository names it and this person never agreed to anything from there: then it
+                is reached over https, at public addresses, and is not told who asks.
+
+        Raises:
+            Forbidden: a line of a policy; of where the place leads to, too, once that is to be asked.
+            SourceError, SecurityError, FormatError: as for ``open``.
+        """
+        self.may(self.url_of(ref))
+        return self.network.reach(ref, pin, guarded=guarded, may=self.may)
+
+    def fetch_root(self, url: str, meant: Digest | None = None) -> bytes:
+        """Return the ``1.root.json`` of the registry at a URL; whoever calls this checks its digest.
+
+        Raises:
+            Forbidden: a line of a policy, which permits a registry by the root that is ``meant`` too.
+            NotFound: there is no registry.
+            SourceError, SecurityError: it cannot be had.
+        """
+        self.may(url, meant)
+        return self.network.fetch_root(url)
+
+    def may(self, url: str, root: Digest | None = None) -> None:
+        """Refuse a place that nothing may come from.
+
+        Raises:
+            Forbidden: a line of a policy.
+        """
+        self.policies.refuse(Subject(name="a skill", root=root, urls=(url,)), ORIGIN)
+
+    def url_of(self, ref: Remote | Local) -> str:
+        """Return the URL by which policies know a place."""
+        if isinstance(ref, Local):
+            path = os.path.realpath(os.path.expanduser(ref.path)).replace(os.sep, "/")
+            return f"file:///{quote(path.lstrip('/'), safe='/:')}"
+        return url_of(ref, self.environ)
 
     def root_of(self, entry: Locked) -> Digest | None:
         """Return the root of the registry that the entry is from, as this user has it; None if it is from none."""

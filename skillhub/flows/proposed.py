@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from skillhub.errors import NotFound, SourceMismatch, UnsafeTransfer, WrongBytes
 from skillhub.flows.outcome import ask
-from skillhub.flows.policy import refuse_source
 from skillhub.flows.ports import Ports
 from skillhub.flows.questions import first_root, propose_source
 from skillhub.flows.state import State
@@ -32,7 +31,7 @@ def proposed_sources(state: State, ports: Ports) -> dict[str, LockedSource]:
     every = {**wanted, **state.lock.sources}
     proposed = {alias: each for alias, each in every.items() if alias not in known}
     for each in proposed.values():
-        refuse_source(each.url, each.root, ports.policies)
+        ports.may(each.url, each.root)
     return proposed
 
 
@@ -65,7 +64,7 @@ def add_sources(proposed: dict[str, LockedSource], asked: Iterable[Asked], ports
         if source.kind == "well-known":
             _adopt_site(alias, source.url, ports)
             continue
-        root = ports.fetch_root(source.url)
+        root = ports.fetch_root(source.url, source.root)
         if source.root is None:
             ask([first_root(alias, source.url, Digest.of(root))], ports)
         elif Digest.of(root) != source.root:

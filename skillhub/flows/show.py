@@ -14,7 +14,6 @@ from skillhub.flows.listing import unmanaged, view
 from skillhub.flows.needs import facts_of, given, needs_of
 from skillhub.flows.offered import by_source, releases_of
 from skillhub.flows.options import Options
-from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.resolve import look_up, resolve_ref
 from skillhub.flows.standing import Standing
@@ -66,7 +65,6 @@ def show(ref: Ref, ports: Ports) -> Shown:
             return _installed(ref.name, entry, lock, ports)
         if ref.source is None and (found := _found(ref.name, ports)):
             return found
-    ports = under(ports.project.intent(), ports)
     if not isinstance(ref, Named):
         state = State(Lock(), Intent(), Records())
         (pick,), _ = resolve_ref(ref, Options(), state, ports)
@@ -102,7 +100,7 @@ def _standing(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple[Stand
         source = ports.sources.get(entry.source)
         if not source.is_meant(locked):
             raise NotFound(f"your source of that name is not the one that the lock has {name} from")
-        said = releases_of(source, name, under(ports.project.intent(), ports))
+        said = releases_of(source, name, ports)
         return Standing(name, entry, said), ()
     except (Forbidden, SourceError, StateError) as error:
         seen = Standing.last_seen(name, entry, locked.root, ports.sources)

@@ -11,7 +11,7 @@ from skillhub.flows.hints import command
 from skillhub.flows.linking import Linker, Linking, about_deleted, left_alone
 from skillhub.flows.listing import managed
 from skillhub.flows.outcome import LeftOut, Outcome, ask
-from skillhub.flows.policy import of_entry, refuse
+from skillhub.flows.policy import of_entry
 from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing
 from skillhub.flows.state import State, read_state
@@ -142,12 +142,9 @@ def _permitted(obtain: Obtain, state: State, ports: Ports) -> Obtain:
 def _refuse_forbidden(names: Iterable[str], state: State, ports: Ports) -> None:
     """Refuse to fetch or to put back what a policy forbids; what is to go, goes."""
     for name in names:  # with nothing to put back, no policy is read
-        policies = ports.policies.tightened(state.intent.policy)
-        if not policies:
-            return
         entry, record = state.lock.skills[name], state.agreed(name)
         can = record.facts.capabilities if record else entry.capabilities
-        refuse(of_entry(name, entry, can, ports), LASTING, policies)
+        ports.policies.refuse(of_entry(name, entry, can, ports), LASTING)
 
 
 def _is_broken(linking: Linking, state: State) -> bool:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from skillhub.errors import Forbidden, NotFound, TrustDowngrade, UsageError, WrongBytes
 from skillhub.flows.offered import listing_of
-from skillhub.flows.outcome import ask
-from skillhub.flows.policy import refuse_source, under
+from skillhub.flows.outcome import ask_person
 from skillhub.flows.ports import Ports
 from skillhub.flows.proposed import proposed_sources
 from skillhub.flows.questions import first_root
 from skillhub.flows.state import read_state
-from skillhub.model.dataclass import dataclass, replace
+from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.question import Question
 from skillhub.model.text import quote
@@ -57,7 +56,7 @@ def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = 
     check(alias, url)
     if url == EMBEDDED_URL and pin == Pin():
         pin = Pin(fingerprint=root_fingerprint())  # who has the package has its word for what is in it
-    return _add(alias, url, pin, pin == Pin(), _under(ports), dry_run=dry_run)
+    return _add(alias, url, pin, pin == Pin(), ports, dry_run=dry_run)
 
 
 def _add(alias: str, url: str, pin: Pin, is_asked: bool, ports: Ports, *, dry_run: bool = False) -> Source:
@@ -68,7 +67,7 @@ def _add(alias: str, url: str, pin: Pin, is_asked: bool, ports: Ports, *, dry_ru
     if dry_run:
         return source
     if is_asked and ports.sources.all().get(alias) != source:
-        ask([question], ports)
+        ask_person(question, ports)
     if root is not None:
         ports.open(source, root)
     return ports.sources.add(alias, url, root)
@@ -89,7 +88,6 @@ def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -
     mine = ports.sources.all().get(alias)
     if mine is not None and mine.embedded:
         raise UsageError(f"{alias} is inside the package, and so is the trust in it")
-    ports = _under(ports)
     if mine is None:
         proposal = proposed_sources(read_state(ports), ports).get(alias)
         if proposal is None:
@@ -114,14 +112,9 @@ def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -
     if dry_run:
         return source
     if pin == Pin():
-        ask([first_root(alias, mine.url, shown)], ports)
+        ask_person(first_root(alias, mine.url, shown), ports)
     ports.open(source, root)
     return ports.sources.add(alias, mine.url, root, instead_of=mine)
-
-
-def _under(ports: Ports) -> Ports:
-    # What a policy agrees to are skills; whom to trust for good, somebody is asked all the same.
-    return replace(under(ports.project.intent(), ports), approver=ports.approver)
 
 
 def _refuse(url: str, pin: Pin, ports: Ports) -> None:
@@ -131,7 +124,7 @@ def _refuse(url: str, pin: Pin, ports: Ports) -> None:
         Forbidden: a line of a policy.
     """
     try:
-        refuse_source(url, pin.digest, ports.policies)
+        ports.may(url, pin.digest)
     except Forbidden as error:
         if pin.digest is None:
             error.hint = f"{error.hint}; where a line has the root of this registry: --fingerprint sha256:…"
@@ -141,7 +134,7 @@ def _refuse(url: str, pin: Pin, ports: Ports) -> None:
 def _root(url: str, pin: Pin, ports: Ports) -> bytes | None:
     """Return the root that is meant; None if none was said beforehand, and the site at ``url`` has none."""
     try:
-        found = pin.root if pin.root is not None else ports.fetch_root(url)
+        found = pin.root if pin.root is not None else ports.fetch_root(url, pin.digest)
     except NotFound:
         if pin.fingerprint is not None:
             raise

@@ -18,7 +18,6 @@ from skillhub.flows.newer import newest_of
 from skillhub.flows.options import Options
 from skillhub.flows.outcome import LeftOut, Outcome
 from skillhub.flows.plan import changes_of
-from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.provenance import without_other_signers
 from skillhub.flows.resolve import resolve_locked
@@ -43,7 +42,6 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
         StateError: the disk is in the way.
     """
     state, names = read_state(ports), tuple(dict.fromkeys(names))
-    ports = under(state.intent, ports)
     newer, gone = _newest(names, state, ports)
     candidates = newer.found
     if not names:
@@ -105,7 +103,6 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
         NotFound, SourceError, SecurityError: as for ``update``.
     """
     state, names = read_state(ports), tuple(dict.fromkeys(names))
-    ports = under(state.intent, ports)
     newer, gone = _newest(names, state, ports, keep=True)
     is_met = given(ports.environ, state.lock.skills)
     records = state.records.skills

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeVar
 
+from skillhub.errors import Forbidden
 from skillhub.model import time as times
 from skillhub.model.dataclass import dataclass, field
 from skillhub.model.digest import Digest
@@ -23,6 +24,10 @@ Level = Literal["machine", "user", "project"]
 Signed = Literal["ask", "required"]
 _T = TypeVar("_T")
 _SHOWN = 80
+_HINT = "skillhub doctor policy shows every line that is in force, and where it stands"
+# What a file may agree to beforehand: what `--yes` may, and skills that nobody signed; never a secret, a shell, or a
+# key to trust from now on.
+AGREEABLE = ("install", "source", "finding", "capability", "need", "mcp", "unsigned")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +103,11 @@ class Objection:
     message: str
     where: str
 
+    @property
+    def error(self) -> Forbidden:
+        """The refusal that it makes."""
+        return Forbidden(self.message, where=self.where, hint=_HINT)
+
 
 @dataclass(frozen=True, slots=True)
 class Policies:
@@ -109,16 +119,21 @@ class Policies:
         """Whether there is any."""
         return bool(self.each)
 
-    def tightened(self, policy: Policy | None) -> Policies:
-        """Return these and one more."""
-        return self if policy is None else Policies((*self.each, policy))
-
     def objections(self, subject: Subject, keys: Collection[str]) -> Iterator[Objection]:
         """Yield what speaks against a skill or a source by the lines of these keys."""
         for policy in self.each:
             for key, value in policy.rules():
                 if key in keys and (found := _OBJECTIONS[key](policy, subject)) is not None:
                     yield _objection(policy, key, value, found)
+
+    def refuse(self, subject: Subject, keys: Collection[str]) -> None:
+        """Refuse what they forbid by a line of these keys.
+
+        Raises:
+            Forbidden: the first such line.
+        """
+        for objection in self.objections(subject, keys):
+            raise objection.error
 
     def against_agent(self, id_: str) -> Objection | None:
         """Return why an agent may have no skill, or None."""
@@ -128,8 +143,8 @@ class Policies:
         return None
 
     def agrees(self, kind: Kind) -> bool:
-        """Say whether a question of this kind is answered yes beforehand."""
-        return any(kind in (policy.agree or ()) for policy in self.each)
+        """Say whether a question of this kind is answered yes beforehand; of others no file is asked."""
+        return kind in AGREEABLE and any(kind in (policy.agree or ()) for policy in self.each)
 
     def allows_finding(self, rule: str) -> bool:
         """Say whether what this rule of the scan sees needs nobody's yes any more."""

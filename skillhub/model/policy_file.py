@@ -10,7 +10,7 @@ from skillhub.errors import FormatError, UsageError
 from skillhub.model.digest import Digest
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.hosts import host
-from skillhub.model.policy import KEYS, Level, Policy
+from skillhub.model.policy import AGREEABLE, KEYS, Level, Policy
 from skillhub.model.syntax.decode import (
     Read,
     array,
@@ -27,9 +27,6 @@ from skillhub.model.text import clean
 from skillhub.model.url import is_prefix
 
 SECTION = "policy"
-# What a file may agree to beforehand: what `--yes` may, and skills that nobody signed; never a secret, a shell, or a
-# key to trust from now on.
-AGREEABLE = ("install", "source", "finding", "capability", "need", "mcp", "unsigned")
 _NEVER_OF_A_PROJECT = ("allow-findings", "agree")
 _AGE_MAX = 3650
 _HEADER = re.compile(r"\s*\[\s*([\w.\" '-]+?)\s*\]")

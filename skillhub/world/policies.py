@@ -1,4 +1,4 @@
-"""The policies of this machine and of its user, read off the disk when they are asked."""
+"""The policies of this machine, of its user and of a project, read off the disk when they are asked."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from skillhub.model.policy_file import parse_policy
 from skillhub.model.syntax.toml import CAP
 from skillhub.world import files
 from skillhub.world.home import Home
+from skillhub.world.project import Project
 
 if sys.platform == "win32":
     import ctypes
@@ -40,28 +41,32 @@ def places(home: Home) -> dict[Level, str]:
     return {"machine": machine_policy(), "user": os.path.join(home.config, NAME)}
 
 
-def read_policies(home: Home, machine: str | None = None) -> Policies:
-    """Return the machine's policy and the user's, as far as there are any; they are read when one is asked.
+def read_policies(home: Home, project: Project, machine: str | None = None) -> Policies:
+    """Return the policies of machine, user and project, as far as there are any; they are read when one is asked.
 
     So who only takes away, or looks at what is here, is not stopped by one that is malformed. Whoever asks gets a
     FormatError then, since nobody can tell what it would have forbidden, or a StateError if it cannot be read.
 
     Args:
         home: Where the user's is.
+        project: What has a policy in its intent, if any.
         machine: Where the machine's is; None is ``machine_policy()``.
     """
-    return Policies(_WhenAsked(places(home) | ({"machine": machine} if machine is not None else {})))
+    paths = places(home) | ({"machine": machine} if machine is not None else {})
+    return Policies(_WhenAsked(paths, project))
 
 
 class _WhenAsked(Collection[Policy]):
-    """The policies of these files, each read once, by the first question."""
+    """The policies of these files and of the project, each read once, by the first question."""
 
-    def __init__(self, paths: Mapping[Level, str]) -> None:
+    def __init__(self, paths: Mapping[Level, str], project: Project) -> None:
         self._paths = paths
+        self._project = project
 
     @cached_property
     def _each(self) -> tuple[Policy, ...]:
-        found = (_read(level, path) for level, path in self._paths.items())
+        found = [_read(level, path) for level, path in self._paths.items()]
+        found.append(self._project.intent().policy)
         return tuple(policy for policy in found if policy is not None)
 
     def __iter__(self) -> Iterator[Policy]:

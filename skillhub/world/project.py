@@ -105,7 +105,7 @@ class Project:
         from skillhub.model.intent import Intent  # noqa: PLC0415
 
         data = self._read(INTENT)
-        return Intent() if data is None else Intent.parse(data, self.intent_path)
+        return Intent() if data is None else self._parsed(Intent.parse, data, self.intent_path)
 
     def intent_bytes(self) -> bytes:
         """Return the intent's text for editing."""

@@ -21,7 +21,7 @@ class Machine(World):
 
     road: Fetcher
 
-    def _open(self, source: Source) -> Registry:
+    def _open(self, source: Source, root: bytes | None = None) -> Registry:
         if source.alias not in self._opened:
             self.opened.append(source.alias)
             root = self.sources.root(source)

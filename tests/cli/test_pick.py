@@ -45,13 +45,14 @@ class Listing:
 
 
 def offered(world, **registries):
-    def opened(source):
+    def opened(source, root):
         found = registries.get(source.alias)
         if found is None:
             raise SourceError("it cannot be reached")
         return found
 
-    return listings(replace(world.ports(), open=opened))
+    ports = world.ports()
+    return listings(replace(ports, network=ports.network._replace(open=opened)))
 
 
 @pytest.fixture

@@ -45,7 +45,8 @@ class Reaching(Machine):
 
     def ports(self, answers=None):
         network = Network(self.home, self.sources, str(self.user_home))
-        return replace(super().ports(answers), reach=network.reach)
+        ports = super().ports(answers)
+        return replace(ports, network=ports.network._replace(reach=network.reach))
 
 
 class Upstream:

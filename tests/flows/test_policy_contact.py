@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from skillhub.errors import Forbidden, Refused
-from skillhub.flows.diff import diff, diff_locks
+from skillhub.errors import Forbidden, Refused, SkillhubError, SourceError
+from skillhub.flows.adopt import adopt
+from skillhub.flows.audit.audit import Request, audit
+from skillhub.flows.diff import diff, diff_locks, edits_of
+from skillhub.flows.enable import enable
+from skillhub.flows.install import install
+from skillhub.flows.lock.import_lock import import_lock
+from skillhub.flows.locked import from_lock
 from skillhub.flows.offered import listings
-from skillhub.flows.policy import under
+from skillhub.flows.options import Options
+from skillhub.flows.patch import drop, patch
 from skillhub.flows.search import search
 from skillhub.flows.show import show
+from skillhub.flows.sync import sync
 from skillhub.flows.trusting import Pin, add_source, trust_source
+from skillhub.flows.update import behind, update
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Lock
+from skillhub.model.origin import Origin, OtherLock
 from skillhub.model.ref import Named, parse_ref
 from skillhub.world.folders import remove_tree
 from tests.support.gitbackend import backend
@@ -25,9 +37,10 @@ from tests.support.gitrepos import Repo
 from tests.support.reaching import Reaching
 from tests.support.site import JSON, WELL_KNOWN, current, entry, offer, skill_md
 from tests.support.web import Web, answer
-from tests.support.world import Answers
+from tests.support.world import Answers, skill
 
 TEXT = "Content-Type: text/markdown"
+FLOWS = Path(__file__).resolve().parents[2] / "skillhub" / "flows"
 
 
 @pytest.fixture
@@ -219,9 +232,92 @@ def test_attack_a_place_that_was_opened_before_anybody_held_it_to_the_policy(wor
     site, other = webs
     policy(world, site.url("/"))
     ports, ref = world.ports(), parse_ref(site.url(""))
-    ports.reach(ref).index()
-    place = under(ports.project.intent(), ports).reach(ref)
+    ports.network.reach(ref).index()
+    place = ports.reach(ref)
     (release,) = place.index().skills["there"]
     with pytest.raises(Forbidden):
         place.unpacked(release)
     assert not other.connections
+
+
+class Cut:
+    """A network that nothing comes through, and that remembers what was asked of it."""
+
+    def __init__(self):
+        self.asked = []
+
+    def open(self, source, root=None):
+        self._cut(source.url)
+
+    def reach(self, ref, pin=None, *, guarded=False, may=None):
+        self._cut(str(ref))
+
+    def fetch_root(self, url):
+        self._cut(url)
+
+    def _cut(self, url):
+        self.asked.append(url)
+        raise SourceError("there is no network", where=url)
+
+
+def verbs(ref, lock):
+    """Return every flow that may ask somebody, each given the world."""
+    yes, before = (
+        Options(),
+        Lock({"here": replace(lock.skills["here"], capabilities=("scripts",))}, lock.sources),
+    )
+    other = OtherLock("other", (Origin("there", ref, ("there",)),), ())
+    return {
+        "install": lambda ports: install([], yes, ports),
+        "install --frozen": lambda ports: install([], Options(frozen=True), ports),
+        "install REF": lambda ports: install([parse_ref(ref)], yes, ports),
+        "install NAME": lambda ports: install([parse_ref("docs:there")], yes, ports),
+        "update": lambda ports: update((), yes, ports),
+        "update --check": lambda ports: behind((), ports),
+        "enable": lambda ports: enable(["here"], yes, ports),
+        "enable of a registry": lambda ports: enable(["release-notes"], yes, ports),
+        "sync": lambda ports: sync(lambda name, entry: from_lock(name, entry, ports).tree, ports),
+        "diff": lambda ports: diff(Named("here"), ports),
+        "diff LOCK": lambda ports: diff_locks(before, [], ports),
+        "diff --edits": lambda ports: edits_of("here", ports),
+        "patch": lambda ports: patch(["here"], yes, ports),
+        "patch --drop": lambda ports: drop(["code-review"], yes, ports),
+        "adopt": lambda ports: adopt((), "skills", yes, ports),
+        "lock import": lambda ports: import_lock(other, yes, ports),
+        "show REF": lambda ports: show(parse_ref(ref), ports),
+        "show NAME": lambda ports: show(parse_ref("docs:there"), ports),
+        "search": lambda ports: listings(ports),
+        "audit": lambda ports: audit(Request(), ports),
+        "source add": lambda ports: add_source("more", ref, Pin(), ports),
+        "source trust": lambda ports: trust_source("docs", Pin(), ports),
+    }
+
+
+def test_attack_a_project_forbids_a_place_and_some_flow_asks_it(world, webs):
+    """Each verb asks somebody where nothing forbids it, and nobody where the project's policy does."""
+    site, _ = webs
+    world.install(site.url(""), skills=("here",))
+    world.install("github:release-notes", "github:code-review")
+    world.copy("code-review").joinpath("more.md").write_text("More.\n")
+    patch(["code-review"], Options(), world.ports())
+    world.copy("here").joinpath("more.md").write_text("More.\n")
+    noted = "metadata:\n  github-repo: https://git.example/a/b\n  github-path: stray\n"
+    skill(world.base / ".claude/skills", "stray", head=noted)
+    world.sources.add("docs", site.url(""), None)
+    for path in (world.store.root, world.home.cache):
+        remove_tree(path)
+    intent = Path(world.base, "skillhub.toml")
+    text = intent.read_text()
+    for name, act in verbs(site.url(""), world.lock()).items():
+        for line, is_asked in (("", True), ('\n[policy]\nsources = ["https://allowed.example/"]\n', False)):
+            intent.write_text(text + line)
+            network = Cut()
+            with suppress(SkillhubError):
+                act(replace(world.ports(Answers("unanswered")), network=network))
+            assert bool(network.asked) == is_asked, (name, line)
+
+
+def test_attack_a_flow_goes_past_the_policy_to_the_network():
+    """What opens things unasked is named where the policy is asked, and where an audit puts its own around it."""
+    found = {path.name for path in FLOWS.rglob("*.py") if re.search(r"\.network\b", path.read_text("utf-8"))}
+    assert found == {"ports.py", "sources.py"}

@@ -29,8 +29,9 @@ class Reaching(World):
     def ports(self, answers: Answers | None = None, *, scratch: bool = False) -> Ports:
         net = Network(self.home, self.sources, str(self.user_home), offline=self.offline, scratch=scratch)
         self._networks.append(net)
-        ports = replace(super().ports(answers), reach=net.reach)
-        return ports if self.registries else replace(ports, open=net.open, fetch_root=net.fetch_root)
+        ports = super().ports(answers)
+        own = ports.network._replace(reach=net.reach)
+        return replace(ports, network=own if self.registries else net)
 
     def behind(self, *names: str):
         """Do what ``update --check`` does."""

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -65,6 +66,14 @@ class Answers:
         return [question.kind for question in self.seen]
 
 
+class Given(NamedTuple):
+    """A network of parts."""
+
+    open: object
+    reach: object
+    fetch_root: object
+
+
 AGENT_FOLDERS = (".agents/skills", ".claude/skills")
 YES_MAN = {"default": "yes", "env": "unanswered"}
 
@@ -108,19 +117,18 @@ class World:
     def ports(self, answers: Answers | None = None) -> Ports:
         self.answers = answers or Answers(**YES_MAN)
         self._opened = {}
+        project = self.project
         return Ports(
-            project=self.project,
+            project=project,
             store=self.store,
             sources=self.sources,
             publishers=self.publishers,
-            open=self._open,
-            reach=self.reach,
+            network=Given(self._open, self.reach, lambda url: self._simulator(url).root),
             pick=self.picker,
-            fetch_root=lambda url: self._simulator(url).root,
             approver=self.answers,
             environ=self.environ,
             user_home=str(self.user_home),
-            policies=read_policies(self.home, str(self.folder / "machine" / "policy.toml")),
+            policies=read_policies(self.home, project, str(self.folder / "machine" / "policy.toml")),
             first_seen=FirstSeen(self.home),
             clock=lambda: self.now,
             report=lambda what, done, of: None,

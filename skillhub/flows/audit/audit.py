@@ -12,7 +12,6 @@ from skillhub.flows.audit.rules import note
 from skillhub.flows.audit.skill import CHECKS, TRUST, Case, Stored, closed_folders
 from skillhub.flows.audit.sources import Inquiry
 from skillhub.flows.audit.unmanaged import at_path, unmanaged
-from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing
 from skillhub.flows.state import read_unchecked
@@ -73,7 +72,6 @@ def audit(request: Request, ports: Ports) -> Report:
         StateError: something here cannot be read.
     """
     state = read_unchecked(ports)
-    ports = under(state.intent, ports)
     locations = Locations(ports.project, state.lock)
     about = _subjects(request, state.lock, ports)
     sources = Inquiry(state, locations, ports, refresh=request.refresh)

@@ -19,7 +19,7 @@ from skillhub.errors import (
 from skillhub.flows.audit.locations import Locations
 from skillhub.flows.audit.rules import note
 from skillhub.flows.newer import is_fixed, newest_of, wanted_under
-from skillhub.flows.ports import May, Place, Ports
+from skillhub.flows.ports import May, Network, Place, Ports
 from skillhub.flows.source_view import view_source
 from skillhub.flows.standing import Standing
 from skillhub.flows.state import State
@@ -36,7 +36,7 @@ class Inquiry:
     Args:
         state: What is locked, and what is wanted.
         locations: Where findings are shown.
-        ports: The world as the policies leave it.
+        ports: The world.
         refresh: Ask; else what registries last said counts, and only places on this machine are looked at.
 
     Attributes:
@@ -108,7 +108,7 @@ class Inquiry:
         Raises:
             StateError: the disk is in the way.
         """
-        ports = replace(self.ports, reach=_Reaching(self.ports))
+        ports = replace(self.ports, network=_Reaching(self.ports.network))
         for place, here in self._by_place(names).items():
             if not self._refresh and not self.state.lock.skills[here[0]].local:
                 self.notes.append(f"{place} was not asked: nobody knows whether it has anything newer")
@@ -208,14 +208,15 @@ class Inquiry:
 class _Reaching:
     """Opens a place; one that is not there can be asked for no other skill either."""
 
-    def __init__(self, ports: Ports) -> None:
-        self._ports = ports
+    def __init__(self, network: Network) -> None:
+        self.open, self.fetch_root = network.open, network.fetch_root
+        self._reach = network.reach
 
-    def __call__(
+    def reach(
         self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False, may: May | None = None
     ) -> Place:
         try:
-            return self._ports.reach(ref, pin, guarded=guarded, may=may)
+            return self._reach(ref, pin, guarded=guarded, may=may)
         except NotFound as error:
             raise SourceError(error.message, where=error.where) from error
 

@@ -10,7 +10,6 @@ from skillhub.flows.install import take
 from skillhub.flows.options import Options
 from skillhub.flows.origins import OF_ONE, obtained
 from skillhub.flows.outcome import LeftOut, Outcome
-from skillhub.flows.policy import under
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State, read_state
 from skillhub.model.dataclass import replace
@@ -26,7 +25,6 @@ def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:
         StateError: the disk is in the way.
     """
     state = read_state(ports)
-    ports = under(state.intent, ports)
     left = [LeftOut(each.name, "no-origin", each.reason) for each in other.unpinned]
     found: dict[str, Candidate] = {}
     for each in _had(other, options, state, ports):
