@@ -8,15 +8,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 from skillhub.model.dataclass import dataclass
-from skillhub.model.skill import Skill, typed_flags
-from skillhub.model.text import as_command, clean
-
-
-def enabling(skill: Skill) -> str:
-    """Return how a user may have a disabled skill, or why not."""
-    if skill.root:  # it lies in a folder of the agent
-        return "the agent's settings switch it off, or cannot be read, which skillhub catalog tells"
-    return f"enable it with: {as_command('skillhub', 'enable', clean(skill.name), *typed_flags(skill.scope))}"
+from skillhub.model.skill import Skill
+from skillhub.model.tree import SKILL_MD
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,5 +139,5 @@ class Catalog:
     def at(self, path: str) -> Skill | None:
         """Return the skill in this folder, or with this ``SKILL.md``; None if there is none."""
         place = os.path.normpath(path)
-        folder = os.path.dirname(place) if os.path.basename(place) == "SKILL.md" else place
+        folder = os.path.dirname(place) if os.path.basename(place) == SKILL_MD else place
         return self._by_path.get(folder)

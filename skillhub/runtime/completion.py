@@ -9,12 +9,13 @@ from skillhub.model.dataclass import dataclass
 from skillhub.model.skill import Skill
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.code_spans import code_spans
+from skillhub.runtime.mention import NOT_WITHIN
 from skillhub.runtime.resolve import may_invoke
 from skillhub.runtime.suggest import Suggestions
 
 _SHOWN = 20
 # What may stand between a `$` and the cursor, longer than any full name; and the rest of the name behind it.
-_BEFORE = re.compile(r"(?<![A-Za-z0-9_$\\/.=&%@#+~-])\$[A-Za-z0-9_:-]{0,200}\Z")
+_BEFORE = re.compile(NOT_WITHIN + r"\$[A-Za-z0-9_:-]{0,200}\Z")
 _SLASH = re.compile(r"\s*/[A-Za-z0-9_:-]{0,200}\Z")
 _AFTER = re.compile(r"[A-Za-z0-9_:-]*")
 

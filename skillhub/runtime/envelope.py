@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from html import escape
 from pathlib import PurePath
 from typing import Any, Final
 
 from skillhub.model.profile import Profile, profile
 from skillhub.model.text import clean
+from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.loading import Loaded
 
 # Of every host, so that what is written for one cannot be misread by another. Between `<` and the name may stand
@@ -75,9 +77,7 @@ def _is_unseen(char: str) -> bool:
 
 
 def _attribute(text: str) -> str:
-    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
-        text = text.replace(char, entity)
-    return clean(text)
+    return clean(escape(text, quote=False).replace('"', "&quot;"))
 
 
 def _instructions(loaded: Loaded, whole: bool = False) -> str:
@@ -89,7 +89,7 @@ def _instructions(loaded: Loaded, whole: bool = False) -> str:
 
 
 def _skill_md(loaded: Loaded) -> str:
-    return os.path.join(loaded.folder.path, "SKILL.md")
+    return os.path.join(loaded.folder.path, SKILL_MD)
 
 
 def _file_lines(loaded: Loaded, most: int, indent: str, absolute: bool) -> list[str]:

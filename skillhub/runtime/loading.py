@@ -14,10 +14,10 @@ from skillhub.model.skill import Skill
 from skillhub.model.text import clean, quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.arguments import Given, put_in
-from skillhub.runtime.catalog import Catalog, enabling
+from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.folder import Agreed, Folder
 from skillhub.runtime.requested import Fork, Hook, hooks_of
-from skillhub.runtime.resolve import Caller, called, may_invoke
+from skillhub.runtime.resolve import Caller, called, refusal
 from skillhub.runtime.suggest import Suggestions
 
 _CAP: Final = 1 << 20
@@ -192,12 +192,8 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
 
 
 def _refuse(skill: Skill, caller: Caller) -> None:
-    if skill.state == "disabled":
-        message = f"the skill {quote(skill.full_name)} is disabled"
-        raise Refused(message, hint=enabling(skill))
-    if not may_invoke(skill, caller):
-        who = "the model" if caller == "user" else "the user"
-        raise Refused(f"the skill {quote(skill.full_name)} is for {who} alone to invoke")
+    if refused := refusal(skill, caller):
+        raise Refused(f"the skill {quote(skill.full_name)} {refused[0]}", hint=refused[1] or None)
 
 
 def _given(folder: Folder, version: str, request: Request) -> Given:

@@ -14,11 +14,12 @@ _NAME = r"[A-Za-z0-9_]+(?:-+[A-Za-z0-9_]+)*"
 _FULL_NAME = rf"{_NAME}(?::{_NAME})*"
 # Numbers, and variables as shells write them: `$5`, `$10-20`, `$PATH`, `$HOME-dir`.
 _NO_NAME = r"(?![0-9-]+(?![A-Za-z0-9_:])|[A-Z_][A-Z0-9_]*(?![A-Za-z0-9_]))"
-# Before it no letter, and nothing that makes it part of a path, an address or an assignment. A path has no
-# parenthesis, so that no two searches for its end go over the same text.
+# Before a mention is no letter, and nothing that makes it part of a path, an address or an assignment.
+NOT_WITHIN = r"(?<![A-Za-z0-9_$\\/.=&%@#+~-])"
+# A path has no parenthesis, so that no two searches for its end go over the same text.
 _MENTION = re.compile(
     rf"\[\${_NO_NAME}(?P<linked>{_FULL_NAME})\][ \t]*\([ \t]*(?P<path>[^()\n]+)\)"
-    rf"|(?<![A-Za-z0-9_$\\/.=&%@#+~-])\${_NO_NAME}(?P<plain>{_FULL_NAME})"
+    rf"|{NOT_WITHIN}\${_NO_NAME}(?P<plain>{_FULL_NAME})"
 )
 _SLASH = re.compile(rf"\s*(?P<text>/(?P<name>{_FULL_NAME}))(?=\s|\Z)")
 _SHELL = frozenset({"path", "home", "user", "shell", "pwd", "tmpdir", "temp", "tmp", "lang", "term"})

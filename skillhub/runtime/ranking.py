@@ -167,7 +167,7 @@ def _rankings(
 
 
 def _folder(path: str) -> str:
-    return os.path.dirname(path) if os.path.basename(path) == "SKILL.md" else path.rstrip("/") or path
+    return os.path.dirname(path) if os.path.basename(path) == SKILL_MD else path.rstrip("/") or path
 
 
 def _overlap(terms: Sequence[str], rows: Mapping[int, Stored]) -> list[list[int]]:

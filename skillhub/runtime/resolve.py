@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Any, Literal
 
 from skillhub.model.dataclass import dataclass
-from skillhub.model.skill import Skill
-from skillhub.model.text import clean, quote
-from skillhub.runtime.catalog import Catalog, enabling
+from skillhub.model.skill import Skill, typed_flags
+from skillhub.model.text import as_command, clean, quote
+from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.mention import Typed, mentions
 from skillhub.runtime.suggest import Suggested, Suggestions
 
@@ -152,6 +152,21 @@ def may_invoke(skill: Skill, caller: Caller) -> bool:
     return skill.state == "enabled" and skill.user_invocable
 
 
+def refusal(skill: Skill, caller: Caller) -> tuple[str, str] | None:
+    """Return why a caller may not have a skill, and what to do about it, if anything; None if they may."""
+    if may_invoke(skill, caller):
+        return None
+    if skill.state == "enabled":
+        return f"is for {'the model' if caller == 'user' else 'the user'} alone to invoke", ""
+    if skill.root:  # it lies in a folder of the agent
+        return (
+            "is disabled",
+            "the agent's settings switch it off, or cannot be read, which skillhub catalog tells",
+        )
+    typed = as_command("skillhub", "enable", clean(skill.name), *typed_flags(skill.scope))
+    return "is disabled", f"enable it with: {typed}"
+
+
 def _one_leads(found: dict[str, Mention], most: int) -> dict[str, Mention]:
     """Take the choice back where more skills are meant than may lead."""
     names = tuple(dict.fromkeys(each.leads for each in found.values() if each.leads))
@@ -216,12 +231,8 @@ class _Meaning:
         return Mention(typed.text, "missing-path", message)
 
     def _chosen(self, text: str, skill: Skill, name: str) -> Mention:
-        if skill.state == "disabled":
-            message = f"Skill {quote(name)} is disabled: {enabling(skill)}"
-            return Mention(text, "disabled", message, skill)
-        if not may_invoke(skill, self.rules.caller):
-            who = "the model" if self.rules.caller == "user" else "the user"
-            return Mention(text, "disabled", f"Skill {quote(name)} is for {who} alone to invoke.", skill)
+        if refused := refusal(skill, self.rules.caller):
+            return Mention(text, "disabled", f"Skill {quote(name)} {': '.join(filter(None, refused))}", skill)
         if self.rules.objection is not None and (why := self.rules.objection(skill)):
             return Mention(text, "disabled", f"Skill {quote(name)} cannot be loaded: {why}", skill)
         return Mention(text, "activated", f"Using skill: {clean(name)}", skill, leads=clean(name))

@@ -54,16 +54,12 @@ def _findings(path: str, file: File) -> Iterator[Finding]:
     seen: dict[str, set[int]] = {}
     ends: list[int] = []
     for rule, offset in _places(file.data, text):
-        ends = ends or [*_line_ends(file.data), len(file.data)]
+        ends = ends or [*(end.start() for end in re.finditer(b"\n", file.data)), len(file.data)]
         line = bisect_left(ends, offset) + 1
         lines = seen.setdefault(rule.id, set())
         if line not in lines and len(lines) < PLACES_MAX:
             lines.add(line)
             yield rule.finding(path, line)
-
-
-def _line_ends(data: bytes) -> Iterator[int]:
-    return (match.start() for match in re.finditer(b"\n", data))
 
 
 def _places(whole: bytes, text: bool) -> Iterator[tuple[Rule, int]]:
