@@ -70,7 +70,7 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
         *((("url", skill.url),) if terminal.verbose and skill.url else ()),
         ("state", state),
         ("signed by", signed or "nobody"),
-        ("tree", skill.tree or ""),
+        *((("tree", skill.tree),) if skill.tree else ()),
         *(("" if number else "patched by", text) for number, text in enumerate(_patched(shown))),
         (
             "can",

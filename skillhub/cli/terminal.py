@@ -34,6 +34,8 @@ _PROGRESS_AFTER = 1.0
 _NARROW = 8
 _LEFT = 4  # blanks before a word that has no room where it belongs
 _ROWS = 50  # of a list that are encoded at a time
+# An archive that is named by its digest: no row of a screen holds it, and nobody compares it by eye.
+_ARCHIVE = re.compile(r"(?<=/)([0-9a-f]{12})[0-9a-f]{52}(?=\.)")
 # A command that ends a line is one word, so that it can be copied; after `hint:` it begins a sentence.
 _WORD = re.compile(r" *(?:(?<=: )(?<!hint: )skillhub (?:(?!, |; |  ).)+$|[^ ]+)")
 
@@ -163,6 +165,8 @@ class Terminal:
             self.verbatim(text, tone)
 
     def _write(self, stream: TextIO, text: str, tone: Tone, hang: int | None = None) -> None:
+        if stream.isatty() and not self.verbose and len(text) > _columns():
+            text = _ARCHIVE.sub(r"\1…", text)
         for line in _wrapped(clean(text), stream, hang):
             self._put(stream, _line(line, tone, stream))
 

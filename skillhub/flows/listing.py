@@ -168,5 +168,5 @@ def refuse_unknown(names: Iterable[str], installed: Collection[str]) -> None:
 
             close = get_close_matches(name, sorted(installed))
             meant = f"did you mean {' or '.join(close)}? " if close else ""
-            hint = f"{meant}skillhub list shows what is"
+            hint = f"{meant}skillhub list shows what is; skillhub adopt takes in what is unmanaged there"
             raise NotFound(f"no skill named {quote(name)} is installed here", hint=hint)

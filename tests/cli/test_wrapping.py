@@ -66,6 +66,18 @@ def test_what_has_no_room_where_it_belongs_begins_at_one_place(installed):
     assert places == {4}
 
 
+def test_the_name_of_an_archive_fits_a_screen_and_is_whole_elsewhere(shell):
+    words, no = ("install", "github:release-notes"), [("[N]o: ", "n\n")]
+    whole = shell.run("show", words[1], "--json").json["url"]
+    assert max(map(len, lines(shell.at_terminal(*words, say=no)))) <= 80
+    for done in (
+        shell.at_terminal(*words, "--verbose", say=no),
+        shell.at_terminal(*words, say=no, columns=200),
+        shell.run("show", words[1], "--verbose"),
+    ):
+        assert whole in "".join(lines(done))
+
+
 def test_the_picker_breaks_between_words(shell):
     done = shell.at_terminal("pick", say=[("empty to stop: ", "\n")], columns=COLUMNS)
     assert too_wide(done) == []
