@@ -49,7 +49,7 @@ def test_a_variable_in_a_spelling_that_nobody_has_told_us_is_left_to_the_person(
     assert (state(outcome), opened(outcome)) == ("disabled", ["mcp:tracker"])
     file = world.base / ".gemini/settings.json"
     (way,) = outcome.ways.values()
-    assert f"add the MCP server tracker to {file} yourself" in way
+    assert f"add the MCP server tracker to {file} yourself" in way[0]
     assert not file.exists()
     file.parent.mkdir()
     file.write_text('{"mcpServers": {"tracker": {"command": "mine"}}}')

@@ -96,7 +96,7 @@ def _facts(entry: Locked) -> Iterator[str]:
     if entry.patch is not None:
         yield f"patch: {entry.patch.path} {entry.patch.digest}, on the tree {entry.patch.base}"
     yield f"signed by: {', '.join(entry.signed_by) or 'nobody'}"
-    yield f"can: {', '.join(entry.capabilities) or 'nothing but give instructions'}"
+    yield f"can: {', '.join(entry.capabilities) or 'give instructions'}"
     yield f"requires: {', '.join(entry.requires) or 'nothing'}"
 
 
