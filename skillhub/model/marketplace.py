@@ -16,6 +16,7 @@ from skillhub.model.ref import is_rev
 from skillhub.model.syntax.decode import array, located, record, text, text_that, wrong
 from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import clean, is_inner_path, is_object_id, quote
+from skillhub.model.url import of_repository
 
 MARKETPLACES = (".claude-plugin/marketplace.json", ".agents/plugins/marketplace.json")
 MANIFESTS = (".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
@@ -23,7 +24,6 @@ CAP = 8 * 1024 * 1024
 _PLUGINS_MAX = 4000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}", re.ASCII)
-_SCP = re.compile(r"([A-Za-z0-9._-]+@[A-Za-z0-9.-]+):(?!/)([A-Za-z0-9._~/-]+)", re.ASCII)
 _URL = re.compile(r"(?:https?|ssh|file)://[A-Za-z0-9._~!$&'()*+,;=:@%/\[\]-]+", re.ASCII)
 
 
@@ -137,11 +137,9 @@ def _inner_paths(value: object) -> tuple[str, ...]:
 
 def _repository(value: object) -> str:
     """Read the URL of a repository, as git takes it; ``owner/repo`` is one on GitHub."""
-    url = text(value)
+    url = of_repository(text(value))
     if _REPO.fullmatch(url):
         return f"https://github.com/{url}.git"
-    if scp := _SCP.fullmatch(url):
-        return f"ssh://{scp[1]}/{scp[2]}"
     return url if _URL.fullmatch(url) else wrong("the URL of a git repository", value)
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeVar
-from urllib.parse import urlsplit
 
 from skillhub.model.dataclass import dataclass
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.ref import parse_remote
 from skillhub.model.signer import known_by
+from skillhub.model.url import authority
 from skillhub.model.version import is_version, precedence
 
 Side = Literal["ours", "theirs"]
@@ -165,7 +165,7 @@ def _origin(entry: Locked) -> str:
         return f"{entry.source}: {entry.path}"
     part = f" #{entry.path}" if entry.path else ""
     plugin = f", plugin {entry.plugin}" if entry.plugin else ""
-    at = f" at {entry.git}" if entry.git else f" at {urlsplit(entry.url or '').netloc}"
+    at = f" at {entry.git}" if entry.git else f" at {authority(entry.url or '')}"
     return f"{parse_remote(entry.place).place}{at}{part}{plugin}"
 
 

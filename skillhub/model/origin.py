@@ -11,11 +11,10 @@ from skillhub.errors import UsageError
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.ref import parse_remote
 from skillhub.model.text import clean, is_inner_path, is_object_id, quote
+from skillhub.model.url import masked, names_user, of_repository
 
-_SCP = re.compile(r"([\w.-]+@[\w.-]+):/?([^/:\s][^:\s]*)", re.ASCII)
 _ON_GITHUB = re.compile(r"https://(?:www\.)?github\.com/([^/]+/[^/]+?)(?:\.git)?/?", re.ASCII)
 _SHORT = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
-_CREDENTIALS = re.compile(r"//[^/]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +96,7 @@ def in_git(name: str, place: str, rev: str, path: str, skills: tuple[str, ...] =
     if short := (url if _SHORT.fullmatch(url) else (found := _ON_GITHUB.fullmatch(url)) and found[1]):
         ref = f"github:{short}{'/' + path if path else ''}{at}"
     else:
-        url = _SCP.sub(r"ssh://\1/\2", url) if "://" not in url else url
-        ref = f"git+{url}{at}{'#' + path if path else ''}"
+        ref = f"git+{of_repository(url)}{at}{'#' + path if path else ''}"
     note = "" if is_object_id(rev) else f"pinned at what {quote(rev or 'its default branch')} is now"
     return _checked(name, ref, skills, note)
 
@@ -119,12 +117,12 @@ def at_site(name: str, url: str, skills: tuple[str, ...]) -> Found:
 
 
 def _checked(name: str, ref: str, skills: tuple[str, ...], note: str) -> Found:
-    shown = quote(_CREDENTIALS.sub("//", ref))
+    shown = quote(masked(ref))
     if ref.startswith(("http://", "git+http://")):
         return NoOrigin(name, f"{shown} goes over plain http")
     try:
         parse_remote(ref)
     except UsageError:  # its message would show a password
-        holds = " holds a password" if _CREDENTIALS.search(ref) else " is no place to install from"
+        holds = " holds a password" if names_user(ref) else " is no place to install from"
         return NoOrigin(name, shown + holds)
     return Origin(name, ref, skills, note)

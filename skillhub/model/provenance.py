@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from skillhub.model.dataclass import dataclass
+from skillhub.model.url import authority
 
 TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
 if TYPE_CHECKING:  # a record is read without it
@@ -33,7 +34,7 @@ class Provenance:
     @classmethod
     def of(cls, entry: Locked) -> Provenance:
         """Return what an entry of the lock says."""
-        host = (entry.url or "").partition("://")[2].partition("/")[0]
+        host = authority(entry.url or "")
         return cls.interned(entry.source, entry.git or host, entry.path or "", _signers(entry.signed_by))
 
     @classmethod

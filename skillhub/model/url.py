@@ -15,6 +15,7 @@ _URL = (
     r"(|/[^?#]*)(?:\?([^#]*))?(?:#.*)?"
 )
 _USER = r"://[^/?#]*@"
+_SCP = r"(?a)([\w.-]+@[\w.-]+):/?([^/:\s][^:\s]*)"
 _ESCAPED = rb"%([0-9A-Fa-f]{2})"
 
 
@@ -45,6 +46,17 @@ def parse(text: str) -> Url | None:
     scheme = scheme.lower()
     host = host.lower().strip("[]")
     return Url(scheme, user, host, int(port) if port else PORTS.get(scheme), path, query or "")
+
+
+def authority(text: str) -> str:
+    """Return what a URL says between ``://`` and the path, as it is spelled; empty of what is none."""
+    return re.split(r"[/?#]", text.partition("://")[2], maxsplit=1)[0]
+
+
+def of_repository(text: str) -> str:
+    """Return the URL that git means by ``user@host:path``; what is not spelled so is left as it is."""
+    found = None if "://" in text else re.fullmatch(_SCP, text)
+    return f"ssh://{found[1]}/{found[2]}" if found else text
 
 
 def names_user(text: str) -> bool:

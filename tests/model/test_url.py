@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.model.url import Url, is_prefix, is_under, masked, names_user, parse
+from skillhub.model.url import (
+    Url,
+    authority,
+    is_prefix,
+    is_under,
+    masked,
+    names_user,
+    of_repository,
+    parse,
+)
 
 TEAM = "https://skills.example/team"
 
@@ -126,3 +135,15 @@ def test_a_password_is_seen_and_not_shown(url):
     assert names_user(url)
     assert "secret" not in masked(url)
     assert not names_user("https://h/a@b") and masked("https://h/a@b") == "https://h/a@b"
+
+
+def test_what_git_means_by_its_other_spelling():
+    assert of_repository("git@host.example:team/x.git") == "ssh://git@host.example/team/x.git"
+    for same in ("ssh://git@host/x", "owner/repo", "C:\\x", "git@host", "git@host:a b", "git@host:x:y"):
+        assert of_repository(same) == same
+    assert [authority(each) for each in ("https://u@h:1/x", "https://h?x", "embedded:", "")] == [
+        "u@h:1",
+        "h",
+        "",
+        "",
+    ]
