@@ -54,7 +54,7 @@ class Form(NamedTuple):
 
 def _gen_parse(text: str, where: str) -> Layer:
     skills = _gen(text, where)["skills"]
-    return Layer(names={name: _GEN.get(word, "disabled") for name, word in skills.items()})
+    return Layer(names={name: _GEN.get(str(word), "disabled") for name, word in skills.items()})
 
 
 def _gen_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
@@ -83,8 +83,7 @@ def _gen(text: str, where: str) -> dict[str, Any]:
     skills = block.get("skills") or {}
     if not isinstance(skills, dict):
         raise FormatError("expected skills and their states", where=f"{where}: skills")
-    known = {name: word if isinstance(word, str) else "" for name, word in skills.items()}
-    return {**block, "skills": known}
+    return {**block, "skills": skills}
 
 
 def _codex_parse(text: str, where: str) -> Layer:

@@ -116,10 +116,11 @@ def test_our_state_of_a_project_is_not_in_the_project(desk):
 def test_gencodes_file_is_read_and_written_as_it_writes_it(desk):
     place = desk.home / ".gen/skills.json"
     place.parent.mkdir()
-    place.write_text('{"skills": {"demo": "enable", "git:other": "active"}, "more": 1}')
+    other = {"git:other": "active", "later": {"state": "pinned"}}
+    place.write_text(json.dumps({"skills": {"demo": "enable", **other}, "more": 1}))
     assert desk.skill().reach == "enabled"
     desk.set("disabled")
-    kept = {"skills": {"demo": "disable", "git:other": "active"}, "more": 1}
+    kept = {"skills": {"demo": "disable", **other}, "more": 1}
     assert place.read_text() == json.dumps(kept, indent=2) + "\n"
 
 
