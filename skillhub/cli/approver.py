@@ -8,7 +8,17 @@ from typing import TypeVar
 
 from skillhub.cli.terminal import Terminal
 from skillhub.model.dataclass import dataclass, replace
-from skillhub.model.question import NO, NOT_BY_YES, UNANSWERED, YES, Answer, Question, Way, unanswerable
+from skillhub.model.question import (
+    NEEDS,
+    NO,
+    NOT_BY_YES,
+    UNANSWERED,
+    YES,
+    Answer,
+    Question,
+    Way,
+    unanswerable,
+)
 from skillhub.model.text import quote
 
 _T = TypeVar("_T")
@@ -108,6 +118,9 @@ class Person:
             return Answer("yes", value) if value else UNANSWERED
         if question.ways:
             return self._ask_way(question.ways)
+        if question.kind in NEEDS:
+            refusal = "a no leaves the configuration as it is; unless it is enabled already,"
+            self.terminal.prose(f"{refusal} {question.skill} stays disabled", 2)
         words = {**_YES, **_NO} if is_last else {**_YES, **_ALL, **_NO}
         said = self._word("[y]es, [N]o" if is_last else "[y]es, [a]ll of this kind, [N]o", words, "no")
         if said == "all":

@@ -70,18 +70,15 @@ class ServerNeed:
         if self.is_configured or choice == "skip" or not self.states:
             return
         about = f"{skill} needs the MCP server {need.name}"
-        refusal = (
-            f"a no leaves the configuration as it is; unless it is enabled already, {skill} stays disabled"
-        )
         if self.theirs:
             kind: Kind = "mcp-shell" if self.uses_shell else "mcp-conflict"
             which = f"{'an' if server is None else 'another'} MCP server is configured as {need.name}"
             runs = ", which runs a shell" if self.uses_shell else ""
             message = f"{which}{runs}; use that one for {skill}, unchanged?"
-            yield Question(kind, skill, message, (*self._against(), refusal), need.name)
+            yield Question(kind, skill, message, tuple(self._against()), need.name)
         if server is None:
             return
-        details = (*_facts(server), *self._files(self.absent), refusal)
+        details = (*_facts(server), *self._files(self.absent))
         if self.absent and server.runs_shell:
             message = f"{about}, which runs a shell; write it into the configuration?"
             yield Question("mcp-shell", skill, message, details, need.name)
