@@ -121,14 +121,14 @@ def test_what_yes_agrees_to_is_shown_with_its_facts(shell):
     assert (
         "agreed to beforehand: another MCP server is configured as demo; use that one for served" in done.err
     )
+    assert done.err.count("it runs: mine") == 1
+    assert "Install served" not in done.err
     assert shell.run("disable", "served").status == 0
     done = shell.at_terminal("enable", "served", say=[(ASK, "n\n")], columns=200)
     assert (
         "a no leaves the configuration as it is; unless it is enabled already, served stays disabled"
         in done.out
     )
-    assert done.err.count("it runs: mine") == 1
-    assert "Install served" not in done.err
 
 
 def test_a_value_for_this_command_alone_is_told_to_be_gone(shell):
