@@ -69,20 +69,20 @@ class Network:
         return opened
 
     def reach(
-        self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False, may: May | None = None
+        self, ref: Remote | Local, pin: str | None = None, *, named_by: Who = "person", may: May | None = None
     ) -> Place:
         """Return a place that is no registry, as ``flows.ports.Network`` has it."""
         # What a person names in this very command is no stranger's, though the lock names it too.
         url = _url_of(ref)
         named = url.removesuffix(".git")
-        named_by: Who = "person"
-        if guarded:
+        is_typed = named_by == "person"
+        if not is_typed:
             named_by = self._named.get(named, "person" if self._settings.trusts(url) else "repository")
         # What was opened for somebody whom no policy held lets through what one may forbid.
         key = str(ref), pin, named_by, may is not None
         if key not in self._places:
             self._places[key] = self._reached(ref, pin, named_by, may)
-        if not guarded:
+        if is_typed:
             self._named[named] = "person"
         return self._places[key]
 

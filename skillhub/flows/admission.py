@@ -18,6 +18,7 @@ from skillhub.model.record import Record
 from skillhub.model.ref import repository
 from skillhub.model.release import Release
 from skillhub.scan import scan
+from skillhub.world.named_by import by_agreement
 
 _AGE = frozenset({"min-age-days"})
 
@@ -89,7 +90,7 @@ def _age(candidate: Candidate, ports: Ports, *, agreed: bool) -> timedelta | Non
         return since(candidate.published, ports)
     if published is None and entry.git is not None:
         commit = Release(name=candidate.name, url=entry.git, type="tree", rev=entry.rev, path=entry.path)
-        place = ports.reach(repository(entry.git), entry.rev, guarded=not agreed)
+        place = ports.reach(repository(entry.git), entry.rev, named_by=by_agreement(agreed))
         published = times.parse(place.committed(commit))
     where = urls_of(entry, ports)[-1:] or (entry.source,)
     sight = ports.first_seen.of(where[0], entry.rev or entry.tree, now)

@@ -18,6 +18,7 @@ from skillhub.model.lock import Lock, Locked
 from skillhub.model.manifest import Manifest
 from skillhub.model.ref import Named, parse_remote
 from skillhub.model.requirement import Requirement
+from skillhub.world.named_by import Who, by_agreement
 
 _PREFIX = "skill:"
 _MOST = 500  # skills that others need: a person asked for none of these
@@ -153,7 +154,9 @@ def _obtained(demands: Sequence[_Demand], parent: Candidate, state: State, ports
     if entry is not None and need.name in state.intent.skills:
         raise _conflict(need.name, demands, entry.version)
     try:
-        found = _resolved(both, parent, ports, guarded=state.agreed(parent.name) is None).way.go()
+        found = _resolved(
+            both, parent, ports, named_by=by_agreement(state.agreed(parent.name) is not None)
+        ).way.go()
     except NotFound as error:
         if len(ranges) > 1:
             raise _conflict(need.name, demands, None) from error
@@ -163,12 +166,12 @@ def _obtained(demands: Sequence[_Demand], parent: Candidate, state: State, ports
     return found
 
 
-def _resolved(need: Requirement, parent: Candidate, ports: Ports, *, guarded: bool) -> Resolved:
+def _resolved(need: Requirement, parent: Candidate, ports: Ports, *, named_by: Who) -> Resolved:
     if need.source is not None or parent.entry.named or parent.entry.local:
         alias = need.source or (parent.entry.source if parent.entry.named else None)
         return resolve_named(Named(need.name, alias, need.range), ports)
     ref = parse_remote(parent.entry.place)
-    return resolve_at(need.name, ref, parent.entry.plugin, ports, guarded=guarded)
+    return resolve_at(need.name, ref, parent.entry.plugin, ports, named_by=named_by)
 
 
 def _refuse_cycles(whole: Mapping[str, Candidate], lock: Lock) -> None:

@@ -24,6 +24,7 @@ from skillhub.model.ref import Ref
 from skillhub.model.release import Release
 from skillhub.model.text import quote
 from skillhub.model.tree import Tree
+from skillhub.world.named_by import Who
 from skillhub.world.staged import Listed, Staged
 from skillhub.world.store import Store
 
@@ -46,11 +47,11 @@ class Gathered:
 
 
 def gather(
-    refs: Sequence[Ref], options: Options, state: State, ports: Ports, *, guarded: bool = False
+    refs: Sequence[Ref], options: Options, state: State, ports: Ports, *, named_by: Who = "person"
 ) -> Gathered:
     """Return a candidate for each skill that the references mean; without any, for each of lock and intent.
 
-    References that a file names, and no person, are ``guarded``, as for ``Reach``.
+    ``named_by`` says who named the references, as for ``Ports.reach``.
 
     Raises:
         UsageError: two references give one name to two skills, or a name is in several sources.
@@ -67,7 +68,7 @@ def gather(
     gathered, held = Gathered(), Held(ports.store)
     resolved = [] if refs else _of_project(options, state, ports)
     for ref in refs:
-        meant, warnings = resolve_ref(ref, options, state, ports, guarded=guarded)
+        meant, warnings = resolve_ref(ref, options, state, ports, named_by=named_by)
         resolved += meant
         gathered.warnings.extend(warnings)
     every, resolved = resolved, _less(resolved, options)

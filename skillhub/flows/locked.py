@@ -26,6 +26,7 @@ from skillhub.model.release import Release
 from skillhub.model.skill import Scope
 from skillhub.model.text import quote
 from skillhub.trust.judgement import judge
+from skillhub.world.named_by import Who, by_agreement
 from skillhub.world.sources import Source
 
 # Where registries keep the archives of a skill; one that keeps them otherwise is believed.
@@ -156,11 +157,11 @@ def _from_source(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Way
     if ports.root_of(entry):
         way = _at_registry(name, entry, ports)
     else:
-        way = _at_place(name, entry, ports, guarded=not agreed)
+        way = _at_place(name, entry, ports, named_by=by_agreement(agreed))
     return way.then(lambda found: _verified(name, entry, found, ports))
 
 
-def _at_place(name: str, entry: Locked, ports: Ports, *, guarded: bool) -> Way[Any]:
+def _at_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -> Way[Any]:
     """Return how the skill is had from where the lock says it is, if that is no registry.
 
     A lock comes with a repository: what it names is reached with care until this person has agreed to it.
@@ -168,13 +169,13 @@ def _at_place(name: str, entry: Locked, ports: Ports, *, guarded: bool) -> Way[A
     if entry.local:
         return by_path(entry.path or "", ports, ports.project.base, (entry.tree,))
     if entry.git is not None:
-        place = ports.reach(repository(entry.git), entry.rev, guarded=guarded)
+        place = ports.reach(repository(entry.git), entry.rev, named_by=named_by)
         release = Release(
             name=name, url=entry.git, type="tree", rev=entry.rev, path=entry.path, plugin=entry.plugin
         )
     else:
         url = ports.sources.get(entry.source).url if entry.named else None
-        place = ports.reach(Site(url)) if url else ports.reach(parse_remote(entry.place), guarded=guarded)
+        place = ports.reach(Site(url)) if url else ports.reach(parse_remote(entry.place), named_by=named_by)
         release = Release(
             name=name,
             url=entry.url or "",

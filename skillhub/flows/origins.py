@@ -65,7 +65,7 @@ def obtained(origin: Origin, options: Options, state: State, ports: Ports) -> Ma
         StateError: the disk is in the way.
     """
     options = replace(options, skills=origin.skills, every=False)
-    return gather([parse_ref(origin.ref)], options, state, ports, guarded=True).found
+    return gather([parse_ref(origin.ref)], options, state, ports, named_by="repository").found
 
 
 def compared(mine: Candidate, origin: Origin | None, state: State, ports: Ports) -> Candidate:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # `sync` has no use for releases
     from skillhub.model.lock import Locked
     from skillhub.model.ref import Remote
     from skillhub.model.release import Index, Release
+    from skillhub.world.named_by import Who
 
 
 class Registry(Protocol):
@@ -77,14 +78,14 @@ class Network(Protocol):
         ...
 
     def reach(
-        self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False, may: May | None = None
+        self, ref: Remote | Local, pin: str | None = None, *, named_by: Who = "person", may: May | None = None
     ) -> Place:
         """Return a place that is no registry, as ``Ports.reach`` does.
 
         Args:
             ref: Which one.
             pin: A full commit.
-            guarded: Whether only a repository names it.
+            named_by: Who names it.
             may: Called with each URL that the place leads to (an artifact, the repository of a plugin) before that is
                 asked; it raises for one that nothing may come from.
         """
@@ -148,21 +149,20 @@ class Ports:
         self.may(source.url, source.root)
         return self.network.open(source, root)
 
-    def reach(self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False) -> Place:
+    def reach(self, ref: Remote | Local, pin: str | None = None, *, named_by: Who = "person") -> Place:
         """Return a place that is no registry, a folder of several skills among them.
 
         Args:
             ref: Which one.
             pin: A full commit, to have it as it was then.
-            guarded: Whether only a repository names it and this person never agreed to anything from there: then it
-                is reached over https, at public addresses, and is not told who asks.
+            named_by: Who names it: a person, or a repository, and this person never agreed to anything from there.
 
         Raises:
             Forbidden: a line of a policy; of where the place leads to, too, once that is to be asked.
             SourceError, SecurityError, FormatError: as for ``open``.
         """
         self.may(self.url_of(ref))
-        return self.network.reach(ref, pin, guarded=guarded, may=self.may)
+        return self.network.reach(ref, pin, named_by=named_by, may=self.may)
 
     def fetch_root(self, url: str, meant: Digest | None = None) -> bytes:
         """Return the ``1.root.json`` of the registry at a URL; whoever calls this checks its digest.

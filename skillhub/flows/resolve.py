@@ -24,6 +24,7 @@ from skillhub.model.ref import Git, GitHub, Local, Named, Ref, Remote, canonical
 from skillhub.model.release import Index, Release
 from skillhub.model.tree import SKILL_MD
 from skillhub.world.links import portable
+from skillhub.world.named_by import Who, by_agreement
 from skillhub.world.sources import Source
 
 
@@ -45,9 +46,9 @@ class Resolved:
 
 
 def resolve_ref(
-    ref: Ref, options: Options, state: State, ports: Ports, *, guarded: bool = False
+    ref: Ref, options: Options, state: State, ports: Ports, *, named_by: Who = "person"
 ) -> tuple[list[Resolved], tuple[str, ...]]:
-    """Return the skills that a reference means, and what is odd about the place; ``guarded`` is as for ``Reach``.
+    """Return the skills that a reference means, and what is odd about the place, which is ``named_by`` somebody.
 
     Raises:
         UsageError: it holds several skills and none was chosen, or its name is in several sources.
@@ -58,16 +59,16 @@ def resolve_ref(
         return [_of_name(ref, state, ports)], ()
     if isinstance(ref, Local):
         return _of_folder(ref, options, state, ports)
-    place = _opened(ref, ports, guarded=guarded)
+    place = _opened(ref, ports, named_by=named_by)
     index = place.index(options.skills or None)
     chosen = choose_skills(str(ref), index, options.skills, every=options.every, pick=ports.pick)
     resolved = [_of_remote(ref, place, each, options, state, ports) for each in chosen]
     return resolved, index.warnings
 
 
-def _opened(ref: Remote, ports: Ports, *, guarded: bool = False) -> Place:
+def _opened(ref: Remote, ports: Ports, *, named_by: Who = "person") -> Place:
     try:
-        return ports.reach(ref, guarded=guarded)
+        return ports.reach(ref, named_by=named_by)
     except SourceError as error:
         if isinstance(ref, GitHub):
             _or_folder(error, str(ref).partition(":")[2])
@@ -135,9 +136,9 @@ def resolve_wanted(name: str, wanted: Wanted, state: State, ports: Ports) -> Res
     """
     ref = wanted.remote()
     if ref is not None:
-        guarded = not state.is_known(name, ref.source)
+        named_by = by_agreement(state.is_known(name, ref.source))
         try:
-            found = resolve_at(name, ref, wanted.plugin, ports, guarded=guarded, locked=state.trees)
+            found = resolve_at(name, ref, wanted.plugin, ports, named_by=named_by, locked=state.trees)
         except UsageError as error:  # a line of a file, not what somebody typed
             where = f"{ports.project.intent_path}: skills.{name}"
             raise FormatError(error.message, where=where, hint=error.hint) from error
@@ -154,10 +155,10 @@ def resolve_at(
     plugin: str | None,
     ports: Ports,
     *,
-    guarded: bool = False,
+    named_by: Who = "person",
     locked: Collection[Digest] = (),
 ) -> Resolved:
-    """Return the skill of that name which a place has; ``guarded`` is as for ``Reach``, ``locked`` for ``by_place``.
+    """Return the skill of that name which a place has; ``locked`` is as for ``by_place``.
 
     Raises:
         NotFound: it has none.
@@ -165,7 +166,7 @@ def resolve_at(
     """
     if plugin and isinstance(ref, Git | GitHub):
         ref = replace(ref, path=None)  # which plugins there are is told at the top of the repository
-    place = _opened(ref, ports, guarded=guarded)
+    place = _opened(ref, ports, named_by=named_by)
     word = f"{plugin}:{name}" if plugin else name
     (release,) = choose_skills(str(ref), place.index((word,)), (word,), every=False, pick=ports.pick)
     return Resolved(name, by_place(place, ref.source, release, ports, locked), release=release)

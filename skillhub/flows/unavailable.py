@@ -15,6 +15,7 @@ from skillhub.model.dataclass import replace
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked
 from skillhub.model.ref import Git, GitHub, Site
+from skillhub.world.named_by import by_agreement
 
 
 def unavailable(name: str, error: SkillhubError, state: State, ports: Ports) -> SkillhubError:
@@ -70,7 +71,7 @@ def _asked(name: str, entry: Locked, wanted: Wanted, state: State, ports: Ports)
         return None
     whole = replace(ref, path=None) if isinstance(ref, Git | GitHub) else ref
     is_known = state.agreed(name) is not None and entry.place == ref.source
-    index = ports.reach(whole, guarded=not is_known).index((name,))
+    index = ports.reach(whole, named_by=by_agreement(is_known)).index((name,))
     there = [each for each in offered_by(index) if each.name == name]
     if len(there) != 1 or there[0].path == entry.path or not isinstance(whole, Git | GitHub):
         return None

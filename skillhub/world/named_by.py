@@ -55,3 +55,8 @@ class NamedBy:
 
 
 PERSON: Final = NamedBy("person")
+
+
+def by_agreement(is_agreed: bool) -> Who:
+    """Return who named what a lock or an intent names: whoever agreed to it here, or the repository alone."""
+    return "person" if is_agreed else "repository"

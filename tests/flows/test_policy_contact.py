@@ -249,7 +249,7 @@ class Cut:
     def open(self, source, root=None):
         self._cut(source.url)
 
-    def reach(self, ref, pin=None, *, guarded=False, may=None):
+    def reach(self, ref, pin=None, *, named_by="person", may=None):
         self._cut(str(ref))
 
     def fetch_root(self, url):

@@ -134,7 +134,7 @@ class World:
             report=lambda what, done, of: None,
         )
 
-    def reach(self, ref, pin=None, *, guarded=False, may=None):
+    def reach(self, ref, pin=None, *, named_by="person", may=None):
         """Open a place that is no registry: one of ``places``, by the reference without its revision."""
         if isinstance(ref, Local) and ref.path not in self.places:
             raise NotFound("there is no SKILL.md here")

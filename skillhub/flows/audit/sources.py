@@ -27,6 +27,7 @@ from skillhub.model.dataclass import replace
 from skillhub.model.finding import Finding
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.ref import Local, Remote
+from skillhub.world.named_by import Who
 from skillhub.world.sources import Source
 
 
@@ -213,10 +214,10 @@ class _Reaching:
         self._reach = network.reach
 
     def reach(
-        self, ref: Remote | Local, pin: str | None = None, *, guarded: bool = False, may: May | None = None
+        self, ref: Remote | Local, pin: str | None = None, *, named_by: Who = "person", may: May | None = None
     ) -> Place:
         try:
-            return self._reach(ref, pin, guarded=guarded, may=may)
+            return self._reach(ref, pin, named_by=named_by, may=may)
         except NotFound as error:
             raise SourceError(error.message, where=error.where) from error
 
