@@ -17,8 +17,11 @@ from skillhub.model.text import quote
 
 BOM = "\ufeff"
 _DEPTH_MAX = 100
-_TRIVIA = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
-_STRING = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"')
+# No group is possessive: before 3.11.5 such a one may match what it does not (gh-106052). What stands for what is told
+# by its first character, so that nothing is tried twice.
+COMMENT = r"//[^\r\n]*+|/\*[^*]*+\*++(?:[^*/][^*]*+\*++)*/"
+_TRIVIA = re.compile(rf"(?:[ \t\r\n]++|{COMMENT})*")
+_STRING = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*"')
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 _WORD = re.compile(r"true|false|null")
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass
-from skillhub.model.syntax.jsonc import BOM, Member, Node, parse
+from skillhub.model.syntax.jsonc import BOM, COMMENT, Member, Node, parse
 from skillhub.model.text import end_of_line, quote
 
 _BLANK = " \t\r\n"
-_COMMENT = re.compile(r"//[^\r\n]*|/\*(?:[^*]|\*(?!/))*+\*/")
+_COMMENT = re.compile(COMMENT)
 
 
 def insert(text: str, path: tuple[str, ...], value: object, where: str) -> str:
