@@ -67,7 +67,7 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
     left = {left.name for left in outcome.left}
     # Where something is done, what stays as it is says so; where nothing is, one line says that of all.
     is_meant = is_plan and any(skill.name not in left | outcome.as_before for skill in outcome.skills)
-    is_busy = outcome.changed or is_meant
+    is_busy = outcome.changed or outcome.due or is_meant
     for skill in outcome.skills:
         did = done if is_busy and skill.name not in left else ""
         if skill.name in outcome.as_before:

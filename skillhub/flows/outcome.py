@@ -24,6 +24,7 @@ class Outcome:
         changes: What differs from the version before, of skills that had one.
         left: What it left out or alone.
         as_before: Those of the skills of which nothing had to be done.
+        due: Of a dry run, whether something would be done that none of the skills shows.
         given: Skill and need (``env:NAME``) that this command met; the value of a variable it forgets.
         disabled: Those of the skills that their user disabled, whatever they need.
         ways: By skill and need (``mcp:NAME``) what to do about it, where ``how_to_meet`` does not know.
@@ -38,6 +39,7 @@ class Outcome:
     left: tuple[LeftOut, ...] = ()
     changes: Mapping[str, Changes] = field(default_factory=dict)
     as_before: frozenset[str] = frozenset()
+    due: bool = False
     disabled: frozenset[str] = frozenset()
     ways: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     written: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -70,6 +70,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         (*gone, *_unlocked(state, ports)),
         left=(*map(left_alone, sorted(kept)), *foreign),
         as_before=frozenset(state.lock.skills.keys() - touched),
+        due=dry_run and bool(gone),
     )
 
 

@@ -175,6 +175,16 @@ def test_a_dry_run_of_sync_tells_what_it_would_mend_and_ask(shell):
     )
 
 
+def test_a_dry_run_of_sync_tells_what_would_leave(shell):
+    assert shell.run("install", REF, "--yes").status == 0
+    shell.write("project/skillhub.lock", '{"skills": {}, "sources": {}, "version": 1}\n')
+    before = shell.files()
+    done = shell.run("sync", "--dry-run")
+    assert (done.status, "nothing would have to be done" in done.err) == (0, False)
+    assert "release-notes would be taken out of the agents' folders" in done.err
+    assert shell.files() == before
+
+
 def test_a_dry_run_asks_nobody(shell):
     done = shell.at_terminal("install", REF, "--dry-run")
     assert (done.status, "[N]o" in done.out) == (0, False)
