@@ -18,7 +18,7 @@ from skillhub.model.dataclass import replace
 from skillhub.model.origin import Origin, OtherLock
 from skillhub.world.embedded import root_fingerprint
 from skillhub.world.repository import Repository
-from tests.support.registry import Simulator
+from tests.support.registry import Simulator, now
 from tests.support.snapshot import Hub, Memory
 from tests.support.snapshot import skill as text_of
 from tests.support.world import NOW, Answers, World, refused, skill
@@ -318,10 +318,11 @@ def project_keeping(world: World, line: str) -> str:
 
 @pytest.fixture
 def aged(world, tmp_path):
-    """A registry with an old release and a young one."""
-    simulator = Simulator(tmp_path / "registry", when=NOW - timedelta(days=20))
+    """A registry with an old release and a young one, on the day of the test: what it signs expires."""
+    world.now = now()
+    simulator = Simulator(tmp_path / "registry", when=world.now - timedelta(days=20))
     simulator.publish("hello", "1.0.0")
-    simulator.when = NOW - timedelta(days=1)
+    simulator.when = world.now - timedelta(days=1)
     simulator.publish("hello", "1.1.0")
     world.add_source("acme", simulator)
     return world

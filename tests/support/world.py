@@ -110,8 +110,7 @@ class World:
     def on_another_machine(self) -> World:
         """Return the same project as another user with a home of their own sees it."""
         other = World(self.folder, home=f"{self.top.name}-other", **self.environ)
-        other.registries = self.registries
-        other.places = self.places
+        other.registries, other.places, other.now = self.registries, self.places, self.now
         return other
 
     def ports(self, answers: Answers | None = None) -> Ports:
