@@ -17,8 +17,8 @@ from skillhub.model.text import quote
 
 BOM = "\ufeff"
 _DEPTH_MAX = 100
-# No group is possessive: before 3.11.5 such a one may match what it does not (gh-106052). Each of its ways has a first
-# character of its own, so that nothing is tried twice.
+# No group is possessive: before Python 3.11.5 such a one may match what it does not (gh-106052). Each of its ways has
+# a first character of its own, so that nothing is tried twice.
 COMMENT = r"//[^\r\n]*+|/\*[^*]*+\*++(?:[^*/][^*]*+\*++)*/"
 _TRIVIA = re.compile(rf"(?:[ \t\r\n]++|{COMMENT})*")
 _STRING = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*"')
