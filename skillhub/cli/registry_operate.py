@@ -234,8 +234,6 @@ def refresh(
         common.terminal.did(
             f"{verb}: {len(done.renewed)} documents; the first expires {_shown(first)}", "green"
         )
-    else:
-        common.terminal.say("nothing expires so soon", "dim")
     return 0
 
 
