@@ -87,7 +87,12 @@ def unmanaged(project: Project, user_home: str, environ: Mapping[str, str]) -> I
     They look into folders of folders as well, but for what is hidden; such a folder may be a skill itself.
     """
     ours: defaultdict[str, set[str]] = defaultdict(set)
-    for folder, names in _ours(project).items():
+    known = [*_ours(project).items()]
+    if project.scope == "project" and os.path.realpath(project.base) == os.path.realpath(user_home):
+        known += _ours(
+            project.users(user_home)
+        ).items()  # who works in their home meets their own skills there
+    for folder, names in known:
         ours[os.path.realpath(folder)] |= names
     for top in agent_folders(project, user_home, environ):
         level, seen = [top], {os.path.realpath(top)}

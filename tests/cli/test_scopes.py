@@ -171,3 +171,17 @@ def test_a_dry_run_of_trust_changes_nothing(offered, served, tmp_path):
         path for path in added if not path.endswith(".lock")
     }
     assert {path: added[path] for path in before} == before
+
+
+def test_who_works_in_their_home_meets_their_own_skills_once(shell):
+    assert shell.run("install", REF, "--global", "--yes").status == 0
+    listed = shell.run("list", "--json", cwd=shell.home).json
+    assert ([each["name"] for each in listed["user"]], listed["skills"], listed["shadowed"]) == (
+        ["release-notes"],
+        [],
+        [],
+    )
+    assert shell.run("doctor", cwd=shell.home).status == 0
+    assert shell.run("audit", "--json", cwd=shell.home).json["findings"] == []
+    shell.skill("home/.agents/skills/loose")
+    assert [each["name"] for each in shell.run("list", "--json", cwd=shell.home).json["skills"]] == ["loose"]
