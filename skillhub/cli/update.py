@@ -22,7 +22,7 @@ _MOST = 24  # lines of the plan for one skill, where nobody is there to scroll b
 
 def update(
     common: Common,
-    names: Annotated[list[str] | None, argument("[NAME]...")] = None,
+    names: Annotated[list[str] | None, argument("[NAME]...", "Installed skills; else all of them.")] = None,
     check: Annotated[
         bool, option("--check", "Only tell what is behind, and exit 1 if anything is; write nothing.")
     ] = False,
@@ -46,9 +46,9 @@ def update(
     """Bring skills to the newest version that skillhub.toml allows: show the plan, ask, then change; all or none.
 
     What a new version can do or needs, and the old one did not, is asked for by name. A new signer
-    is refused. Of all skills, those are left as they are, and told (exit status 6), that their
-    source no longer has, or of which the newer version is malformed, critical in the scan, or
-    forbidden. `skillhub diff NAME` shows every line.
+    is refused. Without NAME, a skill is left as it is, and told (exit status 6), if its source has
+    it no longer, or if the newer version is malformed, critical in the scan, or forbidden.
+    `skillhub diff NAME` shows every line.
 
     Example: skillhub update --check
     """
