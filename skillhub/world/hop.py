@@ -60,7 +60,7 @@ class Hop:
         Raises:
             UnsafeTransfer: it is anything else, such as ``file:`` or ``data:``, or its host can be none.
         """
-        found = parse(url) if url.isascii() and url.isprintable() and " " not in url else None
+        found = parse(url) if url.isascii() and url.isprintable() and {*url}.isdisjoint(" \\") else None
         if found is None or found.port is None or found.user is not None or not _is_host(found):
             raise UnsafeTransfer(f"expected an http or https URL, found {quote(url)}")
         bracketed = f"[{found.host}]" if ":" in found.host else found.host
@@ -223,7 +223,7 @@ def _is_outside(host: str) -> bool:
 
 def _is_host(url: Url) -> bool:
     """Say whether it is of http or https, and its host a name that can be looked up, or an address."""
-    if url.scheme not in ("http", "https") or "\\" in url.path + url.query:
+    if url.scheme not in ("http", "https"):
         return False
     if ":" not in url.host:
         return _NAME.fullmatch(url.host) is not None

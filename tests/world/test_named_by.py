@@ -10,7 +10,7 @@ import pytest
 
 from skillhub.errors import UnsafeTransfer
 from skillhub.world.git.remote import told
-from skillhub.world.hop import judge
+from skillhub.world.hop import judge, may_lead
 from skillhub.world.named_by import RULES, NamedBy, Rule
 
 PAGE = (Path(__file__).parents[2] / "docs/sources.md").read_text("utf-8")
@@ -64,3 +64,11 @@ def test_where_git_goes(row):
     assert ("GIT_CONFIG_GLOBAL" in ways["https"].variables) == (settings == "no")
     inside = f"https://{PRIVATE}/x"
     assert allowed(lambda: told(inside, inside, who, ENVIRON).way(())) == (anywhere == "any")
+
+
+@pytest.mark.parametrize(
+    "url", ["https://[x/y.git", "https://a]b/y.git", "https://h:x/y.git", "https://[::1/y.git"]
+)
+def test_attack_a_marketplace_names_what_nobody_can_take_apart(url):
+    with pytest.raises(UnsafeTransfer, match="expected a repository"):
+        may_lead(url, "https://market.example/x.git")
