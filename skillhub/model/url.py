@@ -9,8 +9,8 @@ from skillhub.model.dataclass import dataclass
 
 # The usual port of each scheme that has one here.
 PORTS = {"https": 443, "http": 80, "ssh": 22, "oci": None, "file": None}
-# RFC 3986, appendix B, stricter: nothing in it that some drop (tabs, line feeds), a host without blanks, a port that is
-# a number. The user ends at the last `@`; an IPv6 address may have a zone.
+# RFC 3986, appendix B, stricter: nothing in it that some drop (tabs, line feeds), a host without blanks, a port that
+# is a number. The user ends at the last `@`; an IPv6 address may have a zone.
 _URL = (
     r"(?![^\0-\x1f\x7f]*[\0-\x1f\x7f])([A-Za-z][A-Za-z0-9+.-]*)://(?:([^/?#\[\]]*)@)?"
     r"(\[[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(?:%[0-9A-Za-z._~-]+)?\]|[^\s/?#@:\[\]\\]*)(?::([0-9]{0,5}))?"

@@ -113,7 +113,8 @@ def test_the_parts_of_a_url(text, parts):
     "text",
     [
         "", "h/x", "embedded:", "https:/h", "https://h h/", "https://h:x/", "https://h:0/", "https://h:65536/",
-        "https://h:1:2/", "https://[::1/", "https://[1.2.3.4]/", "https://[::1]x/", "1://h", "https://h\\x/", "https://x[::1]/", "https://]@h/", "https://h/.\t./x", "https://h/\0",
+        "https://h:1:2/", "https://[::1/", "https://[1.2.3.4]/", "https://[::1]x/", "1://h", "https://h\\x/",
+        "https://x[::1]/", "https://]@h/", "https://h/.\t./x", "https://h/\0",
     ],
 )  # fmt: skip
 def test_what_is_no_url(text):
