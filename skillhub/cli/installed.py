@@ -144,7 +144,7 @@ def sync(common: Common) -> int:
         record = records.get(name)
         # Of a patched one the entry may be that of what its source has, which was agreed to with the patch.
         agreed = record is not None and record.is_of(locked[name])
-        found = from_lock(name, entry, ports, agreed=agreed)
+        found = from_lock(name, entry, ports, agreed=agreed, scanned=not agreed)
         notes.extend(f"{name}: {note}" for note in found.warnings)
         return found.tree
 

@@ -31,7 +31,7 @@ def carried(found: Candidate, entry: Locked | None, ports: Ports) -> Candidate |
     if entry is None or entry.patch is None or found.entry.patch is not None:
         return found
     base, mine = (
-        ports.store.read(each.tree) or from_lock(found.name, each, ports).tree
+        ports.store.read(each.tree) or from_lock(found.name, each, ports, scanned=False).tree
         for each in (entry.original, entry)
     )
     merged = merge(base, mine, found.tree)

@@ -189,7 +189,7 @@ def _tree(name: str, entry: Locked, state: State, ports: Ports) -> Tree:
     """Return the files of an entry; who reviews a lock does not agree to it, so it is reached with care."""
     record = state.records.skills.get(name)
     is_mine = record is not None and record.is_of(entry)
-    return ports.store.read(entry.tree) or from_lock(name, entry, ports, agreed=is_mine).tree
+    return ports.store.read(entry.tree) or from_lock(name, entry, ports, agreed=is_mine, scanned=False).tree
 
 
 def _compared(name: str, before: Locked, after: Locked, old: Tree | None, new: Tree | None) -> Diff:

@@ -38,7 +38,8 @@ def enable(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
 def _read(name: str, state: State, ports: Ports) -> Candidate:
     """Return what is locked, read whole though it may be agreed to: what the lock claims of it is checked again."""
     with about_skill(name):
-        return by_lock(name, state.lock.skills[name], ports).go()
+        is_agreed = state.agreed(name) is not None
+        return by_lock(name, state.lock.skills[name], ports, agreed=is_agreed).go()
 
 
 def _willing(state: State, names: Sequence[str]) -> State:

@@ -33,28 +33,34 @@ from skillhub.world.sources import Source
 _ARCHIVE = re.compile(r"/archives/([^/]+)/[^/]+/[0-9a-f]{64}\.zip\Z")
 
 
-def by_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> Way[Any]:
+def by_lock(
+    name: str, entry: Locked, ports: Ports, *, agreed: bool = False, scanned: bool = True
+) -> Way[Any]:
     """Return how the locked skill is had: from the store if it is there, else from where the lock says it is.
 
     Args:
         name: The skill.
         entry: What the lock says of it.
         ports: The world.
-        agreed: Whether this person agreed to this very tree before, so that it need not be scanned again.
+        agreed: Whether this person agreed to this very tree, from there, before: a lock comes with a repository, and
+            what that names is reached with care until then.
+        scanned: Whether it is scanned, and held to all that the lock claims; what was agreed to was, then.
 
     Raises:
         Withdrawn: its registry withdrew it, as last seen; also ``BadSignature`` for a key that it revoked.
         SourceError: its source cannot be reached.
     """
     if ports.store.has(entry.original.tree):
-        way: Way[Any] = Way(nothing, lambda _: from_lock(name, entry, ports, agreed=agreed))
+        way: Way[Any] = Way(nothing, lambda _: from_lock(name, entry, ports, agreed=agreed, scanned=scanned))
     else:
         way = _from_source(name, entry.original, ports, agreed=agreed)
-        way = way.then(lambda found: _with_patch(found, entry, ports, agreed=agreed))
-    return way.then(lambda found: _held_to_claims(found, ports.project.scope, agreed=agreed))
+        way = way.then(lambda found: _with_patch(found, entry, ports, scanned=scanned))
+    return way.then(lambda found: _held_to_claims(found, ports.project.scope, scanned=scanned))
 
 
-def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -> Candidate:
+def from_lock(
+    name: str, entry: Locked, ports: Ports, *, agreed: bool = False, scanned: bool = True
+) -> Candidate:
     """Return what the lock names, now; see ``by_lock``.
 
     Raises:
@@ -64,8 +70,8 @@ def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False) -
         SourceError: it cannot be had.
     """
     with about_skill(name):
-        found = _from_store(name, entry.original, ports, agreed=agreed)
-        return _with_patch(found, entry, ports, agreed=agreed)
+        found = _from_store(name, entry.original, ports, agreed=agreed, scanned=scanned)
+        return _with_patch(found, entry, ports, scanned=scanned)
 
 
 @contextmanager
@@ -81,10 +87,10 @@ def about_skill(name: str) -> Iterator[None]:
         raise
 
 
-def _with_patch(found: Candidate, entry: Locked, ports: Ports, *, agreed: bool) -> Candidate:
+def _with_patch(found: Candidate, entry: Locked, ports: Ports, *, scanned: bool) -> Candidate:
     """Return what the source has, with the project's patch if there is one; what the lock leaves out is a warning."""
     if entry.patch is not None:
-        found = patched(found, entry, ports, agreed=agreed)
+        found = patched(found, entry, ports, scanned=scanned)
     note = unsaid(found.can, entry)
     return found.noted(note) if note else found
 
@@ -107,18 +113,18 @@ def unsaid(can: Iterable[str], entry: Locked) -> str | None:
     )
 
 
-def _held_to_claims(found: Candidate, scope: Scope, *, agreed: bool = False) -> Candidate:
+def _held_to_claims(found: Candidate, scope: Scope, *, scanned: bool) -> Candidate:
     """Return what the lock names if it needs, and can do, all that the lock says; what that leaves out is a warning.
 
-    Older versions of skillhub looked for less, and which hosts and variables count has changed. Of what a person has
-    ``agreed`` to, the record has what was read off the bytes then.
+    Older versions of skillhub looked for less, and which hosts and variables count has changed. Of what is not
+    ``scanned``, for it was agreed to, the record has what was read off the bytes then.
 
     Raises:
         WrongBytes: the lock says more than is there: what an update adds would then be no news.
     """
     entry, needs = found.entry, {*spelled(found.manifest)}
     more = [f"needs {each}" for each in entry.requires if each not in needs]
-    if not agreed:
+    if scanned:
         sure = (each for each in entry.capabilities if not each.startswith(("env:", "network:")))
         more += [f"can do {each}" for each in sure if each not in found.can]
     if more:
@@ -130,7 +136,7 @@ def _held_to_claims(found: Candidate, scope: Scope, *, agreed: bool = False) -> 
     return found
 
 
-def _from_store(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Candidate:
+def _from_store(name: str, entry: Locked, ports: Ports, *, agreed: bool, scanned: bool) -> Candidate:
     """Return what the store has, judged again; what its source has if that is not there, or its signer not known."""
     root = ports.root_of(entry)
     standing = Standing.last_seen(name, entry, root, ports.sources)
@@ -143,7 +149,7 @@ def _from_store(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Cand
     alias = None if entry.local else entry.source
     publishers = [*pinned, *signers.revoking(standing), *signers.trusted(ports.publishers)]
     verdict = judge(tree, publishers, alias, ports.clock(), locked=(entry.tree,))
-    content = Content(Manifest.read(tree)) if agreed else read(tree)
+    content = read(tree) if scanned else Content(Manifest.read(tree))
     seen = standing.release
     size = tree.size if root is None else (seen.size if seen else None)
     here = entry if size is None else replace(entry, size=size)

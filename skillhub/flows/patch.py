@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from skillhub.errors import FormatError, UsageError
-from skillhub.flows.candidate import Candidate, read
+from skillhub.flows.candidate import Candidate
 from skillhub.flows.carried import with_edits
 from skillhub.flows.hints import command
 from skillhub.flows.install import carry_out
@@ -17,7 +17,6 @@ from skillhub.flows.outcome import LeftOut, Outcome, ask
 from skillhub.flows.plan import Planner
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State, read_state
-from skillhub.model.dataclass import replace
 from skillhub.model.tree import Tree
 from skillhub.world import links
 from skillhub.world.local import read_local
@@ -84,7 +83,7 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
             f"nobody edited {name} here", where=name, hint="edit a copy in an agent's folder first"
         )
     tree = _alike(trees)
-    found = from_lock(name, entry.original, ports, agreed=True)
+    found = from_lock(name, entry.original, ports, agreed=True, scanned=False)
     edited = with_edits(found, tree, ports)
     if isinstance(edited, LeftOut):
         raise FormatError(
@@ -106,6 +105,5 @@ def _unpatched(name: str, state: State, ports: Ports) -> Candidate:
     entry = state.lock.skills[name]
     if entry.patch is None:
         raise UsageError(f"the lock has no patch of {name}", where=name)
-    found = from_lock(name, entry.original, ports, agreed=state.agreed(name) is not None)
-    content = read(found.tree)  # to agree to what comes of a patch is not to agree to what it is of
-    return replace(found, can=content.can, findings=content.findings)
+    # It is scanned: to agree to what comes of a patch is not to agree to what it is of.
+    return from_lock(name, entry.original, ports, agreed=state.agreed(name) is not None)

@@ -14,7 +14,7 @@ from skillhub.model.patch_apply import apply
 from skillhub.model.tree import Tree
 
 
-def patched(found: Candidate, entry: Locked, ports: Ports, *, agreed: bool) -> Candidate:
+def patched(found: Candidate, entry: Locked, ports: Ports, *, scanned: bool) -> Candidate:
     """Return the candidate as the lock has it: verified as its source has it, with the project's patch on top.
 
     Nobody signed the patch, so that nobody vouches for what comes of it.
@@ -23,7 +23,7 @@ def patched(found: Candidate, entry: Locked, ports: Ports, *, agreed: bool) -> C
         found: What the source has, as the lock says.
         entry: The lock's word of it, with the patch.
         ports: The world.
-        agreed: Whether this person agreed to this very tree before, so that it need not be scanned again.
+        scanned: Whether what comes of it is scanned.
 
     Raises:
         NotFound: the patch is not there.
@@ -34,7 +34,7 @@ def patched(found: Candidate, entry: Locked, ports: Ports, *, agreed: bool) -> C
     """
     stored = ports.store.read(entry.tree)
     tree = stored or _applied(found.tree, entry, ports)
-    content = Content(Manifest.read(tree)) if agreed else read(tree)
+    content = read(tree) if scanned else Content(Manifest.read(tree))
     whole = on_top(found, tree, content)
     return replace(whole, entry=entry, stored=found.stored and stored is not None)
 

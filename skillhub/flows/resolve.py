@@ -125,7 +125,8 @@ def _part_of(plugin: str | None) -> Callable[[Candidate], Candidate]:
 
 def resolve_locked(name: str, entry: Locked, state: State, ports: Ports) -> Resolved:
     """Return the very skill that the lock names."""
-    return Resolved(name, by_lock(name, entry, ports, agreed=state.agreed(name) is not None))
+    is_agreed = state.agreed(name) is not None
+    return Resolved(name, by_lock(name, entry, ports, agreed=is_agreed, scanned=not is_agreed))
 
 
 def resolve_wanted(name: str, wanted: Wanted, state: State, ports: Ports) -> Resolved:

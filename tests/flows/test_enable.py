@@ -9,7 +9,10 @@ import pytest
 from skillhub.errors import Refused, WrongBytes
 from skillhub.model.dataclass import replace
 from skillhub.world.folders import remove_tree
-from tests.support.world import STDIO, TOKEN, Answers, needs, plain, skill, unlocked
+from skillhub.world.repository import Repository
+from tests.support.snapshot import Hub, Memory
+from tests.support.snapshot import skill as text_of
+from tests.support.world import STDIO, TOKEN, Answers, World, needs, plain, skill, unlocked
 
 
 def test_it_asks_again_for_what_is_still_open(world):
@@ -80,6 +83,34 @@ def claim(world, *capabilities):
     lock = world.lock()
     entry = replace(lock.skills["plain"], capabilities=capabilities)
     world.project.write_lock(replace(lock, skills={"plain": entry}).dump())
+
+
+class Watched(World):
+    """A ``World`` that remembers who named the places that were reached."""
+
+    def __init__(self, *args, **environ):
+        super().__init__(*args, **environ)
+        self.named_by = []
+
+    def reach(self, ref, pin=None, *, named_by="person", may=None):
+        self.named_by.append(named_by)
+        return super().reach(ref, pin, named_by=named_by, may=may)
+
+
+def test_what_was_agreed_to_is_fetched_again_from_where_only_this_person_may_go(tmp_path):
+    world = Watched(tmp_path)
+    url = "https://git.example/skills"
+    snapshot = Memory({"plain/SKILL.md": text_of("plain"), "plain/scripts/run.sh*": "echo\n"})
+    world.places[f"git+{url}"] = Repository(snapshot, url=url, elsewhere=Hub())
+    world.install(f"git+{url}", skills=("plain",))
+    world.disable("plain")
+    remove_tree(world.store.root)
+    del world.named_by[:]
+    claim(world)
+    done = world.enable("plain", answers=Answers())
+    assert world.named_by == ["person"]
+    assert done.skills[0].state == "enabled"
+    assert any("can: scripts" in each for each in done.warnings)  # and is read whole all the same
 
 
 def test_which_of_many_is_not_what_was_locked_is_told(world):
