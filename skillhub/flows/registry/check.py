@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from skillhub.archive import unpack
-from skillhub.errors import NotFound, SecurityError, SkillhubError
+from skillhub.errors import NotFound, SecurityError, SkillhubError, SourceError
 from skillhub.flows.source_view import dated
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.finding import Issue
@@ -51,7 +51,7 @@ def check(place: str, now: datetime) -> Checked:
         now: The time at which signers' certificates must be valid.
 
     Raises:
-        SourceError: there is no registry.
+        SourceError: the folder is no registry, or the server cannot be reached, so that nobody knows how it is.
         StateError: the disk refuses.
     """
     with _opened(place) as (url, fetcher), throwaway() as folder:
@@ -75,6 +75,8 @@ def _problems(url: str, fetcher: Fetcher, folder: str, now: datetime) -> Iterato
         where = f"{url}/{WELL_KNOWN}/index.json"
         public = parse_listing(fetcher.get(where, cap=LISTING_CAP).data, where)
     except SkillhubError as error:
+        if isinstance(error, SourceError) and not isinstance(error, NotFound):
+            raise
         yield _issue(error, url)
         return
     if public != listing:

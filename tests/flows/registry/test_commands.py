@@ -3,10 +3,12 @@
 import json
 import re
 import shlex
+from socket import socket
 
 import pytest
 
 from tests.support.cli import REPO, Shell
+from tests.support.web import Web
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +34,17 @@ def ok(shell, *words):
     done = shell.run("registry", *words, "--json")
     assert done.status == 0, done.err
     return done.json
+
+
+def test_a_server_that_cannot_be_reached_is_no_registry_that_is_unsound(shell):
+    with socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens there
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        done = shell.run("registry", "check", url, "--json")
+    assert (done.status, done.error["code"]) == (3, "source")
+    with Web() as empty:
+        done = shell.run("registry", "check", empty.url(""), "--json")
+    assert (done.status, done.json["problems"][0]["code"]) == (1, "not-found")
 
 
 def test_every_line_of_the_page_runs_in_its_order(shell):
