@@ -51,9 +51,10 @@ def install(
 ) -> int:
     """Find skills, verify and scan them, ask, then store, lock and enable them; all or none.
 
-    Without REF, install what skillhub.lock and skillhub.toml say. A skill whose needs are missing
-    is stored and locked but stays disabled: exit status 6. A place that holds several skills
-    wants --skill or --all; what is malformed or critical is left out of --all, and told.
+    Without REF, install what skillhub.lock and skillhub.toml say, and remove what skillhub.toml has
+    no need of any more. A skill whose needs are missing is stored and locked but stays disabled:
+    exit status 6. A place that holds several skills wants --skill or --all; what is malformed or
+    critical is left out of --all, and told.
 
     Example: skillhub install github:gh-fix-ci
     """

@@ -88,7 +88,7 @@ def commit(changes: Sequence[Change], options: Options, before: State, ports: Po
             # Cut off behind the lock, `sync` knows that a person agreed to what it says.
             coming = {change.name: records.skills[change.name] for change in changes}
             ports.project.write_records(replace(now.records, coming=coming, made=records.made))
-        changed |= _write_documents(text, changes, options, ports)
+        changed |= _write_documents(text, changes, options, now, ports)
         write_records(_leaving(records, now.records), ports)
         for done, change in enumerate(changes):
             ports.report("enabling", done, len(changes))
@@ -133,13 +133,17 @@ def _lock(changes: Sequence[Change], options: Options, now: State, ports: Ports)
     return rebased(lock, {alias: known[alias].locked() for alias in used})
 
 
-def _write_documents(lock: bytes | None, changes: Sequence[Change], options: Options, ports: Ports) -> bool:
+def _write_documents(
+    lock: bytes | None, changes: Sequence[Change], options: Options, now: State, ports: Ports
+) -> bool:
     """Write patches, intent and, if it is another, the lock, in this order: what has no lock is finished later."""
     if options.frozen:
         return False
     for change in changes:
         _write_patch(change.candidate, ports)
     added = {change.name: change.candidate.wanted for change in changes if change.candidate.wanted}
+    if added and not now.intent.lists:  # from now on what it does not name is not wanted
+        added = {**now.listed, **added}
     text = ports.project.intent_bytes()
     edited = edit(text, added, ())
     if edited != text:

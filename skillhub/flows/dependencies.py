@@ -14,13 +14,12 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.resolve import Resolved, resolve_at, resolve_named
 from skillhub.flows.state import State
 from skillhub.model.dataclass import dataclass, replace
-from skillhub.model.lock import Lock, Locked
+from skillhub.model.lock import Lock
 from skillhub.model.manifest import Manifest
 from skillhub.model.ref import Named, parse_remote
 from skillhub.model.requirement import Requirement
 from skillhub.world.named_by import Who, by_agreement
 
-_PREFIX = "skill:"
 _MOST = 500  # skills that others need: a person asked for none of these
 
 
@@ -111,7 +110,7 @@ def ranges_on(name: str, lock: Lock, ports: Ports, but: Iterable[str] = ()) -> l
     """Return each locked skill that needs this one, with the range that it wants, read off the stored bytes."""
     found = []
     for each, entry in lock.skills.items():
-        if each in but or f"{_PREFIX}{name}" not in entry.requires:
+        if each in but or name not in entry.dependencies:
             continue
         tree = ports.store.read(entry.tree)
         needs = _needs(Manifest.read(tree)) if tree is not None else ()
@@ -124,19 +123,14 @@ def orphans(gone: Sequence[str], state: State) -> list[str]:
     locked = state.lock.skills
     leaving = [name for name in dict.fromkeys(gone) if name in locked]
     named = len(leaving)
-    needing = Counter(each for entry in locked.values() for each in {*dependencies_of(entry)})
+    needing = Counter(each for entry in locked.values() for each in {*entry.dependencies})
     kept = {*state.intent.skills, *gone}
     for name in leaving:  # it grows by what is looked at later
-        for each in dict.fromkeys(dependencies_of(locked[name])):
+        for each in dict.fromkeys(locked[name].dependencies):
             needing[each] -= 1
             if each in locked and each not in kept and not needing[each]:
                 leaving.append(each)
     return leaving[named:]
-
-
-def dependencies_of(entry: Locked) -> Iterator[str]:
-    """Yield the names of the skills that a locked one needs."""
-    return (need.removeprefix(_PREFIX) for need in entry.requires if need.startswith(_PREFIX))
 
 
 def _needs(manifest: Manifest) -> Iterator[Requirement]:
@@ -176,7 +170,7 @@ def _resolved(need: Requirement, parent: Candidate, ports: Ports, *, named_by: W
 
 def _refuse_cycles(whole: Mapping[str, Candidate], lock: Lock) -> None:
     """Refuse skills that need each other."""
-    needs = {name: [*dependencies_of(entry)] for name, entry in lock.skills.items()}
+    needs = {name: [*entry.dependencies] for name, entry in lock.skills.items()}
     needs |= {name: [need.name for need in _needs(each.manifest)] for name, each in whole.items()}
     graph: dict[str, list[str]] = {}  # no more than what these lead to: what is locked else stands as it is
     queue = deque(whole)

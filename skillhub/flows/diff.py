@@ -11,12 +11,12 @@ from skillhub.flows.edits import read_edited
 from skillhub.flows.linking import Linker
 from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.locked import from_lock
-from skillhub.flows.newer import wanted_of, wanted_under
+from skillhub.flows.newer import wanted_under
 from skillhub.flows.outcome import LeftOut
 from skillhub.flows.ports import Ports
 from skillhub.flows.provenance import hold_to_lock
 from skillhub.flows.resolve import resolve_wanted
-from skillhub.flows.state import State, read_state
+from skillhub.flows.state import State, read_state, wanted_of
 from skillhub.model.changes import Changes
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Intent

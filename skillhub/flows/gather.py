@@ -208,21 +208,27 @@ def _lighter(candidate: Candidate, tree: Tree) -> Candidate:
 
 
 def _of_project(options: Options, state: State, ports: Ports) -> list[Resolved]:
-    resolved = []
+    resolved, unwanted = [], frozenset(state.unwanted)
+    if options.frozen and unwanted:
+        raise _disagree(
+            f"the lock has {', '.join(sorted(unwanted))}, which skillhub.toml has no need of", ports
+        )
     for name in dict.fromkeys((*state.lock.skills, *state.intent.skills)):
         entry, wanted = state.lock.skills.get(name), state.intent.skills.get(name)
+        if name in unwanted:
+            continue
         if entry is not None and (wanted is None or satisfies(entry, wanted, ports.project.base)):
             resolved.append(resolve_locked(name, entry, state, ports))
         elif wanted is not None:
             if options.frozen:
-                raise _disagree(name, ports)
+                raise _disagree(f"the lock does not have {name} as skillhub.toml wants it", ports)
             resolved.append(resolve_wanted(name, wanted, state, ports))
     return resolved
 
 
-def _disagree(name: str, ports: Ports) -> FormatError:
+def _disagree(message: str, ports: Ports) -> FormatError:
     return FormatError(
-        f"the lock does not have {name} as skillhub.toml wants it",
+        message,
         where=ports.project.lock_path,
         hint=f"run {command(ports.project.scope, 'install')} without --frozen and commit the lock",
     )

@@ -8,19 +8,20 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from skillhub.errors import Refused, UsageError
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.commit import Change, commit
-from skillhub.flows.dependencies import dependencies_of, with_dependencies
+from skillhub.flows.dependencies import with_dependencies
 from skillhub.flows.gather import gather
 from skillhub.flows.hints import command
 from skillhub.flows.linking import left_alone
 from skillhub.flows.listing import view
 from skillhub.flows.needs import given, or_stored
 from skillhub.flows.options import Options
-from skillhub.flows.outcome import Outcome, ask
+from skillhub.flows.outcome import LeftOut, Outcome, ask
 from skillhub.flows.plan import Plan, Planner, decide
 from skillhub.flows.ports import Ports
 from skillhub.flows.proposed import about_sources, add_sources, proposed_sources
 from skillhub.flows.provenance import without_other_signers
-from skillhub.flows.state import State, read_state
+from skillhub.flows.remove import remove
+from skillhub.flows.state import State, read_state, read_unchecked
 from skillhub.model.dataclass import replace
 from skillhub.model.question import Asked
 from skillhub.model.ref import Ref
@@ -80,7 +81,38 @@ def take(candidates: Mapping[str, Candidate], options: Options, state: State, po
     plans = [planner.plan(each) for each in candidates.values()]
     ports.plan({each.name: each.changes for each in plans if each.changes})
     asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
-    return carry_out(plans, options, asked, state, ports)
+    outcome = carry_out(plans, options, asked, state, ports)
+    wanted = {each.name: each.wanted for each in candidates.values() if each.wanted}
+    entries = {each.name: each.entry for each in candidates.values()}
+    after = replace(
+        state,
+        lock=replace(state.lock, skills={**state.lock.skills, **entries}),
+        intent=replace(state.intent, skills={**state.intent.skills, **wanted}),
+    )
+    return _without_unwanted(outcome, after, options, ports)
+
+
+def _without_unwanted(outcome: Outcome, after: State, options: Options, ports: Ports) -> Outcome:
+    """Remove what the intent has no need of any more: a line of it is gone, or what needed it is."""
+    names = () if options.frozen else after.unwanted
+    if names and not options.dry_run:
+        names = read_unchecked(ports).unwanted  # what a person kept as it was needs what it needed
+    if not names:
+        return outcome
+    why = "skillhub.toml has no need of it"
+    try:
+        gone = remove(names, ports, dry_run=options.dry_run)
+    except Refused as error:  # what was edited by hand stays until somebody says what becomes of it
+        left = [LeftOut(name, error.code, f"{why}, and it stays: {error.message}") for name in names]
+        return replace(outcome, left=(*outcome.left, *left))
+    was = "would be" if options.dry_run else "was"
+    return replace(
+        outcome,
+        changed=outcome.changed or gone.changed,
+        due=options.dry_run,
+        asked=(*outcome.asked, *gone.asked),
+        warnings=(*outcome.warnings, *(f"{name} {was} removed: {why}" for name in names)),
+    )
 
 
 def carry_out(
@@ -154,7 +186,7 @@ def _settled(
         else:
             settled.append(replace(each, linking=linking))
     for each in settled:
-        if torn := sorted({*kept} & {*dependencies_of(each.candidate.entry)}):
+        if torn := sorted({*kept} & {*each.candidate.entry.dependencies}):
             raise Refused(f"{each.name} needs {torn[0]}, which is to stay as it is", where=torn[0])
     return settled, left
 

@@ -20,11 +20,11 @@ from skillhub.flows.provenance import hold_to_lock
 from skillhub.flows.resolve import Resolved, resolve_wanted
 from skillhub.flows.signers import EXPIRED
 from skillhub.flows.standing import Standing
-from skillhub.flows.state import State
+from skillhub.flows.state import State, wanted_of
 from skillhub.model.dataclass import replace
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked
-from skillhub.model.ref import Git, GitHub, Named, Oci, parse_remote
+from skillhub.model.ref import Git, GitHub, Named, Oci
 from skillhub.model.release import Release
 from skillhub.model.text import is_object_id
 from skillhub.model.version import is_version, precedence
@@ -160,12 +160,3 @@ def is_fixed(wanted: Wanted, entry: Locked) -> bool:
     if isinstance(ref, Git | GitHub):
         return ref.rev is not None and is_object_id(ref.rev) and ref.rev == entry.rev
     return isinstance(ref, Oci) and ref.digest is not None and ref.source == entry.place
-
-
-def wanted_of(entry: Locked) -> Wanted:
-    """Return what a lock's entry asks for where the intent is silent: the newest from where it came."""
-    if entry.local:
-        return Wanted(path=entry.path, plugin=entry.plugin)
-    if entry.named:
-        return Wanted(source=entry.source)
-    return Wanted.of(parse_remote(entry.place), entry.path, entry.plugin)

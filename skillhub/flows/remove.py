@@ -7,7 +7,7 @@ from typing import Any
 
 from skillhub.errors import Refused
 from skillhub.flows.commit import write_records
-from skillhub.flows.dependencies import dependencies_of, orphans
+from skillhub.flows.dependencies import orphans
 from skillhub.flows.hints import command
 from skillhub.flows.linking import Linker, Linking, about_deleted
 from skillhub.flows.listing import refuse_unknown, view
@@ -107,7 +107,7 @@ def _without(names: Sequence[str], state: State) -> tuple[Lock, Records]:
 def _refuse_needed(names: Sequence[str], state: State, ports: Ports) -> None:
     """Refuse to remove what a skill that stays needs."""
     for other, entry in state.lock.skills.items():
-        missed = sorted({*names} & {*dependencies_of(entry)})
+        missed = sorted({*names} & {*entry.dependencies})
         if missed and other not in names:
             hint = f"remove both: {command(ports.project.scope, 'remove', other, *missed)}"
             raise Refused(f"{other} needs {', '.join(missed)}", where=other, hint=hint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection
 
 from skillhub.errors import SourceMismatch
@@ -9,10 +10,11 @@ from skillhub.flows.hints import command
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import NO_FILES, Digest
-from skillhub.model.intent import Intent
-from skillhub.model.lock import Lock, place_of
+from skillhub.model.intent import Intent, Wanted
+from skillhub.model.lock import Lock, Locked, place_of
 from skillhub.model.provenance import Provenance
 from skillhub.model.record import Record, Records
+from skillhub.model.ref import parse_remote
 from skillhub.world.sources import Source
 
 
@@ -28,6 +30,25 @@ class State:
     def trees(self) -> Collection[Digest]:
         """Every tree that is locked, as its source has it."""
         return {entry.original.tree for entry in self.lock.skills.values()}
+
+    @property
+    def unwanted(self) -> list[str]:
+        """What is locked and neither named by the intent nor needed by what is; nothing if it lists no skills."""
+        wanted = {*self.intent.skills}
+        waiting = deque(wanted)
+        while waiting:
+            entry = self.lock.skills.get(waiting.popleft())
+            needed = {*entry.dependencies} - wanted if entry else ()
+            wanted.update(needed)
+            waiting.extend(needed)
+        return [name for name in self.lock.skills if name not in wanted] if self.intent.lists else []
+
+    @property
+    def listed(self) -> dict[str, Wanted]:
+        """What an intent would name if it were written of the lock alone: what no other needs."""
+        locked = self.lock.skills
+        needed = {each for entry in locked.values() for each in entry.dependencies}
+        return {name: wanted_of(entry) for name, entry in locked.items() if name not in needed}
 
     def agreed(self, name: str) -> Record | None:
         """Return this machine's record of a skill if it is about what is locked: the very tree, from where it was."""
@@ -49,6 +70,15 @@ class State:
         if record is None or record.provenance is None or record.tree == NO_FILES:
             return False
         return place_of(record.provenance.source) == source and git in (None, record.provenance.server)
+
+
+def wanted_of(entry: Locked) -> Wanted:
+    """Return what a lock's entry asks for where the intent is silent: the newest from where it came."""
+    if entry.local:
+        return Wanted(path=entry.path, plugin=entry.plugin)
+    if entry.named:
+        return Wanted(source=entry.source)
+    return Wanted.of(parse_remote(entry.place), entry.path, entry.plugin)
 
 
 def read_state(ports: Ports) -> State:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 
 from skillhub.flows.copies import tree_of_copy
@@ -67,7 +67,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         tuple(managed(ports.project, ports.store, ports.environ)),
         changed,
         tuple(asked),
-        (*gone, *_unlocked(state, ports)),
+        (*gone, *_apart(state, ports)),
         left=(*map(left_alone, sorted(kept)), *foreign),
         as_before=frozenset(state.lock.skills.keys() - touched),
         due=dry_run and bool(gone),
@@ -110,11 +110,13 @@ def _gone(plans: Iterable[Linking], state: State, was: str) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _unlocked(state: State, ports: Ports) -> tuple[str, ...]:
-    """Return what is told of skills that the intent names and nobody has locked yet, which sync does not do."""
+def _apart(state: State, ports: Ports) -> Iterator[str]:
+    """Yield what is told of intent and lock that do not agree, which sync leaves so."""
     install = command(ports.project.scope, "install")
-    names = ", ".join(name for name in state.intent.skills if name not in state.lock.skills)
-    return (f"skillhub.toml names {names}, and the lock does not: {install}",) if names else ()
+    if names := ", ".join(name for name in state.intent.skills if name not in state.lock.skills):
+        yield f"skillhub.toml names {names}, and the lock does not: {install}"
+    if names := ", ".join(state.unwanted):
+        yield f"the lock has {names}, which skillhub.toml has no need of: {install} removes it"
 
 
 def _refuse_recalled(state: State, ports: Ports) -> None:

@@ -72,13 +72,18 @@ class ProposedSource:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """The whole file; an absent one is an empty one."""
+    """The whole file; an absent one is an empty one.
+
+    Attributes:
+        lists: Whether it has a table of skills: then what it does not name is wanted only where another needs it.
+    """
 
     skills: Mapping[str, Wanted] = field(default_factory=dict)
     sources: Mapping[str, ProposedSource] = field(default_factory=dict)
     agents: tuple[str, ...] = ()
     link: LinkKind | None = None
     policy: Policy | None = None
+    lists: bool = False
 
     @classmethod
     def parse(cls, data: bytes, where: str = "skillhub.toml") -> Intent:
@@ -98,6 +103,7 @@ class Intent:
             install.get("agents", ()),
             install.get("link"),
             policy_of(document["policy"], "project", where, data) if "policy" in document else None,
+            "skills" in found,
         )
 
 

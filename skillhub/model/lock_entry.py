@@ -12,6 +12,7 @@ from skillhub.model.text import is_alias, is_inner_path, quote
 
 LOCAL = "local"  # the `source` of what has a `path` on this machine
 _PLUGIN = "?plugin="  # what follows it in a `source` is the plugin of a marketplace that the skill is part of
+_SKILL = "skill:"  # what a need of another skill begins with
 _PLAIN = re.compile(r"(?:(?:0|[1-9][0-9]{0,8})(?:\.(?!\Z)|\Z)){3}", re.ASCII)
 
 
@@ -81,6 +82,11 @@ class Locked:
     def plugin(self) -> str | None:
         """The plugin of a marketplace that the skill is part of."""
         return self.source.partition(_PLUGIN)[2] or None
+
+    @property
+    def dependencies(self) -> tuple[str, ...]:
+        """The names of the skills that it needs."""
+        return tuple(need.removeprefix(_SKILL) for need in self.requires if need.startswith(_SKILL))
 
     @property
     def short(self) -> str:

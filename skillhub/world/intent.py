@@ -33,7 +33,7 @@ def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str]) -> bytes
         lines = "".join([text, "\n" if text else "", "[skills]\n", *map(_line, wanted.items())])
     edited = _ended(text, lines)
     # Another parser's word that the edit did what was meant and nothing else.
-    if Intent.parse(edited, _WHERE) != replace(before, skills=wanted):
+    if replace(Intent.parse(edited, _WHERE), lists=True) != replace(before, skills=wanted, lists=True):
         hint = "write its skills as lines of one [skills] table"
         raise FormatError("the file cannot be edited without harm", where=_WHERE, hint=hint)
     return edited

@@ -129,6 +129,7 @@ def test_attack_a_key_pinned_for_one_skill_vouches_for_another(world, hub):
     assert stolen.public.fingerprint in entry.signed_by[0]
     (folder / "skill.oms.sig").write_bytes(oms.sign(read_local(str(folder))[0].tree, "evil", stolen))
     tree = read_local(str(folder))[0].tree
+    (world.base / "skillhub.toml").unlink()  # which would have no need of it
     document = json.loads((world.base / "skillhub.lock").read_text())
     # First, as an unsigned local skill, so that `sync` stores it without a question ...
     document["skills"]["evil"] = {

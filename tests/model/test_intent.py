@@ -38,6 +38,7 @@ def test_whole():
         sources={"acme": ProposedSource("https://skills.acme.example", Digest(ROOT))},
         agents=("claude-code", "codex"),
         link="copy",
+        lists=True,
     )
 
 

@@ -15,7 +15,6 @@ from cyclonedx.output import make_outputter
 from cyclonedx.schema import OutputFormat, SchemaVersion
 
 from skillhub import __version__
-from skillhub.flows.dependencies import dependencies_of
 from skillhub.flows.lock.purl import purl
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Lock, Locked
@@ -43,9 +42,7 @@ def cyclonedx(lock: Lock, created: datetime | None) -> bytes:
     bom = Bom(components=skills.values(), metadata=metadata, serial_number=uuid5(NAMESPACE_URL, digest))
     bom.register_dependency(root, skills.values())
     for name, entry in lock.skills.items():
-        bom.register_dependency(
-            skills[name], [skills[each] for each in dependencies_of(entry) if each in skills]
-        )
+        bom.register_dependency(skills[name], [skills[each] for each in entry.dependencies if each in skills])
     text = make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6).output_as_string(indent=2)
     if created is None:  # the library cannot leave it out, the standard can
         document = json.loads(text)

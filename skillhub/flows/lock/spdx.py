@@ -25,7 +25,6 @@ from spdx_tools.spdx.validation.uri_validators import validate_download_location
 from spdx_tools.spdx.writer.json.json_writer import write_document_to_stream
 
 from skillhub import __version__
-from skillhub.flows.dependencies import dependencies_of
 from skillhub.flows.lock.purl import purl
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Lock, Locked
@@ -104,6 +103,6 @@ def _relations(lock: Lock) -> Iterator[Relationship]:
     yield Relationship("SPDXRef-DOCUMENT", RelationshipType.DESCRIBES, _ROOT)
     for name, entry in sorted(lock.skills.items()):
         yield Relationship(_ROOT, RelationshipType.DEPENDS_ON, _id(name))
-        for each in dependencies_of(entry):
+        for each in entry.dependencies:
             if each in lock.skills:
                 yield Relationship(_id(name), RelationshipType.DEPENDS_ON, _id(each))

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from skillhub.flows.audit.audit import Request, audit
-from skillhub.flows.newer import is_fixed, wanted_of
+from skillhub.flows.newer import is_fixed
+from skillhub.flows.state import wanted_of
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.ref import parse_remote
