@@ -18,7 +18,7 @@ from skillhub.errors import FormatError, LinkLeavesProject, StateError
 from skillhub.model.text import is_segment, quote
 
 # What is absent on a system is not needed there: Windows has no FIFO to hang on, POSIX no text mode.
-CLOEXEC = getattr(os, "OCLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0) | getattr(os, "O_BINARY", 0)
+CLOEXEC = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0) | getattr(os, "O_BINARY", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _READ = os.O_RDONLY | NO_LINK | CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC
