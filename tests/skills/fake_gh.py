@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,8 @@ class FakeGh:
         (folder / "gh.py").write_text(PROGRAM, encoding="utf-8")
         # Through a shell, for a #! line cannot name an interpreter whose path has a blank in it.
         program.write_text(
-            f'#!/bin/sh\nexec "{sys.executable}" -IS "{folder}/gh.py" "$@"\n', encoding="utf-8"
+            f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -IS {shlex.quote(str(folder))}/gh.py "$@"\n',
+            encoding="utf-8",
         )
         program.chmod(0o755)
         self.world: dict[str, Any] = {
