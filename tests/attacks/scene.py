@@ -10,6 +10,7 @@ import pytest
 
 from skillhub.errors import SkillhubError
 from skillhub.world.fetch import Fetcher
+from skillhub.world.folders import remove_tree
 from skillhub.world.sources import Source
 from skillhub.world.tuf_client import Registry
 from tests.support.registry import URL, Simulator
@@ -72,7 +73,7 @@ class Scene:
         return other
 
     def empty_store(self) -> None:
-        shutil.rmtree(self.machine.store.root)
+        remove_tree(self.machine.store.root)
 
     def seen(self) -> dict[str, object]:
         """Return all of project and home to the byte: store, lock, intent, links, state, trusted metadata."""

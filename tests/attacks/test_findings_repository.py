@@ -308,7 +308,7 @@ def test_a_local_skill_behind_a_link_that_leaves_the_project(world, by):
         world.install(str(world.base / "real/plain"))
         lock = world.base / "skillhub.lock"
         lock.write_text(lock.read_text().replace("real/plain", "link/plain"))
-        shutil.rmtree(world.store.root)
+        remove_tree(world.store.root)
         (world.base / "skillhub.toml").unlink()
     with pytest.raises(LinkLeavesProject):
         world.install(*([str(world.base / "link/plain")] if by == "person" else []))

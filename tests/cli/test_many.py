@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from skillhub.world.folders import remove_tree
 from tests.support import oci
 from tests.support.cli import REPO
 from tests.support.snapshot import skill
@@ -142,7 +143,7 @@ def test_the_skill_of_a_plugin_is_stored_under_its_own_name(machine, market):
     assert machine.run("diff", "notes").status == 0
     assert machine.run("update", *YES).status == 0
     assert b"more" in (machine.project / ".agents/skills/notes/more").read_bytes()
-    shutil.rmtree(machine.hub / "data")
+    remove_tree(str(machine.hub / "data"))
     shutil.rmtree(machine.project / ".agents")
     assert machine.run("install", "--frozen", *YES).status == 0
     assert (machine.project / ".agents/skills/notes/more").exists()
@@ -154,12 +155,12 @@ def test_an_oci_artifact_from_the_lock_alone(machine, web):
     entry = machine.lock()["skills"]["pdf-tools"]
     assert (entry["source"], entry["url"].partition("@")[0]) == (ref, ref.removesuffix(":1.0"))
     for folder in (machine.hub / "data", machine.hub / "cache", machine.project / ".agents"):
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(str(folder))
     web.at(f"{ARTIFACT}/manifests/1.0", answer(b"", status="404 Not Found"))
     assert machine.run("install", "--frozen", *YES).status == 0
     assert (machine.project / ".agents/skills/pdf-tools/SKILL.md").exists()
     web.at(f"{ARTIFACT}/blobs/{entry['digest']}", answer(b"x" * entry["size"]))
-    shutil.rmtree(machine.hub / "data")
+    remove_tree(str(machine.hub / "data"))
     shutil.rmtree(machine.project / ".agents")
     done = machine.run("install", "--frozen", *YES)
     assert (done.status, done.error["code"]) == (5, "wrong-bytes")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.model.digest import Digest
+from skillhub.world.folders import remove_tree
 from tests.support.cli import Shell
 from tests.support.served import Served, online
 from tests.support.site import WELL_KNOWN, current, entry, skill_md
@@ -83,7 +84,7 @@ def test_a_registry_is_known_by_its_root_wherever_it_is(moved: Shell) -> None:
 
 
 def test_from_a_registry_that_moved_its_locked_skill_is_fetched_again(moved: Shell) -> None:
-    shutil.rmtree(moved.hub / "data")
+    remove_tree(str(moved.hub / "data"))
     lock = (moved.project / "skillhub.lock").read_bytes()
     assert moved.run("sync").status == 0
     assert moved.run("install", "--frozen", "--yes").status == 0
@@ -110,7 +111,7 @@ def test_attack_a_lock_of_the_same_root_sends_nobody_elsewhere(moved: Shell) -> 
     lock = moved.lock()
     lock["skills"]["greeting"]["url"] = "http://127.0.0.1:9/archives/evil.zip"
     (moved.project / "skillhub.lock").write_text(json.dumps(lock))
-    shutil.rmtree(moved.hub / "data")
+    remove_tree(str(moved.hub / "data"))
     done = moved.run("install", *YES)
     assert (done.status, done.error["code"]) == (5, "source-mismatch")
 

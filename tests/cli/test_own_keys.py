@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import pytest
 
+from skillhub.world.folders import remove_tree
 from tests.cli.test_questions import ASK
 
 
@@ -57,7 +57,7 @@ def test_a_yes_pins_a_key_of_ones_own(shell, signed, key, name):
     assert shell.at_terminal("install", "./mine", say=[(ASK, "y\n")] * 2).status == 0
     assert shell.lock()["skills"]["mine"]["signed_by"] == [f"key:{signed}:{name}"]
     assert shell.run("verify").status == 0
-    shutil.rmtree(shell.hub / "data")
+    remove_tree(str(shell.hub / "data"))
     assert shell.run("sync").status == 0
     assert shell.run("verify").status == 0
     again = shell.run("install", "--yes", "--json")

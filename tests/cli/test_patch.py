@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+from skillhub.world.folders import remove_tree
 
 REF = "github:release-notes"
 
@@ -27,7 +27,7 @@ def test_a_patch_goes_from_one_machine_to_the_other(shell):
 
     other = shell.copy(shell.folder.parent / f"{shell.folder.name}-other")
     for folder in (other.hub, other.home, other.project / ".agents"):
-        shutil.rmtree(folder)
+        remove_tree(str(folder))
     for folder in (other.hub, other.home):
         folder.mkdir()
     done = other.run("install", "--frozen", "--yes", "--json")

@@ -10,6 +10,8 @@ from contextlib import suppress
 
 import pytest
 
+from skillhub.world.folders import remove_tree
+
 KEEP = "[K]eep this skill as it is: "
 ASK, VALUE = "[N]o: ", "(not shown, empty for none): "
 REF = "github:release-notes"
@@ -384,7 +386,7 @@ def test_all_skills_are_shown_in_one_table_before_the_questions(shell):
     assert shell.run("install", REF, "github:code-review", "--yes").status == 0
     other = shell.copy(shell.folder.parent / f"{shell.folder.name}-other")
     for each in ("hub", "home"):
-        shutil.rmtree(other.folder / each)
+        remove_tree(str(other.folder / each))
         (other.folder / each).mkdir()
     shutil.rmtree(other.project / ".agents")
     done = other.at_terminal("install", say=[(ASK, "a\n")], columns=160)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.model.digest import Digest
+from skillhub.world.folders import remove_tree
 from tests.support.cli import REPO
 from tests.support.site import (
     JSON,
@@ -73,7 +74,7 @@ def test_the_lock_alone_brings_the_same_bytes_or_none(mirrored, web, tmp_path):
     """On another machine, and without the network where the cache can prove them."""
     assert mirrored.run("install", SITE, "--all", *YES).status == 0
     trees = {name: row["tree"] for name, row in mirrored.lock()["skills"].items()}
-    shutil.rmtree(mirrored.hub / "data")
+    remove_tree(str(mirrored.hub / "data"))
     for folder in (".agents", ".claude"):
         shutil.rmtree(mirrored.project / folder, ignore_errors=True)
     twin = mirrored.copy(tmp_path / "twin")
@@ -108,10 +109,10 @@ def test_a_site_of_the_first_version_is_pinned_by_its_trees(shell, web):
     assert shell.run("install", web.url(""), "--all", *YES).status == 0
     row = shell.lock()["skills"]["old"]
     assert "digest" not in row and Digest.parse(row["tree"])
-    shutil.rmtree(shell.hub / "data")
+    remove_tree(str(shell.hub / "data"))
     shutil.rmtree(shell.project / ".agents")
     assert shell.run("install", *YES).status == 0
-    shutil.rmtree(shell.hub / "data")
+    remove_tree(str(shell.hub / "data"))
     web.at("/.well-known/skills/old/SKILL.md", answer(skill_md("old", "rm -rf ~")))
     done = shell.run("install", *YES)
     assert (done.status, done.error["code"]) == (5, "wrong-bytes")

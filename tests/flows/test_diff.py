@@ -14,6 +14,7 @@ from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Lock
 from skillhub.model.ref import Named
+from skillhub.world.folders import remove_tree
 from tests.support.reaching import Reaching
 from tests.support.registry import Simulator
 from tests.support.upstream import Upstream, text
@@ -98,7 +99,7 @@ def test_two_locks_are_compared_skill_by_skill(world: Reaching, upstream: Upstre
     world.update("deploy")
     world.remove("mail")
     world.install(str(notes))
-    shutil.rmtree(world.home.data)  # trees are fetched again, at the commits that the locks name
+    remove_tree(world.home.data)  # trees are fetched again, at the commits that the locks name
     found = {each.name: each for each in diff_locks(old, (), world.ports(scratch=True))}
     assert {name: each.status for name, each in found.items()} == {
         "deploy": "changed",

@@ -381,7 +381,7 @@ def test_nobody_edited_what_is_as_it_was_put_there_though_the_store_is_gone(worl
     folder = skill(world.base / "src")
     world.install(str(folder))
     skill(world.base / "src", body="It is otherwise by now.\n")
-    shutil.rmtree(world.home.data)
+    remove_tree(world.home.data)
     answers = Answers("yes")
     getattr(world, act)("plain", answers=answers)
     assert "local-edit" not in answers.kinds_seen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 
 import pytest
 
@@ -18,6 +17,7 @@ from skillhub.errors import (
     Withdrawn,
 )
 from skillhub.flows.choose import TakenBack
+from skillhub.world.folders import remove_tree
 from skillhub.world.local import read_local
 from tests.support.registry import Simulator, key_of
 from tests.support.world import Answers, refused, skill, unlocked, wanted
@@ -182,10 +182,10 @@ def test_what_was_taken_back_is_not_chosen(world, acme, what):
 def test_what_was_yanked_still_comes_by_a_lock_and_what_was_withdrawn_does_not(world, acme):
     world.install("acme:hello")
     take_back(acme, "yanked")
-    shutil.rmtree(world.store.root)
+    remove_tree(world.store.root)
     assert world.install(frozen=True).skills[0].state == "enabled"
     take_back(acme, "withdrawn")
-    shutil.rmtree(world.store.root)
+    remove_tree(world.store.root)
     refused(world, Withdrawn, lambda: world.install(frozen=True))
 
 

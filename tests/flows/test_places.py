@@ -11,6 +11,7 @@ from skillhub.errors import Forbidden, NotFound, SourceError, SourceMismatch, Un
 from skillhub.flows.trusting import Pin, add_source
 from skillhub.model.dataclass import replace
 from skillhub.model.lock import Lock
+from skillhub.world.folders import remove_tree
 from tests.support.reaching import Reaching
 from tests.support.registry import Simulator
 from tests.support.site import WELL_KNOWN
@@ -94,7 +95,7 @@ def test_offline_it_is_had_from_the_cache_which_proves_it(
 ) -> None:
     install(world, upstream, kind)
     upstream.vanish()
-    shutil.rmtree(world.home.data)
+    remove_tree(world.home.data)
     shutil.rmtree(world.base / ".agents")
     world.offline = True
     world.install(frozen=True)
@@ -169,6 +170,6 @@ def test_attack_a_lock_says_an_allowed_site_and_brings_bytes_of_another(
     policy = Path(world.home.config) / "policy.toml"
     policy.parent.mkdir(parents=True, exist_ok=True)
     policy.write_text(f'sources = ["{web.url("/")}"]\n')
-    shutil.rmtree(world.home.data)
+    remove_tree(world.home.data)
     error = refused(world, Forbidden, lambda: world.install())
     assert elsewhere in error.message

@@ -17,6 +17,7 @@ from skillhub.flows.options import Options
 from skillhub.model.dataclass import replace
 from skillhub.model.origin import Origin, OtherLock
 from skillhub.world.embedded import root_fingerprint
+from skillhub.world.folders import remove_tree
 from skillhub.world.repository import Repository
 from tests.support.registry import Simulator, now
 from tests.support.snapshot import Hub, Memory
@@ -284,7 +285,7 @@ def test_sync_puts_nothing_back_that_is_forbidden_and_takes_nothing_away(world):
     assert not world.sync().changed
     shutil.rmtree(world.copy("code-review"))
     forbidden(world, f"{path}:1", world.sync)
-    shutil.rmtree(world.store.root)
+    remove_tree(world.store.root)
     forbidden(world, f"{path}:1", world.sync)
     world.remove("code-review")
     assert not world.sync().changed

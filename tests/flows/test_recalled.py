@@ -1,7 +1,6 @@
 """What a registry recalls is refused from a lock too, everything stored and no network, once it was heard of."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from skillhub.flows.registry.delegate import Mandate, delegate
 from skillhub.flows.registry.opened import Signing
 from skillhub.flows.registry.recall import withdraw, yank
 from skillhub.flows.update import update
+from skillhub.world.folders import remove_tree
 from skillhub.world.sources import Sources
 from tests.support.world import Answers
 
@@ -155,7 +155,7 @@ def test_real_revocation_is_heard_of(scene):
 
 def test_store_that_was_emptied_is_not_filled_with_what_was_withdrawn(scene):
     change(scene, withdraw, "hello@1.0.0", "bad")
-    shutil.rmtree(scene.machine.store.root)
+    remove_tree(scene.machine.store.root)
     with pytest.raises(Withdrawn):
         scene.machine.sync(Answers("yes"))
     assert not scene.machine.store.has(scene.machine.lock().skills["hello"].tree)

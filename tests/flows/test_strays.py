@@ -18,6 +18,7 @@ from skillhub.flows.sync import sync
 from skillhub.model.dataclass import replace
 from skillhub.model.lock import Lock
 from skillhub.model.ref import parse_ref
+from skillhub.world.folders import remove_tree
 from skillhub.world.project import Project
 from tests.support.faults import in_child
 from tests.support.world import TOKEN, Answers, World, needs, plain, skill, unlocked
@@ -203,7 +204,7 @@ def test_the_last_copy_of_what_this_machine_had_is_asked_about(waiting):
     own = put(waiting)
     plain(waiting, notes_md="A newer version.\n")
     waiting.on_another_machine().update("plain", enable=False)
-    shutil.rmtree(waiting.store.root)
+    remove_tree(waiting.store.root)
     with pytest.raises(Refused, match="the copy is to be deleted"):
         waiting.sync(Answers())
     assert (own / "SKILL.md").exists()

@@ -15,6 +15,7 @@ import pytest
 from skillhub.errors import FormatError, NotFound, SourceError, WrongBytes
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
+from skillhub.world.folders import remove_tree
 from tests.support.world import Answers, OfUser, World, skill, unlocked
 
 
@@ -130,7 +131,7 @@ def test_what_a_killed_process_left_where_others_write_too_goes_once_it_is_old(t
 
 
 def test_an_unknown_source_is_told_of(world):
-    shutil.rmtree(world.store.root)
+    remove_tree(world.store.root)
     world.sources.remove("github")
     with pytest.raises(SourceError):
         world.sync()
@@ -197,7 +198,7 @@ def test_what_an_agent_s_folder_has_to_the_byte_is_put_back_into_the_store(world
     """Whatever its source has now."""
     tree = world.lock().skills["plain"].tree
     skill(world.base / "src", body="It is otherwise by now.\n")
-    shutil.rmtree(world.home.data)
+    remove_tree(world.home.data)
     assert world.problems("plain") == ["missing"]
     assert world.sync().changed
     assert world.problems("plain") == []
@@ -209,7 +210,7 @@ def test_what_was_edited_is_no_copy_to_put_back(world):
     (world.copy("plain") / "SKILL.md").write_text("edited")
     shutil.rmtree(world.copy("plain", ".claude/skills"))
     skill(world.base / "src", body="It is otherwise by now.\n")
-    shutil.rmtree(world.home.data)
+    remove_tree(world.home.data)
     assert world.problems("plain") == ["missing", "unknown", "unknown"]
     with pytest.raises(WrongBytes) as caught:
         world.sync()
@@ -217,7 +218,7 @@ def test_what_was_edited_is_no_copy_to_put_back(world):
 
 
 def test_a_copy_that_nobody_agreed_to_is_not_put_back(world):
-    shutil.rmtree(world.home.data)
+    remove_tree(world.home.data)
     other = world.on_another_machine()
     skill(world.base / "src", body="It is otherwise by now.\n")
     with pytest.raises(WrongBytes):

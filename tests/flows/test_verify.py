@@ -11,7 +11,7 @@ import pytest
 
 from skillhub.errors import NotFound, SecurityError, WrongBytes
 from skillhub.flows.verify import verify
-from skillhub.world.folders import list_folder
+from skillhub.world.folders import list_folder, remove_tree
 from tests.support.registry import key_of
 from tests.support.world import Answers, World, skill
 
@@ -291,7 +291,7 @@ def test_a_copy_that_is_as_locked_is_told_apart_from_another_though_store_and_st
     shutil.rmtree(world.home.state)
     for folder, *_ in os.walk(world.home.data):
         Path(folder).chmod(0o755)
-    shutil.rmtree(world.home.data)
+    remove_tree(world.home.data)
     (found,) = verify(("release-notes",), world.ports())
     assert {each.code for each in found.problems} == {"missing", "not-enabled"}
     world.sync()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.world.folders import list_folder
+from skillhub.world.folders import list_folder, remove_tree
 from tests.scenario.team import Team
 from tests.support.here import let_go
 from tests.support.served import online
@@ -116,7 +116,7 @@ def repair(team):
     shutil.rmtree(team.ben.copy_of("greeting"))
     (team.ben.copy_of("house-style", ".claude") / "SKILL.md").write_text("half")
     stored = team.ben.hub / "data" / "store"
-    shutil.rmtree(stored)
+    remove_tree(str(stored))
     assert team.ben.skillhub("verify").status == 1
     assert team.ben.skillhub("sync", "--yes").status == 0
     assert team.ben.skillhub("verify").status == 0
