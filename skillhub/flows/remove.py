@@ -67,7 +67,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outc
         StateError: the disk is in the way.
     """
     state = read_unchecked(ports)
-    _refuse_needed(names, state, ports)
+    _refuse_needed(frozenset(names), state, ports)
     names = tuple(dict.fromkeys((*names, *orphans(names, state))))
     # What `sync` found gone from the lock may have left MCP entries behind.
     refuse_unknown(names, {*state.lock.skills, *state.records.skills})
@@ -79,7 +79,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outc
     with ports.project.exclusively():
         linker = _saving(cleared, state, ports)
         now = read_unchecked(ports)
-        lock, records = _without(names, now)
+        lock, records = _without(frozenset(names), now)
         text = ports.project.intent_bytes()
         ports.project.write_intent(edit(text, {}, names))
         ports.project.write_lock(lock.dump())
@@ -91,7 +91,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outc
     return Outcome(skills, True, asked)
 
 
-def _without(names: Sequence[str], state: State) -> tuple[Lock, Records]:
+def _without(names: frozenset[str], state: State) -> tuple[Lock, Records]:
     """Return lock and records without these skills, and without the sources that nothing else uses.
 
     Where nothing is left, the next skill is asked about as the first one was, the agents that are to have it too.
@@ -104,10 +104,10 @@ def _without(names: Sequence[str], state: State) -> tuple[Lock, Records]:
     return Lock(skills, sources), replace(state.records, skills=records, agents=agents)
 
 
-def _refuse_needed(names: Sequence[str], state: State, ports: Ports) -> None:
+def _refuse_needed(names: frozenset[str], state: State, ports: Ports) -> None:
     """Refuse to remove what a skill that stays needs."""
     for other, entry in state.lock.skills.items():
-        missed = sorted({*names} & {*entry.dependencies})
+        missed = sorted(names.intersection(entry.dependencies))
         if missed and other not in names:
             hint = f"remove both: {command(ports.project.scope, 'remove', other, *missed)}"
             raise Refused(f"{other} needs {', '.join(missed)}", where=other, hint=hint)
