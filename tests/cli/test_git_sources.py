@@ -159,20 +159,23 @@ def test_attack_a_repository_alone_vouches_for_no_place(lockless, repo, tmp_path
     for each in changed:
         assert each != text
         intent.write_text(each)
-        done = lockless.run("install", *YES)
-        assert (done.status, done.error["code"]) == (5, "unsafe-transfer")
+        done = lockless.run("install", "--json")
+        assert (done.status, done.error["code"]) == (6, "refused")
     intent.write_text(text)
-    done = lockless.run("install", *YES, SKILLHUB_HOME=tmp_path / "stranger")
+    done = lockless.run("install", "--json", SKILLHUB_HOME=tmp_path / "stranger")
+    assert (done.status, done.error["code"]) == (6, "refused")
+    intent.write_text(text.replace(repo.url, "https://10.0.0.7/x"))
+    done = lockless.run("install", *YES)
     assert (done.status, done.error["code"]) == (5, "unsafe-transfer")
 
 
 @pytest.mark.parametrize("path", ["a;touch hit #", "$(touch hit)", "'`touch hit`'"])
 def test_attack_a_repository_writes_a_command_into_what_is_to_be_typed(shell, path):
-    line = f"notes = {{ git = 'file:///srv/x', rev = 'v2', path = {json.dumps(path)} }}"
+    line = f"notes = {{ git = 'https://10.0.0.7/x', rev = 'v2', path = {json.dumps(path)} }}"
     shell.write("project/skillhub.toml", f"[skills]\n{line}\n")
     hint = shell.run("install", *YES).error["hint"]
     words = shlex.split(hint.partition("if it is meant: ")[2])
-    assert words == ["skillhub", "install", f"git+file:///srv/x@v2#{path}"]
+    assert words == ["skillhub", "install", f"git+https://10.0.0.7/x@v2#{path}"]
 
 
 def test_attack_a_lock_leads_the_question_for_an_age_to_a_server_that_nobody_named(shell, repo):

@@ -81,7 +81,7 @@ class GitCache:
             self._prepare()
             return self._git.run((*way, *words), self._bounds)
 
-        said = self._online((), asked)
+        said = self._online(asked)
         rows = (line.partition("\t") for line in said.decode("utf-8", "replace").splitlines())
         return {name: id_ for id_, _, name in rows}
 
@@ -95,7 +95,7 @@ class GitCache:
         """
         # The ref is for git: what it points to need not be sent again with the next commit.
         words = (*_FETCH, "--depth=1", f"+{commit}:refs/commits/{commit}")
-        self._online([commit], lambda way: self._bring(way, words, [commit]))
+        self._online(lambda way: self._bring(way, words, [commit]))
 
     def fetch_files(self, ids: Sequence[str]) -> None:
         """Bring the files with these ids; git must not tell the server that it has their commit, so: ``noop``.
@@ -104,7 +104,7 @@ class GitCache:
             The same as ``fetch``.
         """
         words = ("-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--stdin")
-        self._online(ids, lambda way: self._bring(way, words, ids))
+        self._online(lambda way: self._bring(way, words, ids))
 
     def sizes(self, ids: Iterable[str]) -> dict[str, int]:
         """Return the sizes of those of these objects that are here.
@@ -156,10 +156,10 @@ class GitCache:
         with files.lock(self._folder + ".lock", timeout=self._bounds.seconds):
             self._discard()
 
-    def _online(self, ids: Sequence[str], act: Callable[[Sequence[str]], _T]) -> _T:
+    def _online(self, act: Callable[[Sequence[str]], _T]) -> _T:
         """Do what goes to the server; if that redirects git, do it where that leads, once that is judged."""
         try:
-            return act(self._way(ids))
+            return act(self._way())
         except GitError as error:
             there = (
                 redirected(self._remote, self._environ, self._bounds) if is_redirected(str(error)) else None
@@ -168,7 +168,7 @@ class GitCache:
                 raise self._explained(error) from error
         self._tell(there)
         try:
-            return act(self._way(ids))
+            return act(self._way())
         except GitError as error:
             raise self._explained(error) from error
 
@@ -272,10 +272,10 @@ class GitCache:
                 remove_tree(gone)
             self._prepare()
 
-    def _way(self, ids: Sequence[str]) -> tuple[str, ...]:
+    def _way(self) -> tuple[str, ...]:
         if self._bounds.offline:
             raise SourceError("it is not in the cache, and --offline forbids to fetch it", where=self.url)
-        return self._remote.way(ids)
+        return self._remote.way()
 
     def _explained(self, error: GitError) -> SkillhubError:
         remote = self._remote

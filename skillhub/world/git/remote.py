@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from skillhub.errors import SourceError, UnsafeTransfer, UsageError
 from skillhub.model.dataclass import dataclass, field
@@ -61,11 +61,8 @@ class Remote:
         url = self.place if self.named_by == "redirect" else self.url
         return f"only {who} names it; if it is meant: skillhub install {as_word(f'git+{url}')}"
 
-    def way(self, ids: Sequence[str]) -> tuple[str, ...]:
+    def way(self) -> tuple[str, ...]:
         """Return the words that hold git to addresses that were judged; to be called before git goes there.
-
-        Args:
-            ids: The objects that are wanted; without any, git asks what there is.
 
         Raises:
             UnsafeTransfer: no person has named it, and it is not on the public internet.
@@ -75,9 +72,8 @@ class Remote:
         rule = RULES[self.named_by]
         if rule.anywhere:
             return ()
-        if scheme == "file":
-            self._judge_file(ids)
-            return ()
+        if scheme == "file" and not rest.startswith("//"):  # two slashes lead to a server on Windows
+            return ()  # a `path` reads this disk as well, and what is there goes nowhere
         if scheme not in rule.over:
             raise UnsafeTransfer("expected a repository at an https URL", where=self.url, hint=self.hint)
         authority = rest.partition("/")[0].rpartition("@")[2]
@@ -93,12 +89,6 @@ class Remote:
             return ()
         # A second look-up could give another answer. Git before 2.37 does not know the setting.
         return "-c", f"http.curloptResolve={hop.host}:{hop.port}:{','.join(addresses)}"
-
-    def _judge_file(self, ids: Sequence[str]) -> None:
-        """Let pass what is on this disk at ids that say what it is; two slashes lead to a server on Windows."""
-        if not ids or self.place.startswith("file:////"):
-            message = "expected a repository at an https URL, or one on this disk at a full commit"
-            raise UnsafeTransfer(message, where=self.url, hint=self.hint)
 
 
 def remote(url: str, environ: Mapping[str, str], bounds: Bounds, token: str | None = None) -> Remote:

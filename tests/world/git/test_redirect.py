@@ -176,7 +176,7 @@ def test_attack_a_host_that_a_redirect_names_has_another_address_when_git_looks_
         f"https://{PUBLIC}/new/x",
         "redirect",
     )
-    assert there.way(()) == ("-c", f"http.curloptResolve={PUBLIC}:443:{PUBLIC}")
+    assert there.way() == ("-c", f"http.curloptResolve={PUBLIC}:443:{PUBLIC}")
     assert "http.followRedirects=false" in there.options
     # The token was for the first.
     assert "ghp_x" not in there.variables.values()
@@ -187,7 +187,7 @@ def test_attack_a_host_that_a_redirect_names_has_another_address_when_git_looks_
         Bounds(web=Sent(f"https://10.0.0.7/x{ASKED}")),
     )
     with pytest.raises(UnsafeTransfer, match="private network") as caught:
-        private.way(())
+        private.way()
     assert "skillhub install git+https://10.0.0.7/x" in caught.value.hint
 
 

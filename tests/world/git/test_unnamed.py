@@ -56,14 +56,10 @@ def test_attack_a_lock_makes_git_ask_what_listens_on_this_machine(repo, opened):
         assert opened(server.url, None).rev == commit  # a person names it
 
 
-def test_attack_a_project_reads_a_repository_on_this_disk_whose_content_its_author_does_not_know(
-    repo, opened
-):
+def test_a_repository_on_this_disk_is_read_whoever_names_it_as_a_path_is(repo, opened):
     commit = repo.commit({"SKILL.md": SKILL})
-    for rev in (None, "main"):
-        with pytest.raises(UnsafeTransfer, match="at a full commit"):
-            opened(repo.url, rev, bounds=STRANGER)
-    assert list(opened(repo.url, commit, bounds=STRANGER).read(["SKILL.md"])) == [SKILL]
+    for rev in (None, "main", commit):
+        assert list(opened(repo.url, rev, bounds=STRANGER).read(["SKILL.md"])) == [SKILL]
 
 
 @pytest.mark.parametrize("url", ["https://10.0.0.7/x", "ssh://git@10.0.0.7/x", "ssh://git@localhost/x"])
@@ -81,9 +77,9 @@ def test_a_host_without_an_address_is_no_attack(opened):
 @pytest.mark.parametrize("bounds", [STRANGER, MARKETPLACE])
 def test_attack_a_host_that_has_another_address_when_it_is_looked_up_again(bounds, environ):
     """Git is told the addresses that were judged, and looks up none."""
-    way = remote(f"https://{PUBLIC}:444/x", environ, bounds).way(())
+    way = remote(f"https://{PUBLIC}:444/x", environ, bounds).way()
     assert way == ("-c", f"http.curloptResolve={PUBLIC}:444:{PUBLIC}")
-    assert remote(f"https://{PUBLIC}:444/x", environ, Bounds()).way(()) == ()
+    assert remote(f"https://{PUBLIC}:444/x", environ, Bounds()).way() == ()
 
 
 def test_attack_a_lock_has_a_server_told_who_asks(environ, tmp_path):
