@@ -67,10 +67,11 @@ def _rendered(args: list[str]) -> int:
 
 
 def _answer(args: list[str]) -> int:
-    if args == ["--version"]:
+    if args[:1] in (["--version"], ["-V"]):
         from skillhub import __version__
 
-        sys.stdout.write(f"skillhub {__version__}\n")
+        text = f'{{"version": "{__version__}"}}' if "--json" in args else f"skillhub {__version__}"
+        sys.stdout.write(text + "\n")
         return 0
     if args in (["--help"], ["-h"], ["help"], []) and _COMPLETE not in os.environ:
         from skillhub.cli.table import top_help
@@ -91,7 +92,23 @@ def _answer(args: list[str]) -> int:
             raise UsageError(f"there is no completion for {quote(args[1])}", hint=f"for {', '.join(_SHELLS)}")
         os.environ[_COMPLETE] = f"source_{args[1]}"
         args = []
-    return _run(args)
+    return _run(_behind_command(args))
+
+
+def _behind_command(args: list[str]) -> list[str]:
+    """Return ``args`` with the common flags that stand before a command behind it, and behind its verb."""
+    if not args or not args[0].startswith("-"):
+        return args
+    from skillhub.cli.common import FLAGS
+
+    common = {flag for spelled, _ in FLAGS.values() for flag in spelled.split() if flag.startswith("-")}
+    at = 0
+    while at < len(args) and (flag := args[at].partition("=")[0]) in common:
+        at += 2 if flag == args[at] == "--project" else 1
+    behind = at
+    while behind < min(at + 2, len(args)) and not args[behind].startswith("-"):
+        behind += 1
+    return [*args[at:behind], *args[:at], *args[behind:]]
 
 
 def _stopped(message: str, status: int) -> int:

@@ -73,7 +73,7 @@ def top_help(columns: int | None = None) -> str:
     lines += [
         "",
         "Options:",
-        "  --version             Show the version and exit.",
+        "  --version, -V         Show the version and exit.",
         "  --install-completion  Install completion for the current shell.",
         "  --show-completion     Show completion for this shell, or the one you name.",
         "  --help, -h            Show this message and exit.",

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from skillhub import __version__
 from skillhub.cli.table import COMMANDS, top_help
 from tests.support.cli import SECONDS
 
@@ -78,10 +79,29 @@ def test_nothing_asked_for_shows_the_help_and_is_an_error(shell):
     assert (shell.run().status, shell.run().out) == (2, top_help())
 
 
-def test_the_version(shell):
-    done = shell.run("--version")
-    assert done.status == 0
-    assert done.out.startswith("skillhub ")
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_the_version(shell, flag):
+    assert (shell.run(flag).status, shell.run(flag).out) == (0, f"skillhub {__version__}\n")
+    assert shell.run(flag, "--json").json == {"version": __version__}
+
+
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [
+        (("--json",), ("list",)),
+        (("-q", "--json"), ("source", "list")),
+        (("--project", "."), ("list", "--json")),
+        (("--project=.", "--json"), ("validate", "nowhere")),
+        (("--json", "-g"), ("show", "nope")),
+        (("-q",), ("env", "exec", "--", "echo", "-q")),
+    ],
+)
+def test_common_flags_may_stand_before_the_command(shell, before, words):
+    one, other = shell.run(*before, *words), shell.run(words[0], *before, *words[1:])
+    if words[0] in ("source", "env"):
+        other = shell.run(*words[:2], *before, *words[2:])
+    assert (one.status, one.out, one.err) == (other.status, other.out, other.err)
+    assert one.status != 2
 
 
 USAGE = [
