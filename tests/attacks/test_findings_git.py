@@ -114,7 +114,7 @@ def test_what_was_patched_is_had_again_from_the_private_host_that_was_agreed_to(
     assert team.run("verify").status == 0
 
 
-def test_what_a_skill_needs_is_not_looked_for_where_nobody_agreed_to_look(tmp_path, shell):
+def test_what_a_skill_needs_is_asked_about_where_nobody_agreed_to_it(tmp_path, shell):
     repo = Repo(tmp_path / "repo")
     needs = b"dependencies:\n  tools:\n    - {type: skill, value: y}\n"
     repo.commit({"x/SKILL.md": text("x"), "x/agents/openai.yaml": needs, "y/SKILL.md": text("y")})
@@ -125,9 +125,9 @@ def test_what_a_skill_needs_is_not_looked_for_where_nobody_agreed_to_look(tmp_pa
     shell.write("project/skillhub.lock", json.dumps(lock))
     for folder in (shell.hub, shell.project / ".agents"):
         remove_tree(str(folder))
-    done = shell.run("install", *YES)
-    assert done.status == 5, done.err
-    assert "only this repository names it" in done.err
+    done = shell.run("install", "--json")
+    assert done.status == 6, done.err
+    assert {each["skill"] for each in done.json["questions"]} == {"x", "y"}
     assert not (shell.project / ".agents").exists()
 
 
