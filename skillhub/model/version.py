@@ -83,8 +83,8 @@ class _Clause:
         return (*self.numbers[:place], self.numbers[place] + 1, 0, 0)[:3]
 
     def is_below(self, key: Precedence) -> bool:
-        """Say whether ``key`` is lower; the pre-releases of a version are not lower than it, where it has none."""
-        return key < self.key if self.pre else key[0] < self.numbers
+        """Say whether ``key`` is lower; of ``<2`` so is no pre-release of 2.0.0, of ``<2.0.0`` each is."""
+        return key < self.key if len(self.given) == 3 else key[0] < self.numbers
 
     def is_same(self, key: Precedence, build: str) -> bool:
         if len(self.given) < 3:
