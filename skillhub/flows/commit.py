@@ -105,7 +105,8 @@ def _store(candidate: Candidate, ports: Ports) -> None:
         ports.store.put(candidate.base)
     if candidate.signer is not None and candidate.pem is not None:
         proven = signers.proven(candidate.name, candidate.entry.original, ports.root_of(candidate.entry))
-        ports.publishers.pin(proven, candidate.pem)
+        agreed = signers.AGREED if candidate.trust == "untrusted" else ""
+        ports.publishers.pin(proven, f"{agreed}{candidate.pem}")
 
 
 def _unchanged_meanwhile(changes: Sequence[Change], before: State, now: State) -> None:

@@ -22,6 +22,7 @@ from skillhub.trust.registry import publisher_of
 from skillhub.world.publishers import OWN_SUFFIX, Publishers, Trusted
 
 EXPIRED = "its certificate has expired; it is borne for the tree that is locked, and for no other"
+AGREED = "agreed to: "  # before what is pinned of a signer whom a person took for one skill and never trusted
 _KEPT_AS = {"key": "keys", "certificate": "certificates", "sigstore": "identities"}
 
 
@@ -85,12 +86,7 @@ def pinned(name: str, entry: Locked, root: Digest | None, publishers: Publishers
     if pem is None or not entry.signed_by:
         return []
     signer = Signer.parse(entry.signed_by[0])
-    return [_parsed(Trusted(signer.identity, **{_KEPT_AS[signer.kind]: (pem,)}))]
-
-
-def is_own(pinned: Publisher, publishers: Publishers) -> bool:
-    """Say whether the signer that was pinned is a key of the user's own."""
-    return any(publishers.own(Digest.of(key.pem)) is not None for key in pinned.keys)
+    return [_parsed(Trusted(signer.identity, **{_KEPT_AS[signer.kind]: (pem.removeprefix(AGREED),)}))]
 
 
 def revoking(standing: Standing) -> list[Publisher]:

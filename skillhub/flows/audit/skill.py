@@ -29,7 +29,6 @@ from skillhub.model.record import Record
 from skillhub.model.ref import Named
 from skillhub.model.release import Admission
 from skillhub.model.signer import Signer, known_by
-from skillhub.model.text import is_name
 from skillhub.model.tree import Tree
 from skillhub.model.version import is_version, precedence
 from skillhub.scan import scan
@@ -176,13 +175,14 @@ def publisher(case: Case) -> Iterator[Finding]:
     """
     entry, ports = case.entry, case.ports
     root = ports.root_of(entry)
-    accepted = signers.pinned(case.name, entry.original, root, ports.publishers) if root is None else []
-    if not accepted or signers.is_own(accepted[0], ports.publishers):
+    proven = signers.proven(case.name, entry.original, root)
+    pinned = ports.publishers.pinned(proven) if root is None and entry.signed_by else None
+    if pinned is None or pinned.startswith(signers.AGREED):
         return
     source, trusted = None if entry.local else entry.source, signers.trusted(ports.publishers)
     known, narrowed = _vouched(each for each in trusted if each.covers(source)), _vouched(trusted)
     for signed in map(Signer.parse, entry.signed_by):
-        if is_name(signed.identity) and signed.fingerprint not in known:
+        if signed.fingerprint not in known:
             here = f" for {source or 'local paths'}" if signed.fingerprint in narrowed else ""
             message = f"{signed.identity} signed it with {signed.fingerprint}, whom you no longer trust{here}"
             yield case.note("signer-untrusted", message)

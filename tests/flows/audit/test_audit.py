@@ -302,15 +302,29 @@ def test_a_lock_hides_no_signer_behind_one_whom_the_user_trusts(signed):
     assert (only.rule, only.message[:13]) == ("signer-untrusted", "ann signed it")
 
 
-def test_whoever_was_agreed_to_and_never_trusted_has_lost_nothing(tmp_path):
-    world = World(tmp_path)
+def own_key(world):
+    """Let the key that ann signs with be the user's own."""
     mine = Path(world.home.state) / "keys" / "default.pub.pem"
     mine.parent.mkdir(parents=True)
     mine.write_bytes(SECOND.public.pem)
+
+
+def test_a_key_of_ones_own_that_is_trusted_no_longer(signed):
+    own_key(signed)
+    assert found(signed) == []
+    signed.publishers.remove("ann")
+    signed.install()  # agreed to already: who signed it is known by what was pinned
+    assert found(signed) == [("signer-untrusted", "plain")]
+
+
+def test_whoever_was_agreed_to_and_never_trusted_has_lost_nothing(tmp_path):
+    world = World(tmp_path)
+    own_key(world)
     folder = skill(world.base / "src")
     (folder / "skill.oms.sig").write_bytes(oms.sign(read_local(str(folder))[0].tree, "plain", SECOND))
     world.install(str(folder), answers=Answers("yes"))
     assert world.lock().skills["plain"].signed_by
+    world.install()
     assert found(world) == []
 
 
