@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from skillhub.model.finding import SEVERITIES
-from skillhub.model.policy import Level, Policies, spell
+from skillhub.model.policy import Level, Policies, Policy, spell
 
 _UNION = ("deny-capabilities", "allow-findings", "agree")
 _EACH = ("sources", "publishers", "capabilities")
@@ -32,9 +32,15 @@ def rows(policies: Policies) -> Iterator[Row]:
     strictest = effective(policies)
     for policy in policies.each:
         for key, value in policy.rules():
-            # Of two severities both are in force: each file has exceptions of its own.
             is_weaker = key in ("signed", "min-age-days") and value != strictest[key]
-            yield Row(policy.level, key, value, policy.where(key), not is_weaker)
+            is_outdone = key == "fail-on" and any(_refuses_more(each, policy) for each in policies.each)
+            yield Row(policy.level, key, value, policy.where(key), not (is_weaker or is_outdone))
+
+
+def _refuses_more(one: Policy, other: Policy) -> bool:
+    """Say whether ``one`` refuses every finding that ``other`` does, its exceptions among them, and lesser ones."""
+    ranks = [SEVERITIES.index(each.fail_on or "critical") for each in (one, other)]
+    return ranks[0] < ranks[1] and set(one.allow_findings or ()) <= set(other.allow_findings or ())
 
 
 def effective(policies: Policies) -> dict[str, Any]:

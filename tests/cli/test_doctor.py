@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
+
 REF = "github:release-notes"
 
 
@@ -114,6 +116,16 @@ def test_the_policy_with_the_place_of_each_line(shell):
     told = shell.run("doctor", "policy").out
     assert 'signed = "ask"  (a stricter line holds)' in told
     assert f"project: {shell.project}/skillhub.toml:3" in told
+
+
+@pytest.mark.parametrize(("exceptions", "in_force"), [("", False), ('allow-findings = ["SH002"]\n', True)])
+def test_a_looser_severity_holds_for_what_the_stricter_line_excepts(shell, exceptions, in_force):
+    shell.write("hub/config/policy.toml", f'fail-on = "high"\n{exceptions}')
+    shell.write("project/skillhub.toml", '[policy]\nfail-on = "critical"\n')
+    found = shell.run("doctor", "policy", "--json").json
+    assert found["effective"]["fail-on"] == "high"
+    lines = {each["level"]: each["in_force"] for each in found["lines"] if each["key"] == "fail-on"}
+    assert lines == {"user": True, "project": in_force}
 
 
 def test_without_a_policy_the_places_are_told(shell):
