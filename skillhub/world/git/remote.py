@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from urllib.parse import unquote
 
 from skillhub.errors import SourceError, UnsafeTransfer, UsageError
 from skillhub.model.dataclass import dataclass, field
@@ -72,7 +73,8 @@ class Remote:
         rule = RULES[self.named_by]
         if rule.anywhere:
             return ()
-        if scheme == "file" and not rest.startswith("//"):  # two slashes lead to a server on Windows
+        # Two slashes, which git decodes, lead to a server on Windows.
+        if scheme == "file" and unquote(rest)[1:2] not in ("/", "\\", "?"):
             return ()  # a `path` reads this disk as well, and what is there goes nowhere
         if scheme not in rule.over:
             raise UnsafeTransfer("expected a repository at an https URL", where=self.url, hint=self.hint)

@@ -35,7 +35,7 @@ def environ(tmp_path):
     [
         "https://10.0.0.7/x", "https://169.254.169.254/x", "https://127.0.0.1:1/x", "https://localhost/x",
         "https://[::1]/x", "https://[fd00::1]/x", "ssh://git@host.example/x", "ssh://git@93.184.216.34/x",
-        "file:////host/share/x",
+        "file:////host/share/x", "file:///%2Fhost/share/x", "file:///%5chost/share/x", "file:///%3F%3F/UNC/host/x",
     ],
 )  # fmt: skip
 def test_attack_a_lock_leads_git_into_a_private_network_or_makes_it_start_ssh(url, rev, opened, tmp_path):
