@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from skillhub.errors import SourceMismatch
 from skillhub.flows.hints import command
@@ -37,8 +37,7 @@ class State:
         wanted = {*self.intent.skills}
         waiting = deque(wanted)
         while waiting:
-            entry = self.lock.skills.get(waiting.popleft())
-            needed = {*entry.dependencies} - wanted if entry else ()
+            needed = {*self._needed_by(waiting.popleft())} - wanted
             wanted.update(needed)
             waiting.extend(needed)
         return [name for name in self.lock.skills if name not in wanted] if self.intent.lists else []
@@ -48,7 +47,17 @@ class State:
         """What an intent would name if it were written of the lock alone: what no other needs."""
         locked = self.lock.skills
         needed = {each for entry in locked.values() for each in entry.dependencies}
-        return {name: wanted_of(entry) for name, entry in locked.items() if name not in needed}
+        found = {name: wanted_of(entry) for name, entry in locked.items() if name not in needed}
+        # A ring, which only a lock makes: the skills' own files are refused.
+        rest = replace(self, intent=Intent(skills=found, lists=True)).unwanted
+        return found | {name: wanted_of(locked[name]) for name in rest}
+
+    def _needed_by(self, name: str) -> Iterator[str]:
+        """Yield what a skill needs: by the lock, and by its files as they were agreed to, if the lock is silent."""
+        entry, record = self.lock.skills.get(name), self.agreed(name)
+        yield from entry.dependencies if entry else ()
+        needs = record.facts.needs if record else ()
+        yield from (need["name"] for need in needs if need["kind"] == "skill")
 
     def agreed(self, name: str) -> Record | None:
         """Return this machine's record of a skill if it is about what is locked: the very tree, from where it was."""

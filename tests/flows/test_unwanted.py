@@ -149,3 +149,30 @@ def test_attack_a_lock_brings_a_skill_that_nobody_asked_for(world):
         world.install(frozen=True)
     world.install()
     assert "evil" not in world.lock().skills
+
+
+def test_attack_a_lock_hides_what_a_skill_needs(world):
+    """Its files were read when it was agreed to: what they need is not removed, and it is not to and fro."""
+    document = json.loads((world.base / "skillhub.lock").read_text())
+    document["skills"]["top"]["requires"] = []
+    (world.base / "skillhub.lock").write_text(json.dumps(document))
+    for _ in range(2):
+        outcome = world.install()
+        assert outcome.warnings == ("top: the lock does not say that it needs: skill:base",)
+        assert not outcome.changed
+    world.install("github:code-review")
+    assert {"top", "base"} <= {*world.lock().skills}
+    assert world.copy("base").exists()
+
+
+def test_attack_a_lock_makes_skills_need_each_other_so_that_a_new_intent_names_none(world):
+    (world.base / "skillhub.toml").unlink()
+    document = json.loads((world.base / "skillhub.lock").read_text())
+    document["skills"]["plain"]["requires"] = ["skill:top"]
+    document["skills"]["top"]["requires"] = ["skill:base", "skill:plain"]
+    (world.base / "skillhub.lock").write_text(json.dumps(document))
+    locked = {*world.lock().skills}
+    world.install("github:code-review")
+    with pytest.raises(SkillhubError):
+        world.install()  # their files say no such thing
+    assert {*world.lock().skills} == {*locked, "code-review"}
