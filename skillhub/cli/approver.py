@@ -15,6 +15,7 @@ from skillhub.model.question import (
     UNANSWERED,
     YES,
     Answer,
+    Kind,
     Question,
     Way,
     unanswerable,
@@ -23,6 +24,7 @@ from skillhub.model.text import quote
 
 _T = TypeVar("_T")
 _TRIES = 3
+_ALONE: frozenset[Kind] = frozenset({"finding", "mcp-shell"})  # one says nothing of the next, which nobody has read
 _HEAD = ("NAME", "VERSION", "SOURCE", "SIGNED BY", "CAN", "NEEDS")
 _YES = dict.fromkeys(("y", "yes"), "yes")
 _ALL = dict.fromkeys(("a", "all"), "all")
@@ -95,8 +97,8 @@ class Person:
         answers: dict[int, Answer] = {}
         for number, (question, facts) in enumerate(zip(asked, described(asked), strict=True)):
             show(facts, self.terminal)
-            is_last = all(later.kind != question.kind for later in asked[number + 1 :])
-            answer = self._ask(question, to_all, is_last=is_last)
+            alike = (later.kind == question.kind not in _ALONE for later in asked[number + 1 :])
+            answer = self._ask(question, to_all, is_last=not any(alike))
             answers[id(question)] = replace(answer, seen=True)
             if answer.said == "no" and unanswerable([(question, answer)]):
                 break

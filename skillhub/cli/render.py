@@ -64,6 +64,9 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
     done = f"would {verb}" if is_plan else done
     told = _show_questions(outcome, common)
     _show_beside(outcome, "would leave out" if is_plan else "left out", terminal, told)
+    if refusing := _refusing(outcome):
+        terminal.warn(f"all of it would be refused: no answer agrees to what is in {', '.join(refusing)}", "red")
+        return
     left = {left.name for left in outcome.left}
     # Where something is done, what stays as it is says so; where nothing is, one line says that of all.
     is_meant = is_plan and any(skill.name not in left | outcome.as_before for skill in outcome.skills)
@@ -81,6 +84,11 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
             terminal.say("nothing would have to be done", "dim")
     elif not (outcome.changed or outcome.left or waiting(outcome)):
         terminal.say("nothing had to be done", "dim")
+
+
+def _refusing(outcome: Outcome) -> list[str]:
+    """Return, of a dry run, the skills that only a policy may agree to; without a dry run they refuse the command."""
+    return [question.skill for question, _ in outcome.asked if question.kind == "critical-finding"]
 
 
 def _show_edits(common: Common, outcome: Outcome) -> None:
@@ -203,6 +211,8 @@ def ended(common: Common, outcome: Outcome, *, enable: bool = True) -> int:
 
     Of what nobody asked for, to enable skills (``enable``) or to do anything (a dry run), only the needs are told.
     """
+    if _refusing(outcome):
+        return 0
     terminal, dry_run = common.terminal, common.dry_run
     held = waiting(outcome)
     show_waiting(outcome, terminal, planned=dry_run)
