@@ -24,7 +24,7 @@ from skillhub.model.text import quote
 
 _T = TypeVar("_T")
 _TRIES = 3
-_ALONE: frozenset[Kind] = frozenset({"finding", "mcp-shell"})  # one says nothing of the next, which nobody has read
+_ALONE: frozenset[Kind] = frozenset({"finding", "mcp-shell"})  # one says nothing of the next
 _HEAD = ("NAME", "VERSION", "SOURCE", "SIGNED BY", "CAN", "NEEDS")
 _YES = dict.fromkeys(("y", "yes"), "yes")
 _ALL = dict.fromkeys(("a", "all"), "all")

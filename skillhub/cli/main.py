@@ -137,6 +137,10 @@ def _by_typer(args: list[str]) -> int:
         result = build(args)(args=args, prog_name="skillhub", standalone_mode=False)
     except typer.Exit as stop:
         return stop.exit_code
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # of which Typer makes an exit of 1
+            raise stop.__context__ from None
+        raise
     if result == _INTERRUPTED:  # what Typer makes of Ctrl-C, without a word
         raise KeyboardInterrupt
     return result if isinstance(result, int) else 0

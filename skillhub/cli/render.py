@@ -65,7 +65,8 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
     told = _show_questions(outcome, common)
     _show_beside(outcome, "would leave out" if is_plan else "left out", terminal, told)
     if refusing := _refusing(outcome):
-        terminal.warn(f"all of it would be refused: no answer agrees to what is in {', '.join(refusing)}", "red")
+        found = f"no answer agrees to what is in {', '.join(refusing)}"
+        terminal.warn(f"all of it would be refused: {found}", "red")
         return
     left = {left.name for left in outcome.left}
     # Where something is done, what stays as it is says so; where nothing is, one line says that of all.
