@@ -48,15 +48,14 @@ class _Demand:
 def with_dependencies(
     found: Mapping[str, Candidate], state: State, ports: Ports, excepted: Collection[str] = ()
 ) -> tuple[dict[str, Candidate], list[str]]:
-    """Return the candidates with all that they need and nobody has yet, and warnings of what is optional and missing.
+    """Return the candidates with all that they need and nobody has yet, and warnings of what cannot be found.
 
-    A need without a source is looked for where the skill that has it came from, and nowhere else. One that is
-    ``excepted`` is not looked for.
+    What is not found leaves the need open, and a skill that cannot do without it disabled. A need without a source
+    is looked for where the skill that has it came from, and nowhere else. One that is ``excepted`` is not looked for.
 
     Raises:
         UsageError: one that is excepted is needed.
         NeedConflict: they need each other in a ring, too many others, or no version suits all that need one.
-        NotFound: a need cannot be found; the chain to it is told.
         SourceError, SecurityError, FormatError: as for any other skill.
     """
     whole, warnings, held = dict(found), [], Held(ports.store)
@@ -82,16 +81,23 @@ def with_dependencies(
             try:
                 whole[need.name] = held.keep(_obtained(demands[need.name], parent, state, ports))
             except NotFound as error:
-                if need.required:
-                    message = f"{demand}: {error.message}"
-                    raise NotFound(message, where=error.where, hint=error.hint) from error
-                warnings.append(f"{demand}, which is optional and was not found: {error.message}")
+                if need.required and taken is not None:
+                    raise _conflict(need.name, demands[need.name], taken.version) from error
+                warnings.append(_not_found(demand, error))
+                if not need.required:
+                    demands[need.name].pop()  # another may be content with what there is
                 continue
             chains[need.name] = (*chains[parent.name], need.name)
             queue.append(need.name)
     _refuse_cycles(whole, state.lock)
     _refuse_incompatible(whole, state, ports)
     return whole, warnings
+
+
+def _not_found(demand: _Demand, error: NotFound) -> str:
+    if not demand.need.required:
+        return f"{demand}, which is optional and was not found: {error.message}"
+    return f"{demand}, which was not found: {'; '.join(filter(None, (error.message, error.hint)))}"
 
 
 def _left_out(demand: _Demand) -> str:
@@ -143,18 +149,19 @@ def _obtained(demands: Sequence[_Demand], parent: Candidate, state: State, ports
     ranges += [
         wanted for _, wanted in ranges_on(need.name, state.lock, ports, but=[d.chain[-1] for d in demands])
     ]
-    both = replace(need, range=",".join(dict.fromkeys(ranges)) or None)
+    ranges = list(dict.fromkeys(ranges))
+    both = replace(need, range=",".join(ranges) or None)
     entry = state.lock.skills.get(need.name)
     if entry is not None and need.name in state.intent.skills:
         raise _conflict(need.name, demands, entry.version)
+    named_by = by_agreement(state.agreed(parent.name) is not None)
     try:
-        found = _resolved(
-            both, parent, ports, named_by=by_agreement(state.agreed(parent.name) is not None)
-        ).way.go()
+        found = _resolved(both, parent, ports, named_by=named_by).way.go()
     except NotFound as error:
-        if len(ranges) > 1:
-            raise _conflict(need.name, demands, None) from error
-        raise
+        if {*ranges} <= {need.range}:
+            raise
+        _resolved(replace(need, range=None), parent, ports, named_by=named_by)  # or there is none at all
+        raise _conflict(need.name, demands, None) from error
     if not is_within(found.entry, both.range):
         raise _conflict(need.name, demands, found.entry.version)
     return found
@@ -188,10 +195,12 @@ def _refuse_cycles(whole: Mapping[str, Candidate], lock: Lock) -> None:
 
 
 def _refuse_incompatible(whole: Mapping[str, Candidate], state: State, ports: Ports) -> None:
-    """Refuse a version that a skill which stays as it is cannot do with."""
-    for name, candidate in whole.items():
-        before = state.lock.skills.get(name)
-        if before is None or before.version == candidate.entry.version:
+    """Refuse a version that a skill which stays as it is, or waits for it, cannot do with."""
+    locked = state.lock.skills
+    needed = {each for entry in locked.values() for each in entry.dependencies}
+    for name in sorted(needed & whole.keys()):
+        candidate, before = whole[name], locked.get(name)
+        if before is not None and before.version == candidate.entry.version:
             continue
         for other, wanted in ranges_on(name, state.lock, ports, but=whole):
             if not is_within(candidate.entry, wanted):

@@ -92,7 +92,10 @@ def how_to_meet(skill: str, need: Need, scope: SkillScope) -> tuple[str, ...]:
         return (f"install the program {need.name}, then: {enable}",)
     if need.kind == "mcp":
         return f"to have it configured: {enable} --mcp configure", or_skip(enable)
-    return (command(scope, "install", need.name),)
+    return (
+        f"once it can be found: {command(scope, 'install')}",
+        f"or have it from elsewhere ({command(scope, 'install', 'REF')}), then: {enable}",
+    )
 
 
 def or_skip(enable: str) -> str:

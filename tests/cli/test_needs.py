@@ -58,6 +58,23 @@ def test_what_to_type_where_nobody_says_how_to_run_the_server(shell):
     assert shell.run("enable", "served").status == 0
 
 
+def test_what_to_type_where_nothing_has_a_skill_that_is_needed(shell):
+    shell.skill("project/top", head="metadata:\n  requires: base\n")
+    done = shell.run("install", "./top", "--allow-unsigned", "--yes", columns=400)
+    assert (done.status, done.out) == (6, "installed top: disabled\n")
+    assert done.err.splitlines() == [
+        "warning: top needs base, which was not found: no source has a skill named base; "
+        "skillhub search base finds what is spelled alike",
+        "top is stored and locked, and stays disabled; missing:",
+        "  skill base",
+        "    once it can be found: skillhub install",
+        "    or have it from elsewhere (skillhub install REF), then: skillhub enable top",
+    ]
+    assert shell.run("enable", "top").status == 6
+    assert shell.run("install", str(shell.skill("base")), "--allow-unsigned", "--yes").status == 0
+    assert shell.run("enable", "top").status == 0
+
+
 @pytest.mark.parametrize("word", ["=v-secret", "1A=v-secret", "A B=v-secret", "A-B=v-secret"])
 def test_what_is_no_variable_is_no_variable_given(shell, word):
     shell.skill("project/plain")

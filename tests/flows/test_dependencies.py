@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from skillhub.errors import NotFound, Refused
+from skillhub.errors import Refused
 from skillhub.flows.dependencies import NeedConflict, orphans
 from skillhub.flows.state import State
 from skillhub.model.dataclass import replace
@@ -37,6 +37,11 @@ def shelf(tmp_path_factory):
     publish("ring-b", needs="ring-c")
     publish("ring-c", needs="ring-a")
     publish("lonely", needs="nobody-has-it")
+    publish("lonely-too", needs="nobody-has-it@^1")
+    publish("leads-to-lonely", needs="lonely")
+    publish("ahead", needs="base@^9")
+    publish("ahead-too", needs="base@^9")
+    publish("any-base", needs="base")
     publish("both", needs="middle, old")
     return simulator
 
@@ -50,6 +55,10 @@ def world(tmp_path, shelf):
 
 def versions(world):
     return {name: entry.version for name, entry in world.lock().skills.items()}
+
+
+def states(outcome):
+    return {skill.name: skill.state for skill in outcome.skills}
 
 
 def test_what_a_skill_needs_comes_with_it_and_stands_in_the_lock_alone(world):
@@ -94,10 +103,75 @@ def test_a_ring_is_told_link_by_link(world):
     assert versions(world) == {}
 
 
-def test_what_cannot_be_found_is_told_with_the_chain(world):
-    with pytest.raises(NotFound, match="lonely needs nobody-has-it"):
-        world.install("acme:lonely")
+def test_what_cannot_be_found_is_told_with_the_chain_and_keeps_the_skill_disabled(world):
+    outcome = world.install("acme:leads-to-lonely")
+    (told,) = outcome.warnings
+    assert told.startswith("leads-to-lonely -> lonely needs nobody-has-it, which was not found: ")
+    assert told.endswith("skillhub source show acme lists what it has")
+    assert states(outcome)["lonely"] == "disabled"
+    assert world.record("lonely").held == "needs"
+    for act in (world.install, lambda: world.install(frozen=True), lambda: world.enable("lonely")):
+        assert (act().changed, world.record("lonely").held) == (False, "needs")
+    assert not world.sync().changed
+    assert not world.update().changed
+    assert world.problems() == []
+    world.remove("leads-to-lonely")
     assert versions(world) == {}
+
+
+def test_enable_is_enough_once_what_was_missing_is_there_from_elsewhere(world):
+    world.install("acme:lonely")
+    world.install(str(skill(world.base / "src", name="nobody-has-it")))
+    assert states(world.enable("lonely")) == {"lonely": "enabled"}
+    with pytest.raises(Refused, match="lonely needs nobody-has-it"):
+        world.remove("nobody-has-it")
+
+
+def test_install_is_enough_once_its_source_has_what_was_missing(world, shelf):
+    world.install(str(skill(world.base / "src", name="mine", head="metadata:\n  requires: acme:later\n")))
+    assert world.record("mine").held == "needs"
+    head = "name: later\ndescription: Says hello.\nmetadata:\n  version: '1.0.0'\n"
+    shelf.publish("later", **{"SKILL.md": f"---\n{head}---\n\nHi\n"})
+    assert states(world.install()) == {"mine": "enabled", "later": "enabled"}
+
+
+def test_what_two_skills_miss_alike_is_no_conflict(world):
+    outcome = world.install("acme:ahead", "acme:ahead-too")
+    assert states(outcome) == {"ahead": "disabled", "ahead-too": "disabled"}
+    assert "there are: 2.0.0, 1.2.0, 1.0.0" in outcome.warnings[0]
+    assert states(world.install("acme:lonely", "acme:lonely-too")) == {
+        "lonely": "disabled",
+        "lonely-too": "disabled",
+    }
+    world.remove("ahead")
+    world.install("acme:ahead")
+
+
+@pytest.mark.parametrize("first", ["base", "any-base"], ids=["asked-for", "needed"])
+def test_another_version_than_the_one_that_is_missing_does_not_pass_for_it(world, first):
+    world.install(f"acme:{first}")
+    with pytest.raises(NeedConflict, match=r"ahead needs base \^9, but base is to be 2.0.0"):
+        world.install("acme:ahead")
+    world.remove(first)
+    world.install("acme:ahead")
+    with pytest.raises(NeedConflict, match="needs base"):
+        world.install(f"acme:{first}")
+    assert versions(world) == {"ahead": "1.0.0"}
+
+
+@pytest.mark.parametrize("refs", [("acme:any-base", "acme:ahead"), ("acme:ahead", "acme:any-base")])
+def test_a_version_that_nothing_has_is_a_conflict_with_who_is_content_with_another(world, refs):
+    with pytest.raises(NeedConflict, match=r"ahead needs base \^9"):
+        world.install(*refs)
+    assert versions(world) == {}
+
+
+def test_what_one_could_do_with_and_nobody_has_is_not_missed_by_another(world):
+    could = "dependencies:\n  tools:\n  - {type: skill, value: base@^9, required: false}\n"
+    path = skill(world.base / "src", name="could", **{"agents/skillhub.yaml": could})
+    outcome = world.install(str(path), "acme:any-base")
+    assert set(states(outcome).values()) == {"enabled"}
+    assert versions(world)["base"] == "2.0.0"
 
 
 def test_removal_takes_what_nobody_needs_any_more_and_leaves_what_was_asked_for(world):
