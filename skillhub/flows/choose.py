@@ -129,8 +129,7 @@ def fitting(word: str, offered: Sequence[Release]) -> list[Release]:
 def _called(word: str, offered: Sequence[Release], asked: str) -> Release:
     fits = fitting(word, offered)
     if not fits:
-        names = ", ".join(dict.fromkeys(each.name for each in offered[:40]))
-        raise NotFound(f"there is no skill {quote(word)} here", where=asked, hint=f"there are: {names}")
+        raise none_of(word, [each.name for each in offered[:40]], asked)
     if len(fits) > 1:
         unique = words_for(offered)
         names = ", ".join(unique[each] for each in fits)
@@ -138,6 +137,12 @@ def _called(word: str, offered: Sequence[Release], asked: str) -> Release:
             f"{word} fits several skills: {names}", where=asked, hint="--skill takes one of these"
         )
     return fits[0]
+
+
+def none_of(word: str, names: Sequence[str], asked: str) -> NotFound:
+    """Return the error about a word that none of these names fits."""
+    hint = f"there are: {', '.join(dict.fromkeys(names))}"
+    return NotFound(f"there is no skill {quote(word)} here", where=asked, hint=hint)
 
 
 def words_for(offered: Sequence[Release]) -> dict[Release, str]:

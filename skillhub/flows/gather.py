@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from skillhub.errors import Forbidden, FormatError, SecurityError, UsageError
 from skillhub.flows.admission import admit
 from skillhub.flows.ahead import turns
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.carried import carried
-from skillhub.flows.choose import fitting, words_for
+from skillhub.flows.choose import fitting, none_of, words_for
 from skillhub.flows.hints import command
 from skillhub.flows.locked import about_skill
 from skillhub.flows.options import Options
@@ -54,6 +54,7 @@ def gather(
     ``named_by`` says who named the references, as for ``Ports.reach``.
 
     Raises:
+        NotFound: none has a skill that was chosen by name.
         UsageError: two references give one name to two skills, or a name is in several sources.
         SourceMismatch: a name that the lock has from somewhere else.
         FormatError: ``--frozen``, and intent and lock disagree.
@@ -92,7 +93,18 @@ def gather(
         words = words_for([each.release for each in resolved if each.release])
         unsafe = [(words[release], error) for release, error in failing]
         raise UnsafeSkills(unsafe, where=", ".join(map(str, refs)), excepted=options.excepted)
+    _refuse_unmeant(refs, resolved, gathered.found, options)
     return gathered
+
+
+def _refuse_unmeant(
+    refs: Sequence[Ref], resolved: Sequence[Resolved], found: Mapping[str, Candidate], options: Options
+) -> None:
+    """Refuse a word of ``--skill`` that is no skill's: a place of several was asked for it, what is one skill not."""
+    offered = [each.release for each in resolved if each.release]
+    for word in options.skills:
+        if word not in found and not fitting(word, offered):
+            raise none_of(word, [*found], ", ".join(map(str, refs)))
 
 
 def _less(resolved: Sequence[Resolved], options: Options) -> list[Resolved]:

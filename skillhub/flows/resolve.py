@@ -104,6 +104,7 @@ def _of_folder(
     resolved = [
         replace(
             _of_path(os.path.join(ref.path, each.path) if each.path else ref.path, state, ports, each.plugin),
+            name=each.name,
             optional=options.every,
             release=each,
         )

@@ -23,7 +23,7 @@ from tests.support.gitrepos import Content, Repo, link, program
 from tests.support.reaching import Reaching
 from tests.support.site import JSON, WELL_KNOWN, current, entry, offer, skill_md
 from tests.support.web import Web, answer
-from tests.support.world import Answers, refused
+from tests.support.world import Answers, refused, skill
 
 MARKET = {
     "plugins": [{"name": "office", "source": "./office"}, {"name": "home", "source": "./home"}],
@@ -237,6 +237,24 @@ def test_a_folder_of_many_is_chosen_from_likewise(world: Reaching) -> None:
         "a": "mine/skills/a",
         "b": "mine/skills/b",
     }
+
+
+def test_a_malformed_one_of_a_folder_is_left_out_by_its_name(world: Reaching) -> None:
+    for name, text in {"good": skill_md("good"), "broken": b"---\nname: [\n---\n"}.items():
+        (world.base / "mine" / name).mkdir(parents=True)
+        (world.base / "mine" / name / "SKILL.md").write_bytes(text)
+    done = world.install(str(world.base / "mine"), every=True)
+    assert [(left.name, left.code) for left in done.left] == [("broken", "format")]
+
+
+@pytest.mark.parametrize("ref", ["one", "github:code-review"], ids=["folder", "registry"])
+def test_a_name_that_what_is_one_skill_does_not_have(world: Reaching, ref: str) -> None:
+    name = ref.rpartition(":")[2]
+    ref = ref if ":" in ref else str(skill(world.base, ref))
+    error = refused(world, NotFound, lambda: world.install(ref, skills=("zz",)))
+    assert (error.message, error.hint) == ("there is no skill 'zz' here", f"there are: {name}")
+    world.install(ref, skills=(name,))
+    refused(world, NotFound, lambda: world.install(ref, skills=("zz",)))
 
 
 @pytest.fixture
