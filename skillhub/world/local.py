@@ -20,8 +20,8 @@ _ARCHIVE_CAP = Limits().total + (1 << 20)
 _EXPECTED = "expected a skill: a folder, .zip, .skill or .tar.gz"
 
 
-def read_local(path: str) -> tuple[Unpacked, Digest | None]:
-    """Return the skill at ``path`` and, for an archive, the digest of its bytes.
+def read_local(path: str, *, wrapper: bool = True) -> tuple[Unpacked, Digest | None]:
+    """Return the skill at ``path`` and, for an archive, the digest of its bytes; ``wrapper`` is as for ``unpack``.
 
     Raises:
         NotFound: nothing is there, or a folder without ``SKILL.md``.
@@ -42,7 +42,7 @@ def read_local(path: str) -> tuple[Unpacked, Digest | None]:
     data = files.read(os.path.realpath(full), _ARCHIVE_CAP)
     if data is None:
         raise missing
-    return unpack(data, kind), Digest.of(data)
+    return unpack(data, kind, wrapper=wrapper), Digest.of(data)
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def submit(path: str, hub: Opened, index: Index, publishers: Iterable[Publisher]
     """
     folder = os.path.basename(os.path.abspath(path)) if os.path.isdir(path) else None
     with named(path):
-        tree = read_local(path)[0].tree
+        tree = read_local(path, wrapper=False)[0].tree
         errors, _ = problems(tree, folder)
         if errors:
             raise FormatError(errors[0].message, where=errors[0].where)

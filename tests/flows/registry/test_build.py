@@ -2,6 +2,7 @@ import json
 import os
 import shlex
 import stat
+import zipfile
 
 import pytest
 
@@ -150,6 +151,19 @@ def test_one_bad_skill_among_several_and_nothing_is_published(hub, tmp_path, cha
     change(bad)
     with pytest.raises(error):
         add(hub.dir.path, [write_skill(tmp_path), bad], Signing(now=now()))
+    assert tree_of(hub.dir.path) == before
+
+
+def test_archive_with_one_folder_around_everything(hub, tmp_path):
+    path = tmp_path / "good.zip"
+    folder = write_skill(tmp_path, "good")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.write(f"{folder}/SKILL.md", "good-main/SKILL.md")
+    assert read_local(str(path))[0].warnings
+    before = tree_of(hub.dir.path)
+    with pytest.raises(UnsafeArchive) as caught:
+        add(hub.dir.path, [str(path)], Signing(now=now()))
+    assert caught.value.reason == "no-skill-md"
     assert tree_of(hub.dir.path) == before
 
 
