@@ -101,7 +101,7 @@ def _without_unwanted(outcome: Outcome, after: State, options: Options, ports: P
         return outcome
     why = "skillhub.toml has no need of it"
     try:
-        gone = remove(names, ports, dry_run=options.dry_run)
+        gone = remove(names, ports, dry_run=options.dry_run, unwanted=True)
     except Refused as error:  # what was edited by hand stays until somebody says what becomes of it
         left = [LeftOut(name, error.code, f"{why}, and it stays: {error.message}") for name in names]
         return replace(outcome, left=(*outcome.left, *left))

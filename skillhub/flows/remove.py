@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from skillhub.errors import Refused
+from skillhub.errors import Refused, StateError
 from skillhub.flows.commit import write_records
 from skillhub.flows.dependencies import orphans
 from skillhub.flows.hints import command
@@ -36,7 +36,7 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
         StateError: the disk is in the way.
     """
     state, names = read_unchecked(ports), tuple(dict.fromkeys(names))
-    refuse_unknown(names, state.lock.skills)
+    refuse_unknown(names, state.lock.skills, ports.project.scope)
     cleared, asked = _ask(names, state, ports, dry_run)
     if dry_run:
         return Outcome(_views(names, state.records.skills, state, ports), False, asked)
@@ -55,30 +55,36 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
     return Outcome(skills, any(record is None or record.held != "user" for record in was), asked)
 
 
-def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outcome:
+def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwanted: bool = False) -> Outcome:
     """Take these skills out of links, lock and intent, with the MCP entries that are as we wrote them.
 
     What only they have needed goes with them, as do agents' folders and files that were made for skills and are
-    empty by now. A dry run asks and does nothing.
+    empty by now. A dry run asks and does nothing. What is ``unwanted`` goes only if it is so to the last.
 
     Raises:
         NotFound: a name that is not locked.
         Refused: a skill that stays needs one of them, or nobody agreed to what becomes of edits made by hand.
-        StateError: the disk is in the way.
+        StateError: the disk is in the way, or what was unwanted is wanted by now.
     """
     state = read_unchecked(ports)
     _refuse_needed(frozenset(names), state, ports)
-    names = tuple(dict.fromkeys((*names, *orphans(names, state))))
+    if unwanted:  # with all that only they need; another process may be quicker
+        names = tuple(name for name in names if name in state.lock.skills)
+    else:
+        names = tuple(dict.fromkeys((*names, *orphans(names, state))))
     # What `sync` found gone from the lock may have left MCP entries behind.
-    refuse_unknown(names, {*state.lock.skills, *state.records.skills})
+    refuse_unknown(names, {*state.lock.skills, *state.records.skills}, ports.project.scope)
     cleared, asked = _ask(names, state, ports, dry_run)
     if dry_run:
         return Outcome(_views(names, state.records.skills, state, ports), False, asked)
     gone = {name: replace(r, enabled=False, links=()) for name, r in state.records.skills.items()}
     skills = _views(names, gone, state, ports)
     with ports.project.exclusively():
-        linker = _saving(cleared, state, ports)
         now = read_unchecked(ports)
+        if unwanted and (wanted := sorted({*names} & now.lock.skills.keys() - {*now.unwanted})):
+            message = f"{wanted[0]} is wanted again: lock or skillhub.toml changed meanwhile"
+            raise StateError(message, where=ports.project.intent_path, hint="run the command again")
+        linker = _saving(cleared, state, ports)
         lock, records = _without(frozenset(names), now)
         text = ports.project.intent_bytes()
         ports.project.write_intent(edit(text, {}, names))

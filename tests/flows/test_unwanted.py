@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from skillhub.errors import FormatError, SkillhubError
+from skillhub.errors import FormatError, SkillhubError, StateError
+from skillhub.flows import install
 from skillhub.flows.remove import remove
 from tests.support.registry import Simulator
 from tests.support.world import Answers, World, skill
@@ -118,6 +119,33 @@ def test_edits_of_what_is_to_go_keep_it_until_a_person_has_answered(world):
     world.install(answers=Answers("yes"))
     assert "plain" not in world.lock().skills
     assert len([*(world.base / "skillhub-edits").iterdir()]) == 1
+
+
+def test_what_is_wanted_again_while_somebody_is_asked_about_its_edits_stays(world):
+    (world.copy("plain") / "SKILL.md").write_text("edited")
+    intent = world.base / "skillhub.toml"
+    text = intent.read_text()
+    delete_line(world, "plain")
+
+    class Slow(Answers):
+        def answer(self, questions):
+            intent.write_text(text)
+            return super().answer(questions)
+
+    with pytest.raises(StateError, match="plain is wanted again"):
+        world.install(answers=Slow("yes"))
+    assert intent.read_text() == text
+    assert (world.copy("plain") / "SKILL.md").read_text() == "edited"
+    assert "plain" in world.lock().skills
+
+
+def test_another_process_is_quicker_to_remove_it(world, monkeypatch):
+    delete_line(world, "plain")
+    quicker = iter([lambda: world.install(), lambda: None])
+    monkeypatch.setattr(install, "remove", lambda *a, **k: (next(quicker)(), remove(*a, **k))[1])
+    world.install()
+    assert "plain" not in world.lock().skills
+    assert not world.copy("plain").exists()
 
 
 def test_a_removal_that_was_cut_off_behind_the_intent_is_told_by_sync_and_finished_by_install(world):
