@@ -100,7 +100,8 @@ def load(
     from skillhub.runtime.loading import load as read
 
     if name is None and path is None:
-        raise UsageError("expected the NAME of a skill, or its --path")
+        shows = "skillhub catalog shows which there are"
+        raise UsageError("expected the NAME of a skill, or its --path", hint=shows)
     profile, catalog = seen_by(common, host)
     skill = pick(catalog, name, os.path.abspath(os.path.expanduser(path)) if path else None)
     request = Request(arguments=arguments, session=Session(session), rules=profile.rules)

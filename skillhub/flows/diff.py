@@ -113,7 +113,7 @@ def diff(ref: Named, ports: Ports) -> Diff:
         Forbidden: a policy forbids where it is from.
     """
     state = read_state(ports)
-    refuse_unknown([ref.name], state.lock.skills)
+    refuse_unknown([ref.name], state.lock.skills, ports.project.scope)
     entry = state.lock.skills[ref.name]
     wanted = wanted_under(ref.name, entry, state)
     if ref.range is not None:
@@ -138,7 +138,7 @@ def edits_of(name: str, ports: Ports) -> tuple[Edit, ...]:
         SecurityError, SourceError, Forbidden: the store has lost what was put there, and it cannot be had again.
     """
     state = read_state(ports)
-    refuse_unknown([name], state.lock.skills)
+    refuse_unknown([name], state.lock.skills, ports.project.scope)
     entry, record = state.lock.skills[name], state.records.skills.get(name)
     if record is None or not record.enabled:
         return ()

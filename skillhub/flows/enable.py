@@ -26,7 +26,7 @@ def enable(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
         StateError: the disk is in the way.
     """
     state, names = read_state(ports), tuple(dict.fromkeys(names))
-    refuse_unknown(names, state.lock.skills)
+    refuse_unknown(names, state.lock.skills, ports.project.scope)
     willing = _willing(state, names)
     candidates = [_read(name, state, ports) for name in names]
     planner = Planner.of(options, willing, ports)

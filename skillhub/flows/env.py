@@ -63,7 +63,8 @@ def intended(name: str, skills: Sequence[str], project: Project) -> Secret:
     for skill in skills:
         if not is_name(skill):
             raise UsageError(f"expected the name of a skill, found {quote(skill)}")
-    refuse_unknown(skills, {*project.lock().skills, *project.records().skills} if skills else ())
+    installed = {*project.lock().skills, *project.records().skills} if skills else ()
+    refuse_unknown(skills, installed, project.scope)
     known = project.secrets.find(project.key, name)
     before = known.skills if known else ()
     chosen = {*before, *skills} or _needing(name, project)

@@ -7,12 +7,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from skillhub.errors import NotFound
+from skillhub.flows.hints import command
 from skillhub.flows.needs import Given, given, needs_of, or_stored
 from skillhub.model.hosts import Host, hosts
 from skillhub.model.lock import Locked
 from skillhub.model.record import Facts, Record
 from skillhub.model.signer import Signer
-from skillhub.model.skill import Skill
+from skillhub.model.skill import Scope, Skill
 from skillhub.model.text import quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.world.links import absolute, folders_of
@@ -161,8 +162,8 @@ def agent_folders(
     return list(found.values())
 
 
-def refuse_unknown(names: Iterable[str], installed: Collection[str]) -> None:
-    """Refuse names of skills that are not installed here.
+def refuse_unknown(names: Iterable[str], installed: Collection[str], scope: Scope) -> None:
+    """Refuse names of skills that are not installed here, in a project or for the user.
 
     Raises:
         NotFound: one is none; the hint lists names that are spelled alike.
@@ -173,5 +174,6 @@ def refuse_unknown(names: Iterable[str], installed: Collection[str]) -> None:
 
             close = get_close_matches(name, sorted(installed))
             meant = f"did you mean {' or '.join(close)}? " if close else ""
-            hint = f"{meant}skillhub list shows what is; skillhub adopt takes in what is unmanaged there"
+            listed, adopt = command(scope, "list"), command(scope, "adopt")
+            hint = f"{meant}{listed} shows what is; {adopt} takes in what is unmanaged there"
             raise NotFound(f"no skill named {quote(name)} is installed here", hint=hint)

@@ -87,7 +87,8 @@ def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -
     """
     mine = ports.sources.all().get(alias)
     if mine is not None and mine.embedded:
-        raise UsageError(f"{alias} is inside the package, and so is the trust in it")
+        hint = f"nothing is to be done; skillhub source show {alias} shows its root"
+        raise UsageError(f"{alias} is inside the package, and so is the trust in it", hint=hint)
     if mine is None:
         proposal = proposed_sources(read_state(ports), ports).get(alias)
         if proposal is None:

@@ -141,7 +141,7 @@ def _newest(
             raise found from error
         gone[name] = left_behind(found, name)
 
-    refuse_unknown(names, state.lock.skills)
+    refuse_unknown(names, state.lock.skills, ports.project.scope)
     return newest_of(names or state.lock.skills, state, ports, keep=keep, excuse=excuse), gone
 
 

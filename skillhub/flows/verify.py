@@ -68,7 +68,7 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
     project, store = ports.project, ports.store
     lock, records = project.lock(), project.records()
     left = _left(lock, records, project)
-    refuse_unknown(names, {*lock.skills, *left})
+    refuse_unknown(names, {*lock.skills, *left}, project.scope)
     astray, imitating = strays(lock, records, ports), imitations(lock, ports)
     found = []
     for name in dict.fromkeys(names or (*lock.skills, *left)):

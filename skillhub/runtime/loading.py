@@ -130,7 +130,8 @@ def pick(catalog: Catalog, name: str | None = None, path: str | None = None) -> 
     if path is not None:
         found = catalog.at(path)
         if found is None:
-            raise NotFound(f"no skill of the catalogue is at {quote(path)}")
+            hint = f"{catalog.command} shows which there are"
+            raise NotFound(f"no skill of the catalogue is at {quote(path)}", hint=hint)
         return found
     name = name or ""
     matches = called(catalog, name) or catalog.named(name)

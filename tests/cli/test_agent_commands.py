@@ -120,7 +120,7 @@ def test_load_of_a_locked_skill_is_of_the_locked_tree(seen):
 )
 def test_what_cannot_be_loaded(seen, words, status, code):
     done = seen.run(*words, "--json")
-    assert (done.status, done.error["code"]) == (status, code)
+    assert (done.status, done.error["code"], bool(done.error["hint"])) == (status, code, True)
 
 
 def test_search_finds_what_sources_list_and_what_is_here(seen):

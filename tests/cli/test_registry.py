@@ -111,6 +111,8 @@ def test_the_embedded_registrys_root_is_for_it_alone(shell, served):
 def test_the_registry_of_the_package_is_removed_and_brought_back(shell):
     assert shell.run("install", "github:release-notes", "--yes").status == 0
     before = shell.run("source", "list", "--json").json
+    trusted = shell.run("source", "trust", "github", "--json")
+    assert (trusted.status, "source show github" in trusted.error["hint"]) == (2, True)
     assert shell.run("source", "remove", "github").status == 0
     asked = shell.run("install", "github:code-review", "--project", shell.home, "--json")
     assert (asked.status, asked.error["code"]) == (3, "not-found")

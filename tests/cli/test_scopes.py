@@ -78,6 +78,10 @@ def test_what_is_told_to_be_typed_is_about_the_same_scope(shell):
     told = shell.run("verify", "--global").err
     assert "skillhub sync --global puts back what is locked" in told
     assert "skillhub diff release-notes --global shows what was edited" in told
+    unknown = shell.run("remove", "--global", "release-note", "--json").error["hint"]
+    assert unknown.startswith(
+        "did you mean release-notes? skillhub list --global shows what is; skillhub adopt --global "
+    )
 
 
 def test_a_folder_inside_a_project_is_the_project(shell):
