@@ -209,7 +209,7 @@ def test_a_dry_run_of_all_tells_what_would_be_left_out(shell):
     shell.write("project/all/bad/SKILL.md", "---\nname: bad\ndescription: [\n---\n")
     done = shell.run("install", "./all", "--all", "--dry-run")
     assert done.status == 0
-    assert "would leave out ./all/bad: " in done.err
+    assert "would leave out bad: " in done.err
 
 
 def test_a_withdrawn_release_is_shown_as_that_with_its_reason(offered, tmp_path):
