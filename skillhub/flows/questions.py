@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 from skillhub.flows.candidate import Candidate, spelled
 from skillhub.model.changes import Changes
@@ -14,6 +13,7 @@ from skillhub.model.provenance import Provenance
 from skillhub.model.question import Question
 from skillhub.model.record import Record
 from skillhub.model.text import as_command, shown
+from skillhub.model.url import authority
 from skillhub.scan.secrets import masked
 
 _LINE_MAX = 160  # characters of a line that is shown
@@ -96,8 +96,8 @@ def _from(entry: Locked) -> str:
     """Return the source, and the server that the bytes are really from where that is another."""
     if entry.local or entry.named:
         return entry.source
-    server = urlsplit(entry.git or entry.url or "").netloc
-    said = urlsplit(entry.place.removeprefix("git+")).netloc or "github.com"
+    server = authority(entry.git or entry.url or "")
+    said = authority(entry.place) or "github.com"
     return entry.source if server == said else f"{entry.source} (at {server or entry.origin})"
 
 

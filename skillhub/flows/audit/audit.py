@@ -12,6 +12,7 @@ from skillhub.flows.audit.rules import note
 from skillhub.flows.audit.skill import CHECKS, TRUST, Case, Stored, closed_folders
 from skillhub.flows.audit.sources import Inquiry
 from skillhub.flows.audit.unmanaged import at_path, unmanaged
+from skillhub.flows.hints import command
 from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing
 from skillhub.flows.state import read_unchecked
@@ -114,7 +115,7 @@ def _subjects(request: Request, lock: Lock, ports: Ports) -> _Subjects:
     known = {*locked, *map(os.path.basename, strays)}
     for name in request.names:
         if name not in known:
-            hint = "skillhub list shows what is; put ./ before a path"
+            hint = f"{command(ports.project.scope, 'list')} shows what is; put ./ before a path"
             raise NotFound(f"no skill named {name} is installed here", hint=hint)
     used = dict.fromkeys(lock.skills[name].source for name in locked)
     aliases = [alias for alias in used if alias in lock.sources]

@@ -76,7 +76,7 @@ _RELEASE = (
         "outdated",
         "low",
         "there is a newer version",
-        "skillhub diff NAME@VERSION shows what it changes, skillhub install NAME@VERSION takes it",
+        "skillhub diff NAME@VERSION shows what it changes, skillhub install SOURCE:NAME@VERSION takes it",
     ),
 )
 _SOURCE = (

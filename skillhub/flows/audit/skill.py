@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from urllib.parse import urlsplit
 
 from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError
 from skillhub.flows import signers
@@ -12,7 +11,7 @@ from skillhub.flows.admission import since
 from skillhub.flows.audit.locations import Locations
 from skillhub.flows.audit.rules import Location, note, seen
 from skillhub.flows.choose import TakenBack, choose_release
-from skillhub.flows.hints import reinstall
+from skillhub.flows.hints import command, reinstall
 from skillhub.flows.locked import unsaid
 from skillhub.flows.policy import of_entry
 from skillhub.flows.ports import Ports
@@ -30,6 +29,7 @@ from skillhub.model.ref import Named
 from skillhub.model.release import Admission
 from skillhub.model.signer import Signer, known_by
 from skillhub.model.tree import Tree
+from skillhub.model.url import authority
 from skillhub.model.version import is_version, precedence
 from skillhub.scan import scan
 from skillhub.trust.publishers import Publisher
@@ -135,7 +135,7 @@ def change(case: Case) -> Iterator[Finding]:
 def _origin(entry: Locked) -> tuple[str, str | None, str, str | None]:
     """Return the source, the host, and the place on it that no version changes."""
     url = entry.git or entry.url or ""
-    return entry.source.partition("@")[0], entry.git, urlsplit(url).netloc, entry.path
+    return entry.source.partition("@")[0], entry.git, authority(url), entry.path
 
 
 def _spelled(entry: Locked) -> str:
@@ -208,7 +208,10 @@ def age(case: Case) -> Iterator[Finding]:
         newest = choose_release(Named(case.name, case.entry.source), offered).version or ""
         if precedence(newest) > precedence(version):
             message = f"{case.name} is locked at {version}, {newest} is the newest"
-            yield case.note("outdated", message)
+            scope, wanted = case.ports.project.scope, f"{case.name}@{newest}"
+            look = f"{command(scope, 'diff', wanted)} shows what it changes"
+            take = f"{command(scope, 'install', f'{case.entry.source}:{wanted}')} takes it"
+            yield replace(case.note("outdated", message), hint=f"{look}, {take}")
 
 
 def agents(case: Case) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from skillhub.errors import (
 )
 from skillhub.flows.audit.locations import Locations
 from skillhub.flows.audit.rules import note
+from skillhub.flows.hints import command
 from skillhub.flows.newer import is_fixed, newest_of, wanted_under
 from skillhub.flows.ports import May, Network, Place, Ports
 from skillhub.flows.source_view import view_source
@@ -150,7 +151,8 @@ class Inquiry:
             before = locked[each.name]
             old, new = _spelled(before, each.entry), _spelled(each.entry, before)
             message = f"{each.name} is locked at {old}, {before.place} has {new}"
-            self._found("outdated", message, each.name)
+            look, take = (command(ports.project.scope, verb, each.name) for verb in ("diff", "update"))
+            self._found("outdated", message, each.name, f"{look} shows what it changes, {take} takes it")
         self.notes += newer.warnings
         self.notes += [
             f"nobody knows whether there is anything newer of {', '.join(skills)}: {message}"
@@ -199,8 +201,9 @@ class Inquiry:
                 message = f"{alias} was {before.sources[alias]}, and is {now[alias]}"
                 yield note("origin-changed", message, None, self.locations.source(alias))
 
-    def _found(self, rule: str, message: str, name: str) -> None:
-        self.findings.append(note(rule, message, name, self.locations.skill(name)))
+    def _found(self, rule: str, message: str, name: str, hint: str = "") -> None:
+        found = note(rule, message, name, self.locations.skill(name))
+        self.findings.append(replace(found, hint=hint or found.hint))
 
     def _about(self, alias: str, rule: str, message: str) -> Finding:
         return note(rule, f"{alias}: {message}", None, self.locations.source(alias))

@@ -105,6 +105,8 @@ def test_newer_version(scene):
     (only,) = report(scene.machine).findings
     assert (only.rule, only.severity) == ("outdated", "low")
     assert "1.1.0" in only.message
+    assert only.hint.startswith("skillhub diff hello@1.1.0 shows")
+    assert only.hint.endswith(", skillhub install acme:hello@1.1.0 takes it")
     assert found(scene.machine, sources_alone=True) == []
 
 
@@ -220,6 +222,7 @@ CHANGES = [
     ({"signed_by": ()}, "signer-changed"),
     ({"source": "other"}, "origin-changed"),
     ({"url": "https://elsewhere.example/x.zip"}, "origin-changed"),
+    ({"url": "https://[no-host/x.zip"}, "origin-changed"),
     ({"version": "2.0.0", "url": "https://registry.example/hub/other.zip"}, None),
 ]
 

@@ -83,6 +83,7 @@ def test_a_repository_that_went_on(world: Reaching, repo: Repo) -> None:
     (only,) = [each for each in report(world).findings if each.rule == "outdated"]
     assert (only.skill, only.severity, only.path) == ("b", "low", "skillhub.lock")
     assert only.message == f"b is locked at 1.0.0, git+{repo.url} has 1.1.0"
+    assert only.hint == "skillhub diff b shows what it changes, skillhub update b takes it"
     assert outdated(world) == ["b"]
     repo.commit({**three(version="1.0.0"), "skills/b/SKILL.md": text("b", "Other.", "1.0.0")})
     (only,) = [each for each in report(world).findings if each.rule == "outdated"]
