@@ -127,6 +127,9 @@ def told(url: str, place: str, named_by: Who, environ: Mapping[str, str], token:
         protocols += ":http"
     # Git does not judge where a redirect leads; ``git_redirect`` does.
     options = [f"remote.{REMOTE}.url={place}", "http.followRedirects=false"]
+    if place.startswith("file:"):
+        # Git before 2.45.1 has it fetch what it lacks, with whatever program it names (CVE-2024-32465).
+        options.append(f"remote.{REMOTE}.uploadpack=GIT_ALLOW_PROTOCOL=none git-upload-pack")
     if not RULES[named_by].settings:
         protocol = "file" if place.startswith("file:") else "https"
         return Remote(url, place, named_by, tuple(options), {"GIT_ALLOW_PROTOCOL": protocol, **_NOBODY})

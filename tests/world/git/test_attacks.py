@@ -26,7 +26,7 @@ from skillhub.errors import (
     WrongBytes,
 )
 from skillhub.model.tree import File
-from skillhub.world.git import objects
+from skillhub.world.git import objects, program
 from skillhub.world.git.program import Bounds
 from tests.support.gitrepos import SKILL, Repo, Special, link, submodule
 from tests.support.gitserver import served
@@ -109,7 +109,11 @@ def test_hooks_and_settings_of_the_repository(tmp_path, opened, script):
     assert list(opened(repo.url, None).read(["SKILL.md"])) == [SKILL]
 
 
-def test_an_object_that_the_repository_would_fetch_with_a_program(tmp_path, opened, script):
+@pytest.mark.parametrize("forbids", ["1", "0"])  # git before 2.45.1 does not know the variable
+def test_an_object_that_the_repository_would_fetch_with_a_program(
+    forbids, tmp_path, opened, script, monkeypatch
+):
+    monkeypatch.setitem(program._SET, "GIT_NO_LAZY_FETCH", forbids)
     settings = (
         f'[extensions]\n\tpartialClone = origin\n[remote "origin"]\n\turl = {tmp_path}/x\n\tpromisor = true\n'
         f"\tuploadpack = {script}\n"
