@@ -73,7 +73,7 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
         each = find if isinstance(find, LeftOut) else _read(find, into, origins, state, ports)
         each = each if isinstance(each, LeftOut) else _admitted(each, state, ports)
         left.append(each) if isinstance(each, LeftOut) else adopted.append(each)
-    planner = Planner.of(options, state, ports, [each.find.name for each in adopted])
+    planner = Planner.of(options, state, ports)
     plans = [_planned(each, planner, ports) for each in adopted]
     asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
     warnings = tuple(origins.warnings)

@@ -13,7 +13,7 @@ from skillhub.flows.gather import gather
 from skillhub.flows.hints import command
 from skillhub.flows.linking import left_alone
 from skillhub.flows.listing import view
-from skillhub.flows.needs import given, or_stored
+from skillhub.flows.needs import Given, given, or_stored
 from skillhub.flows.options import Options
 from skillhub.flows.outcome import LeftOut, Outcome, ask
 from skillhub.flows.plan import Plan, Planner, decide
@@ -25,7 +25,7 @@ from skillhub.flows.state import State, read_state, read_unchecked
 from skillhub.model.dataclass import replace
 from skillhub.model.question import Asked
 from skillhub.model.ref import Ref
-from skillhub.model.skill import Skill
+from skillhub.model.skill import Scope, Skill
 
 
 def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
@@ -77,7 +77,7 @@ def take(candidates: Mapping[str, Candidate], options: Options, state: State, po
         Refused: a question was answered no or by nobody; nothing was changed.
         StateError: the disk is in the way.
     """
-    planner = Planner.of(options, state, ports, candidates)
+    planner = Planner.of(options, state, ports)
     plans = [planner.plan(each) for each in candidates.values()]
     ports.plan({each.name: each.changes for each in plans if each.changes})
     asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
@@ -123,11 +123,7 @@ def carry_out(
     for question, answer in asked:
         answers[question.skill].append((question, answer))
     plans, kept = _settled(plans, answers, state)
-    locked = {**state.lock.skills, **{each.name: each.candidate.entry for each in plans}}
-    is_met = given(ports.environ, locked)
-    changes = [
-        decide(each, answers[each.name], or_stored(is_met, each.name, ports.project)) for each in plans
-    ]
+    changes, is_met = _decided(plans, answers, state, ports)
     changed = not options.dry_run and commit(changes, options, state, ports)
     shown = (
         (each, view(each.name, each.candidate.entry, each.record, is_met, ports.project, ports.store))
@@ -146,13 +142,35 @@ def carry_out(
         as_before=frozenset(each.name for each in changes if _is_as_before(each, state)),
         disabled=frozenset(each.name for each in changes if each.record.held == "user"),
         written={each.name: each.needs.told() for each in changes if each.needs},
-        ways={
-            key: way
-            for each in plans
-            if each.needs
-            for key, way in each.needs.ways(ports.project.scope).items()
-        },
+        ways=dict(_ways(plans, state, ports.project.scope)),
     )
+
+
+def _decided(
+    plans: Sequence[Plan], answers: Mapping[str, Sequence[Asked]], state: State, ports: Ports
+) -> tuple[list[Change], Given]:
+    """Return what becomes of each, what needs one that waits waiting too; and the test of needs once it is so."""
+    there = state.records.enabled(state.lock.skills) | {each.name for each in plans}
+    is_met = given(ports.environ, there)
+    while True:
+        changes = [
+            decide(each, answers[each.name], or_stored(is_met, each.name, ports.project)) for each in plans
+        ]
+        waiting = there & {each.name for each in changes if not each.record.enabled}
+        if not waiting:
+            return changes, is_met
+        there -= waiting
+
+
+def _ways(
+    plans: Sequence[Plan], state: State, scope: Scope
+) -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
+    """Yield by skill and need what to type, where the need alone does not say."""
+    locked = {*state.lock.skills, *(each.name for each in plans)}
+    for each in plans:
+        yield from each.needs.ways(scope).items() if each.needs else ()
+        for name in locked.intersection(each.candidate.entry.dependencies):
+            yield (each.name, f"skill:{name}"), (command(scope, "enable", name, each.name),)
 
 
 def _is_as_before(change: Change, state: State) -> bool:

@@ -32,7 +32,7 @@ def managed(project: Project, store: Store, environ: Mapping[str, str]) -> list[
         StateError: it cannot be read.
     """
     lock, records = project.lock(), project.records()
-    is_met = given(environ, lock.skills)
+    is_met = given(environ, records.enabled(lock.skills))
     return [
         view(name, entry, records.skills.get(name), is_met, project, store)
         for name, entry in lock.skills.items()

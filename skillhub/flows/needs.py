@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # a manifest is parsed with PyYAML, which `list` has no use f
 Given = Callable[[str, str], bool]  # kind and name of a need -> whether it is met
 
 
-def given(environ: Mapping[str, str], locked: Collection[str]) -> Given:
-    """Return the test of a need against this environment, these programs and these locked skills.
+def given(environ: Mapping[str, str], enabled: Collection[str] = ()) -> Given:
+    """Return the test of a need against this environment, these programs and these skills, which agents can have.
 
     An MCP server cannot be seen from here: whether it is configured stands in the skill's record.
     """
@@ -34,7 +34,7 @@ def given(environ: Mapping[str, str], locked: Collection[str]) -> Given:
 
                 programs[name] = which(name, path=environ.get("PATH")) is not None
             return programs[name]
-        return kind == "skill" and name in locked
+        return kind == "skill" and name in enabled
 
     return is_met
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from skillhub.flows.admission import admit
 from skillhub.flows.candidate import Candidate
@@ -70,8 +70,8 @@ class Planner:
     is_met: Given
 
     @classmethod
-    def of(cls, options: Options, state: State, ports: Ports, coming: Collection[str] = ()) -> Planner:
-        """Work out what is the same for all skills; those that are ``coming`` meet the needs of each other.
+    def of(cls, options: Options, state: State, ports: Ports) -> Planner:
+        """Work out what is the same for all skills.
 
         Raises:
             UsageError: an id that is no agent's.
@@ -79,8 +79,8 @@ class Planner:
         """
         agents = chosen_agents(options, state.records, state.intent, ports)
         folders = link_folders(ports.project, agents, ports.user_home, ports.environ)
-        is_met = given(ports.environ, {*state.lock.skills, *coming})
-        return cls(options, state, ports, agents, folders, Linker(ports.project, ports.store), is_met)
+        linker = Linker(ports.project, ports.store)
+        return cls(options, state, ports, agents, folders, linker, given(ports.environ))
 
     def plan(self, candidate: Candidate) -> Plan:
         """Work out what taking the candidate would mean: its needs, its places, and what differs from before.

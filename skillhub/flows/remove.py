@@ -177,7 +177,8 @@ def _views(
     names: Sequence[str], records: Mapping[str, Record], state: State, ports: Ports
 ) -> tuple[Skill, ...]:
     """Return these skills as they are shown, as far as they are locked."""
-    locked, is_met = state.lock.skills, given(ports.environ, state.lock.skills)
+    locked = state.lock.skills
+    is_met = given(ports.environ, state.records.enabled(locked))
     return tuple(
         view(name, locked[name], records.get(name), is_met, ports.project, ports.store)
         for name in names

@@ -81,8 +81,9 @@ def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
         raise NotFound(
             f"the store does not hold {name}", hint=f"{command(ports.project.scope, 'sync')} fetches it again"
         )
-    record = ports.project.records().skills.get(name)
-    skill = view(name, entry, record, given(ports.environ, lock.skills), ports.project, ports.store)
+    records = ports.project.records()
+    is_met = given(ports.environ, records.enabled(lock.skills))
+    skill = view(name, entry, records.skills.get(name), is_met, ports.project, ports.store)
     standing, silence = _standing(name, entry, lock, ports)
     error = standing.objection
     warnings = (error.message,) if error else standing.yanked
@@ -120,7 +121,7 @@ def _found(name: str, ports: Ports) -> Shown | None:
 
 
 def _offered(found: Candidate, releases: tuple[Release, ...], ports: Ports) -> Shown:
-    is_met = given(ports.environ, ports.project.lock().skills)
+    is_met = given(ports.environ, ports.project.records().enabled(ports.project.lock().skills))
     skill = replace(
         view(found.name, found.entry, None, is_met, ports.project, ports.store),
         path=None,

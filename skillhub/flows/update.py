@@ -104,7 +104,7 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
     """
     state, names = read_state(ports), tuple(dict.fromkeys(names))
     newer, gone = _newest(names, state, ports, keep=True)
-    is_met = given(ports.environ, state.lock.skills)
+    is_met = given(ports.environ, state.records.enabled(state.lock.skills))
     records = state.records.skills
     skills = tuple(
         replace(

@@ -92,6 +92,11 @@ class Records:
     coming: Mapping[str, Record] = field(default_factory=dict)
     made: tuple[str, ...] = ()
 
+    def enabled(self, locked: Mapping[str, Locked]) -> set[str]:
+        """Return the names of what is locked that agents are to read."""
+        names = (name for name, record in self.skills.items() if record.enabled and name in locked)
+        return {name for name in names if self.skills[name].is_of(locked[name])}
+
     def arrived(self, locked: Mapping[str, Digest]) -> Records:
         """Return the records once what was coming has come, or has not: a command may have been cut off between.
 

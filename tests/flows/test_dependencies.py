@@ -108,7 +108,7 @@ def test_what_cannot_be_found_is_told_with_the_chain_and_keeps_the_skill_disable
     (told,) = outcome.warnings
     assert told.startswith("leads-to-lonely -> lonely needs nobody-has-it, which was not found: ")
     assert told.endswith("skillhub source show acme lists what it has")
-    assert states(outcome)["lonely"] == "disabled"
+    assert states(outcome) == {"leads-to-lonely": "disabled", "lonely": "disabled"}
     assert world.record("lonely").held == "needs"
     for act in (world.install, lambda: world.install(frozen=True), lambda: world.enable("lonely")):
         assert (act().changed, world.record("lonely").held) == (False, "needs")
@@ -117,6 +117,32 @@ def test_what_cannot_be_found_is_told_with_the_chain_and_keeps_the_skill_disable
     assert world.problems() == []
     world.remove("leads-to-lonely")
     assert versions(world) == {}
+
+
+def test_what_waits_keeps_what_needs_it_waiting_and_one_command_enables_both(world):
+    head = "metadata:\n  openclaw:\n    requires:\n      env: [BASE_TOKEN]\n"
+    base = str(skill(world.base / "src", name="mine", head=head))
+    heads = {"top-0": "metadata:\n  requires: top-1\n", "top-1": "metadata:\n  requires: mine\n"}
+    tops = [str(skill(world.base / "src", name=name, head=head)) for name, head in heads.items()]
+    outcome = world.install(*tops, base)
+    assert {*states(outcome).values()} == {"disabled"}
+    (need,) = outcome.skills[1].requires
+    assert need.open
+    assert outcome.ways["top-1", "skill:mine"] == ("skillhub enable mine top-1",)
+    assert states(world.enable("top-1")) == {"top-1": "disabled"}
+    world.environ["BASE_TOKEN"] = "x"
+    assert {*states(world.enable("top-0", "top-1", "mine")).values()} == {"enabled"}
+
+
+def test_what_is_disabled_later_leaves_what_needs_it_as_it_is(world):
+    world.install("acme:middle")
+    world.disable("base")
+    assert not world.install().changed
+    assert not world.sync().changed
+    assert world.record("middle").enabled
+    world.disable("middle")
+    assert states(world.enable("middle")) == {"middle": "disabled"}
+    assert states(world.enable("middle", "base")) == {"middle": "enabled", "base": "enabled"}
 
 
 def test_enable_is_enough_once_what_was_missing_is_there_from_elsewhere(world):
