@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -25,6 +26,8 @@ from skillhub.model.text import quote
 _T = TypeVar("_T")
 _TRIES = 3
 _ALONE: frozenset[Kind] = frozenset({"finding", "mcp-shell"})  # one says nothing of the next
+# A digest that is proven, and that nobody compares by eye as they do those of a new root or key.
+_PROVEN = re.compile(r"(?<=[ (]sha256:)([0-9a-f]{12})[0-9a-f]{52}")
 _HEAD = ("NAME", "VERSION", "SOURCE", "SIGNED BY", "CAN", "NEEDS")
 _YES = dict.fromkeys(("y", "yes"), "yes")
 _ALL = dict.fromkeys(("a", "all"), "all")
@@ -54,8 +57,9 @@ def show(facts: Sequence[Question], terminal: Terminal, label: str = "") -> None
     for each in facts:
         terminal.prose("")
         terminal.prose(f"{label if each is facts[-1] else ''}{each.message}", tone="bold")
+        is_short = each.kind in ("install", "unused") and not terminal.verbose
         for line in each.details:
-            terminal.prose(line, 2)
+            terminal.prose(_PROVEN.sub(r"\1…", line) if is_short else line, 2)
 
 
 @dataclass(frozen=True, slots=True)

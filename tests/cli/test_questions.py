@@ -112,6 +112,19 @@ def test_what_the_scan_found_is_answered_skill_by_skill(shell):
     assert (done.status, done.out.count("[SH101]")) == (6, 2)
 
 
+def test_a_digest_is_told_whole_where_it_is_compared_by_eye(shell):
+    shell.skill("project/mine")
+    shell.run("key", "new")
+    fingerprint = shell.run("sign", "mine", "--json").json["fingerprint"]
+    asked = shell.run("install", "./mine", "--json").json["questions"]
+    tree = " ".join(asked[-1]["details"]).partition("tree ")[2][:71]
+    short = f"tree {tree[:19]}…"
+    for flags, is_short in (((), True), (("--verbose",), False)):
+        told = shell.run("install", "./mine", "--dry-run", *flags).err
+        assert f"key {fingerprint}" in told
+        assert (short in told, tree in told) == (is_short, not is_short)
+
+
 def test_what_was_typed_is_told_as_it_was_typed(shell):
     done = shell.at_terminal("install", REF, say=[(ASK, "Perhaps\n"), (ASK, "YES\n")])
     assert (done.status, "found 'Perhaps'" in done.out) == (0, True)

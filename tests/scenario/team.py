@@ -13,7 +13,7 @@ from tests.support.here import Here
 from tests.support.served import Served
 
 _GIT = {f"GIT_{who}_{what}": "team@example" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-_DIGEST = re.compile(r"\b(?:sha256:)?[0-9a-f]{64}\b")
+_DIGEST = re.compile(r"\b(?:sha256:)?[0-9a-f]{64}\b|\bsha256:[0-9a-f]{12}(?=…)")
 _COMMIT = re.compile(r"\b[0-9a-f]{40}\b")
 _TIME = re.compile(r"\b20\d\d-\d\d-\d\dT[0-9:.]+(?:Z|\+00:00)?")
 _STORED = re.compile(r"/store/[0-9a-f]{2}/")
@@ -45,7 +45,7 @@ class Team:
         return _TIME.sub("<time>", _COMMIT.sub("<commit>", text))
 
     def _numbered(self, found: re.Match[str]) -> str:
-        digest = found[0].removeprefix("sha256:")
+        digest = found[0].removeprefix("sha256:")[:12]
         return f"<digest {self._digests.setdefault(digest, len(self._digests) + 1)}>"
 
 
