@@ -152,14 +152,20 @@ def _decided(
     """Return what becomes of each, what needs one that waits waiting too; and the test of needs once it is so."""
     there = state.records.enabled(state.lock.skills) | {each.name for each in plans}
     is_met = given(ports.environ, there)
-    while True:
-        changes = [
-            decide(each, answers[each.name], or_stored(is_met, each.name, ports.project)) for each in plans
-        ]
-        waiting = there & {each.name for each in changes if not each.record.enabled}
-        if not waiting:
-            return changes, is_met
-        there -= waiting
+    needing: defaultdict[str, list[Plan]] = defaultdict(list)
+    for each in plans:
+        for name in each.candidate.entry.dependencies:
+            needing[name].append(each)
+    changes: dict[str, Change] = {}
+    due = plans
+    while due:
+        for each in due:
+            is_met_for_it = or_stored(is_met, each.name, ports.project)
+            changes[each.name] = decide(each, answers[each.name], is_met_for_it)
+        waiting = [each.name for each in due if each.name in there and not changes[each.name].record.enabled]
+        there.difference_update(waiting)
+        due = [each for name in waiting for each in needing[name]]
+    return [*changes.values()], is_met
 
 
 def _ways(
