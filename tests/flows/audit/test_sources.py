@@ -224,9 +224,10 @@ def test_attack_another_signer_does_not_pass_for_newer(world: Reaching, tmp_path
 
 
 def test_a_lock_that_came_along_is_asked_with_care_or_not_at_all(world: Reaching, repo: Repo) -> None:
-    """A repository on this disk that only a lock names is nobody's to read."""
+    """A server in a private network that only a lock names is nobody's to ask."""
     world.install(f"git+{repo.url}", skills=("a",))
-    repo.commit(three("Better."))
+    for path in (world.base / "skillhub.lock", world.base / "skillhub.toml"):
+        path.write_text(path.read_text().replace(repo.url, "https://10.0.0.7/x"))
     other = world.as_cloned()
     done = audit(Request(), other.ports())
     assert "outdated" not in {each.rule for each in done.findings}
