@@ -94,10 +94,7 @@ def remove(common: Common, name: Name) -> int:
 
     Example: skillhub publisher remove acme
     """
-    if common.dry_run and name in common.publishers.all():
-        gone = common.publishers.all()[name]
-    else:
-        gone = common.publishers.remove(name)
+    gone = common.publishers.get(name) if common.dry_run else common.publishers.remove(name)
     return common.done(_json(gone), f"{gone.name} {'would be' if common.dry_run else 'is'} no longer trusted")
 
 

@@ -50,6 +50,18 @@ class Publishers:
         """
         return self._file.read(_parse)
 
+    def get(self, name: str) -> Trusted:
+        """Return the publisher of this name.
+
+        Raises:
+            NotFound: none of that name is trusted.
+            StateError: as for ``all``.
+        """
+        if name not in self.all():
+            hint = "skillhub publisher list shows who is"
+            raise NotFound(f"no publisher {quote(name)} is trusted", hint=hint)
+        return self.all()[name]
+
     def own(self, claim: Digest) -> str | None:
         """Return the public half, a file, of the user's own key that a signature names by this digest."""
         names = sorted(os.listdir(self._own)) if os.path.isdir(self._own) else []
@@ -92,13 +104,8 @@ class Publishers:
             NotFound: none of that name is trusted.
         """
         with self._file.locked():
-            known = dict(self.all())
-            if name not in known:
-                raise NotFound(
-                    f"no publisher {quote(name)} is trusted", hint="skillhub publisher list shows who is"
-                )
-            gone = known.pop(name)
-            self._write(known)
+            gone = self.get(name)
+            self._write({kept: one for kept, one in self.all().items() if one is not gone})
         return gone
 
     def pin(self, proven: Digest, pem: str) -> None:

@@ -161,13 +161,15 @@ def test_a_dry_run_of_trust_changes_nothing(offered, served, tmp_path):
     shell = offered.copy(tmp_path / "twin")
     shell.run("key", "new")
     key = shell.hub / "state/keys/default.pub.pem"
+    before = shell.files()
+    assert shell.run("publisher", "remove", "you", "--dry-run").status == 3
+    assert shell.files() == before
     assert shell.run("publisher", "trust", "me", "--key", key).status == 0
     before = shell.files()
     dry(shell, "source", "add", "there", served)
     dry(shell, "source", "remove", "github")
     dry(shell, "publisher", "trust", "you", "--key", key)
     dry(shell, "publisher", "remove", "me")
-    assert shell.run("publisher", "remove", "you", "--dry-run").status == 3
     shell.skill("src/second", head='metadata:\n  version: "1.0.0"\n')
     added = shell.files()
     dry(shell, "registry", "add", shell.folder / "registry", shell.folder / "src/second")
