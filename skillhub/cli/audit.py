@@ -11,6 +11,7 @@ from skillhub.cli.common import Common
 from skillhub.cli.options import argument, option
 from skillhub.cli.terminal import Terminal, Tone
 from skillhub.errors import UsageError
+from skillhub.model.finding import Severity
 from skillhub.world import files
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ What = Annotated[
 Sources = Annotated[bool, option("--sources", "Only where skills come from and who signed them.")]
 Ci = Annotated[bool, option("--ci", "For GitHub: annotations, and markdown to GITHUB_STEP_SUMMARY.")]
 FailOn = Annotated[
-    Literal["low", "medium", "high", "critical"],
+    Severity,
     option("--fail-on", "Exit 1 at a finding as bad as that, or worse."),
 ]
 FromLock = Annotated[str | None, option("--from-lock FILE", "Compare with this lock, too (- for stdin).")]

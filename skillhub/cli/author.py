@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from skillhub.cli.common import Common, Run, now, working_folder
 from skillhub.cli.options import argument, option
 from skillhub.cli.passphrase import with_passphrase
-from skillhub.cli.terminal import Terminal
+from skillhub.cli.terminal import Terminal, members
 from skillhub.model.dataclass import asdict
 from skillhub.model.finding import Issue, counted
 
@@ -64,12 +64,9 @@ def validate(
 
 
 def _json(found: Validated) -> dict[str, Any]:
-    signature = found.signature
+    signed = ("status", "identity", "fingerprint", "code")
     return {
-        "path": found.path,
-        "ok": found.ok,
-        "name": found.name,
-        "tree": found.tree,
+        **members(found, "path", "ok", "name", "tree"),
         "errors": [asdict(issue) for issue in found.errors],
         "warnings": [
             *map(asdict, found.warnings),
@@ -78,12 +75,7 @@ def _json(found: Validated) -> dict[str, Any]:
                 for each in found.findings
             ),
         ],
-        "signature": {
-            "status": signature.status if signature else None,
-            "identity": signature.identity if signature else None,
-            "fingerprint": signature.fingerprint if signature else None,
-            "code": signature.code if signature else None,
-        },
+        "signature": members(found.signature, *signed) if found.signature else dict.fromkeys(signed),
     }
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from skillhub.cli.common import Common
 from skillhub.cli.options import argument
+from skillhub.cli.terminal import members
 from skillhub.errors import UsageError
 from skillhub.model.dataclass import asdict
 from skillhub.model.text import quote
@@ -36,8 +37,8 @@ def doctor(
             {
                 "ok": found.ok,
                 "checks": [asdict(each) for each in found.checks],
-                "roots": [{"path": root.path, "scope": root.scope} for root in found.roots],
-                "agents": [{"id": host.id, "name": host.name} for host in found.agents],
+                "roots": [members(root, "path", "scope") for root in found.roots],
+                "agents": [members(host, "id", "name") for host in found.agents],
                 "sources": [{"name": s.alias, "url": s.url, "root": s.root} for s in found.sources],
             }
         )

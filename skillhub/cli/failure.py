@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skillhub.cli.table import COMMANDS
-from skillhub.cli.terminal import Terminal
+from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import SkillhubError, StateError, UsageError
 from skillhub.model.question import Answer, Question
 
@@ -38,12 +38,7 @@ def fail(error: Exception, args: list[str]) -> int:
 
 def error_json(error: SkillhubError) -> dict[str, Any]:
     """Return the error of the contract, with the questions that were open."""
-    body: dict[str, Any] = {
-        "code": error.code,
-        "message": error.message,
-        "where": error.where,
-        "hint": error.hint,
-    }
+    body = members(error, "code", "message", "where", "hint")
     if reason := getattr(error, "reason", None):
         body["reason"] = reason
     if skills := getattr(error, "skills", ()):
@@ -54,13 +49,7 @@ def error_json(error: SkillhubError) -> dict[str, Any]:
 
 def question_json(question: Question, answer: Answer) -> dict[str, Any]:
     """Return the QUESTION of the contract; the value of an answer is a secret and not in it."""
-    return {
-        "kind": question.kind,
-        "skill": question.skill,
-        "message": question.message,
-        "details": list(question.details),
-        "answer": answer.said,
-    }
+    return {**members(question, "kind", "skill", "message", "details"), "answer": answer.said}
 
 
 _UNKNOWN = re.compile(

@@ -6,16 +6,16 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from skillhub.cli.common import Common
 from skillhub.errors import FormatError, NotFound, UsageError
 from skillhub.flows.options import McpChoice, Options
-from skillhub.model.record import LinkKind
 from skillhub.world import files
 
 if TYPE_CHECKING:
     from skillhub.model.lock import Lock
+    from skillhub.model.record import LinkKind
 
 _T = TypeVar("_T")
 
@@ -67,8 +67,8 @@ def options_of(
     agent: list[str] | None,
     env: list[str] | None,
     env_file: str | None,
-    mcp: str,
-    link: str | None,
+    mcp: McpChoice,
+    link: LinkKind | None,
     no_enable: bool = False,
 ) -> Options:
     """Return what these options spell, for a flow.
@@ -90,8 +90,8 @@ def options_of(
     return Options(
         agents=tuple(agent or ()),
         env=values,
-        mcp=cast("McpChoice", mcp),
-        link=cast("LinkKind | None", link),
+        mcp=mcp,
+        link=link,
         enable=not no_enable,
         dry_run=common.dry_run,
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from skillhub.cli.common import Common, Run
 from skillhub.errors import Refused
-from skillhub.model.dataclass import replace
+from skillhub.model.dataclass import asdict, replace
 from skillhub.model.skill import Skill
 
 TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
@@ -120,7 +120,7 @@ def _hints(found: Sequence[Verified], common: Common) -> Iterator[str]:
 
 
 def _verified_json(verified: Verified) -> dict[str, Any]:
-    problems = [{"code": p.code, "path": p.path, "message": p.message} for p in verified.problems]
+    problems = [asdict(each) for each in verified.problems]
     return {"name": verified.name, "ok": not problems, "problems": problems}
 
 
@@ -178,12 +178,11 @@ def enable(
     Example: skillhub enable gh-fix-ci --mcp configure
     """
     from skillhub.cli.given import options_of
-    from skillhub.cli.render import ended, show_outcome
+    from skillhub.cli.render import finish
     from skillhub.flows.enable import enable as flow
 
-    outcome = flow(names, options_of(common, agent, env, env_file, mcp, link), common.ports())
-    show_outcome(common, outcome, "enable", "enabled")
-    return ended(common, outcome)
+    options = options_of(common, agent, env, env_file, mcp, link)
+    return finish(common, flow(names, options, common.ports()), options, "enable", "enabled")
 
 
 def disable(common: Common, names: Names) -> int:

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from skillhub.flows.options import McpChoice
+
 
 def option(spelled: str, about: str, **more: Any) -> Any:  # noqa: ANN401 - as Typer has it
     """Return an option, spelled as it is typed: ``--output -o FILE``."""
@@ -32,7 +34,7 @@ Env = Annotated[
 ]
 EnvFile = Annotated[str | None, option("--env-file FILE", "Variables for this command, NAME=VALUE a line.")]
 Mcp = Annotated[
-    Literal["ask", "configure", "skip"],
+    McpChoice,
     option("--mcp", "MCP servers that a skill needs: ask, write them, or leave them to you."),
 ]
 Link = Annotated[

@@ -12,6 +12,7 @@ from skillhub.cli.options import argument, option
 from skillhub.cli.passphrase import new_passphrase
 from skillhub.cli.registry_operate import Dir, KeysDir, delegate, refresh, rotate, signed, withdraw, yank
 from skillhub.cli.registry_push import push
+from skillhub.cli.terminal import members
 from skillhub.errors import UsageError
 from skillhub.model.dataclass import asdict
 
@@ -145,7 +146,7 @@ def _site(folder: str) -> str:
 
 
 def _row(release: Release) -> dict[str, str | None]:
-    return {"name": release.name, "version": release.version, "digest": release.digest, "tree": release.tree}
+    return members(release, "name", "version", "digest", "tree")
 
 
 VERBS: dict[str, Run] = {

@@ -9,6 +9,7 @@ from skillhub.cli.epoch import signing_time
 from skillhub.cli.given import read_file
 from skillhub.cli.options import argument, option
 from skillhub.cli.passphrase import with_passphrase
+from skillhub.cli.terminal import members
 from skillhub.errors import FormatError, UsageError
 from skillhub.model import time as times
 from skillhub.model.dataclass import asdict
@@ -98,12 +99,7 @@ def _recalled(common: Common, release: Release, verb: str) -> int:
 
 
 def _row(release: Release) -> dict[str, str | None]:
-    return {
-        "name": release.name,
-        "version": release.version,
-        "yanked": release.yanked,
-        "withdrawn": release.withdrawn,
-    }
+    return members(release, "name", "version", "yanked", "withdrawn")
 
 
 def delegate(
@@ -144,7 +140,7 @@ def _show_delegated(done: Delegated, common: Common) -> None:
 
     admission, did = done.admission, common.terminal.did
     if common.json:
-        revoked = [{"fingerprint": each.fingerprint, "since": each.since} for each in admission.revoked]
+        revoked = [members(each, "fingerprint", "since") for each in admission.revoked]
         common.terminal.json(
             {
                 "publisher": admission.publisher,

@@ -45,7 +45,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def waiting(outcome: Outcome) -> list[Skill]:
+def _waiting(outcome: Outcome) -> list[Skill]:
     """Return the skills that an open need keeps disabled; one that its user disabled waits for nothing."""
     return [
         skill
@@ -81,9 +81,9 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
             terminal.verbatim(f"  {place}")  # a path may have blanks
     _show_edits(common, outcome)
     if is_plan:
-        if not (is_busy or outcome.asked or outcome.left or waiting(outcome)):
+        if not (is_busy or outcome.asked or outcome.left or _waiting(outcome)):
             terminal.say("nothing would have to be done", "dim")
-    elif not (outcome.changed or outcome.left or waiting(outcome)):
+    elif not (outcome.changed or outcome.left or _waiting(outcome)):
         terminal.say("nothing had to be done", "dim")
 
 
@@ -174,12 +174,13 @@ def show_plan(
             write(f"  and {more} more: {common.command('diff', name)}", "dim")
 
 
-def show_waiting(outcome: Outcome, terminal: Terminal, *, planned: bool = False) -> None:
+def _show_waiting(held: Sequence[Skill], outcome: Outcome, common: Common) -> None:
     """Say which needs are open and what to type; what was given just now is not asked for again."""
     from skillhub.flows.needs import how_to_meet
 
-    stays = "would be stored and locked, and stay" if planned else "is stored and locked, and stays"
-    for skill in waiting(outcome):
+    terminal = common.terminal
+    stays = "would be stored and locked, and stay" if common.dry_run else "is stored and locked, and stays"
+    for skill in held:
         terminal.warn(f"{skill.name} {stays} disabled; missing:")
         for need in skill.requires:
             key = skill.name, need.spell()
@@ -207,16 +208,18 @@ def skills_table(skills: Sequence[Skill], terminal: Terminal) -> None:
     terminal.table(("NAME", "VERSION", "SOURCE", "STATE", "SIGNED BY", "DESCRIPTION"), rows)
 
 
-def ended(common: Common, outcome: Outcome, *, enable: bool = True) -> int:
-    """Return the exit status of an outcome: refused, if a need keeps one of its skills disabled, or it was left out.
+def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: str) -> int:
+    """Show what became of the skills, ``done`` or what the ``verb`` would do, and return the exit status.
 
-    Of what nobody asked for, to enable skills (``enable``) or to do anything (a dry run), only the needs are told.
+    It is that of a refusal if a need keeps one of the skills disabled, or it was left out; but of what nobody asked
+    for, to enable skills or to do anything (a dry run), only the needs are told.
     """
+    show_outcome(common, outcome, verb, done)
     if _refusing(outcome):
         return 0
     terminal, dry_run = common.terminal, common.dry_run
-    held = waiting(outcome)
-    show_waiting(outcome, terminal, planned=dry_run)
+    held = _waiting(outcome)
+    _show_waiting(held, outcome, common)
     given = {need for skill, need in outcome.given if skill not in {each.name for each in held}}
     for kind, _, name in sorted(need.partition(":") for need in given):
         if kind == "env" and name not in os.environ and not dry_run:
@@ -224,15 +227,9 @@ def ended(common: Common, outcome: Outcome, *, enable: bool = True) -> int:
             terminal.say(
                 f"{name} was for this command alone: export it where your agent runs, or keep it: {keep}"
             )
-    if not enable:
-        ready = [each.name for each in outcome.skills if each.state == "disabled" and each not in held]
-        if ready:
-            stay = "would stay disabled until" if dry_run else "to enable what stays disabled"
-            terminal.say(f"{stay}: {common.command('enable', *ready)}")
-    return Refused.exit_code if (held or outcome.left) and enable and not dry_run else 0
-
-
-def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: str) -> int:
-    """Show what became of the skills, ``done`` or what the ``verb`` would do, and return the exit status."""
-    show_outcome(common, outcome, verb, done)
-    return ended(common, outcome, enable=options.enable)
+    if options.enable:
+        return Refused.exit_code if (held or outcome.left) and not dry_run else 0
+    if ready := [each.name for each in outcome.skills if each.state == "disabled" and each not in held]:
+        stay = "would stay disabled until" if dry_run else "to enable what stays disabled"
+        terminal.say(f"{stay}: {common.command('enable', *ready)}")
+    return 0

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from skillhub.cli.common import Common
 from skillhub.cli.options import argument
-from skillhub.cli.terminal import Terminal
+from skillhub.cli.terminal import Terminal, members
 from skillhub.flows.show import Shown
 from skillhub.model.changes import Delta
 from skillhub.model.dataclass import asdict
@@ -33,7 +33,9 @@ def show(
                 **shown.skill.to_json(),
                 "manifest": manifest_json(shown.manifest),
                 "files": [_file(path, shown) for path in shown.tree],
-                "releases": [_release(each) for each in shown.releases],
+                "releases": [
+                    members(each, "version", "published", "yanked", "withdrawn") for each in shown.releases
+                ],
                 "patched": asdict(shown.patched) if shown.patched else None,
                 "warnings": list(shown.warnings),
             }
@@ -47,15 +49,6 @@ def _file(path: str, shown: Shown) -> dict[str, object]:
     file = shown.tree[path]
     listed = shown.tree.listing[path]
     return {"path": path, "size": len(file.data), "sha256": listed.sha256, "executable": file.executable}
-
-
-def _release(release: Release) -> dict[str, object]:
-    return {
-        "version": release.version,
-        "published": release.published,
-        "yanked": release.yanked,
-        "withdrawn": release.withdrawn,
-    }
 
 
 def _draw(shown: Shown, terminal: Terminal) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from skillhub.cli.common import Common, Run, now
 from skillhub.cli.given import read_file
 from skillhub.cli.options import argument, option
+from skillhub.cli.terminal import members
 from skillhub.errors import FormatError, UsageError
 from skillhub.model.dataclass import asdict
 
@@ -71,15 +72,7 @@ def show(common: Common, name: Name) -> int:
     skills = listing_of(source, common.ports()).skills
     newest = [releases[0] for _, releases in sorted(skills.items())]
     if common.json:
-        rows = [
-            {
-                "name": each.name,
-                "version": each.version,
-                "publisher": each.publisher,
-                "description": each.description,
-            }
-            for each in newest
-        ]
+        rows = [members(each, "name", "version", "publisher", "description") for each in newest]
         return common.result({**_facts(source, common), "skills": rows})
     _draw(source, common)
     for role in _view(source, common).root.roles if source.root else ():

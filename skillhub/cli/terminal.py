@@ -17,7 +17,7 @@ from skillhub.model.text import clean
 
 TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
 if TYPE_CHECKING:
-    from typing import Literal, TextIO, TypeAlias
+    from typing import Any, Literal, TextIO, TypeAlias
 
 Tone: TypeAlias = "Literal['bold', 'dim', 'red', 'green', 'yellow', 'plain']"
 _CODES: Mapping[Tone, str] = {
@@ -175,6 +175,11 @@ class Terminal:
             Terminal._drawn = False
             sys.stderr.write("\r\x1b[K")
         stream.write(line)
+
+
+def members(value: object, *names: str) -> dict[str, Any]:
+    """Return what JSON tells of a value: these of its attributes, by name."""
+    return {name: getattr(value, name) for name in names}
 
 
 def _line(text: str, tone: Tone, stream: TextIO) -> str:
