@@ -87,7 +87,7 @@ def _usage_of_typer(error: Exception, args: list[str]) -> SkillhubError | None:
         if meant := elsewhere or next(iter(getattr(error, "possibilities", None) or ()), found[3]):
             hint = f"did you mean: {program} {meant}"
         elif program == "skillhub" and found[2].startswith("-"):
-            hint = "the options of a command stand behind it: skillhub COMMAND --json"
+            hint = "options of a command stand behind it: skillhub COMMAND --help shows them"
     return UsageError(message[:1].lower() + message[1:], hint=hint)
 
 

@@ -56,10 +56,8 @@ def _rendered(args: list[str]) -> int:
     """Run a command line and tell of its errors."""
     try:
         return _answer(args)
-    except (KeyboardInterrupt, BrokenPipeError):
-        raise
     except Exception as error:  # the one broad except: nobody is shown a traceback
-        if streams.is_full(error):
+        if isinstance(error, BrokenPipeError) or streams.is_full(error):
             raise
         from skillhub.cli.failure import fail
 

@@ -259,7 +259,7 @@ def test_a_name_in_two_sources_is_refused_with_the_candidates(offered, served, t
 
 
 def test_what_is_typed_before_the_command_is_told_where_it_belongs(shell):
-    assert "skillhub COMMAND --json" in shell.run("--frozen", "install").err
+    assert "skillhub COMMAND --help shows them" in shell.run("--frozen", "install").err
     assert "COMMAND --json" not in shell.run("update", "--nope").err
 
 
