@@ -26,15 +26,17 @@ from tests.support.faults import (
     sample,
 )
 from tests.support.gitrepos import Repo, program
-from tests.support.here import Here
+from tests.support.here import Here, let_go
 from tests.support.registry import URL, Simulator
 from tests.support.site import JSON, WELL_KNOWN, current, offer, skill_md
 from tests.support.web import Web, answer
 from tests.support.world import Answers
 
+__all__ = ["let_go"]
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the fault is put into a forked child"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.usefixtures("let_go"),
 ]
 HAPPENS = {kill: 5, no_space: 2, forbidden: 2}  # at how many steps, if not at all of them
 AGENTS = ("claude-code",)
