@@ -230,6 +230,7 @@ def imitated(seen, request):
     yield places
     for place in places:
         shutil.rmtree(place)
+    places[0].parent.rmdir()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import timedelta
 
 import pytest
@@ -12,6 +11,7 @@ from skillhub.errors import BadSignature
 from skillhub.flows.signers import EXPIRED
 from skillhub.trust import x509
 from skillhub.trust.oms import sign
+from skillhub.world.folders import remove_tree
 from skillhub.world.local import read_local
 from skillhub.world.publishers import Trusted
 from tests.support.world import NOW, World, refused, skill
@@ -39,7 +39,7 @@ def world(tmp_path):
 
 def lose(world):
     for path in (world.store.root, world.base / ".agents"):
-        shutil.rmtree(path)
+        remove_tree(str(path))
 
 
 @pytest.mark.parametrize("options", [{}, {"frozen": True}], ids=["as it is", "frozen"])

@@ -26,6 +26,7 @@ from skillhub.flows.update import behind
 from skillhub.model.digest import Digest
 from skillhub.model.patch import difference
 from skillhub.model.tree import File, Tree
+from skillhub.world.folders import remove_tree
 from skillhub.world.local import read_local
 from tests.support.world import Answers, refused, skill, unlocked
 
@@ -119,7 +120,7 @@ def test_sync_stores_what_is_patched_and_links_nothing_before_a_yes(world):
     assert not other.copy("plain").exists()
     other.install()
     for path in (other.store.root, str(other.base / ".agents")):
-        shutil.rmtree(path)
+        remove_tree(path)
     assert other.sync().changed
     assert other.problems() == []
 

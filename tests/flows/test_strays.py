@@ -56,6 +56,7 @@ def test_a_copy_of_what_waits_for_a_need(world):
     world.install(str(skill(world.base / "src", agents__openai_yaml=needs(TOKEN))))
     stored = world.store.path(world.lock().skills["plain"].tree)
     shutil.copytree(stored, world.copy("plain"))
+    world.copy("plain").chmod(0o755)
     assert world.problems() == ["not-enabled"]
     world.sync(Answers())
     assert not world.copy("plain").exists()

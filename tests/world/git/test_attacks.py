@@ -4,6 +4,7 @@ Whatever would be run puts a file named ``PWNED`` into the folder of the test; n
 """
 
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -336,7 +337,7 @@ def test_a_token_goes_to_the_server_that_asks_for_it_and_into_no_argument(repo, 
     repo.commit(FILES)
     real, folder = shutil.which("git"), tmp_path / "bin"
     folder.mkdir()
-    (folder / "git").write_text(f'#!/bin/sh\necho "$*" >> "{tmp_path}/log"\nexec "{real}" "$@"\n')
+    (folder / "git").write_text(f'#!/bin/sh\necho "$*" >> "{tmp_path}/log"\nexec {shlex.quote(real)} "$@"\n')
     (folder / "git").chmod(0o755)
     environ["PATH"] = f"{folder}:{environ['PATH']}"
     with served(repo.path, password="Basic eC1hY2Nlc3MtdG9rZW46Z2hwX3g=") as server:  # x-access-token:ghp_x

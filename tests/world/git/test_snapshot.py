@@ -1,6 +1,7 @@
 """Real git over repositories that were written object by object; the server is git too, or a plain web server."""
 
 import os
+import shlex
 import shutil
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +31,7 @@ def logged(tmp_path, environ):
     log, folder = tmp_path / "log", tmp_path / "bin"
     folder.mkdir()
     script = folder / "git"
-    script.write_text(f'#!/bin/sh\necho "$*" >> "{log}"\nexec "{shutil.which("git")}" "$@"\n')
+    script.write_text(f'#!/bin/sh\necho "$*" >> "{log}"\nexec {shlex.quote(shutil.which("git"))} "$@"\n')
     script.chmod(0o755)
     environ["PATH"] = f"{folder}:{environ['PATH']}"
     return lambda verb: [line for line in log.read_text().splitlines() if f" {verb} " in line]
