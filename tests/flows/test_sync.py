@@ -35,14 +35,14 @@ def test_nothing_to_do_changes_nothing_and_opens_no_registry(world):
 
 def test_an_empty_store_and_empty_folders_are_filled_again(world):
     for path in (world.store.root, world.base / ".agents", world.base / ".claude"):
-        shutil.rmtree(path)
+        remove_tree(str(path))
     assert world.sync().changed
     assert world.problems() == []
 
 
 def test_one_that_cannot_be_had_leaves_the_others_and_stores_none(world):
     for path in (world.store.root, world.base / "src", world.base / ".agents", world.base / ".claude"):
-        shutil.rmtree(path)
+        remove_tree(str(path))
     before = unlocked(world.snapshot())
     with pytest.raises(NotFound):
         world.sync()
