@@ -162,9 +162,9 @@ def _decided(
         for each in due:
             is_met_for_it = or_stored(is_met, each.name, ports.project)
             changes[each.name] = decide(each, answers[each.name], is_met_for_it)
-        waiting = [each.name for each in due if each.name in there and not changes[each.name].record.enabled]
-        there.difference_update(waiting)
-        due = [each for name in waiting for each in needing[name]]
+        waiting = there & {each.name for each in due if not changes[each.name].record.enabled}
+        there -= waiting
+        due = [*{each.name: each for name in waiting for each in needing[name]}.values()]
     return [*changes.values()], is_met
 
 

@@ -5,7 +5,9 @@ from itertools import pairwise
 import pytest
 
 from skillhub.errors import Refused
+from skillhub.flows import install
 from skillhub.flows.dependencies import NeedConflict, orphans
+from skillhub.flows.plan import decide
 from skillhub.flows.state import State
 from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
@@ -248,6 +250,23 @@ def test_attack_a_lock_whose_skills_need_one_another_in_a_long_chain(gone):
     state = State(Lock({**skills, names[-1]: replace(skills[names[0]], requires=())}), Intent(), Records())
     with at_most(3):
         assert orphans(names[:gone], state) == names[gone:]
+
+
+def test_attack_skills_that_need_one_by_ever_more_ways_are_decided_once_for_each_need(world, monkeypatch):
+    def wanting(name, *wanted):
+        tools = "".join(f"    - {{type: {kind}, value: {value}}}\n" for kind, value in wanted)
+        files = {"agents/skillhub.yaml": f"dependencies:\n  tools:\n{tools}"}
+        return str(skill(world.base / name, name=name, **files))
+
+    refs, needs = [wanting("top-0", ("env_var", "NO_SUCH_TOKEN"))], 0
+    for n in range(1, 9):
+        refs += [wanting(f"{side}-{n}", ("skill", f"top-{n - 1}")) for side in ("left", "right")]
+        refs.append(wanting(f"top-{n}", ("skill", f"left-{n}"), ("skill", f"right-{n}")))
+        needs += 4
+    decided = []
+    monkeypatch.setattr(install, "decide", lambda *given: decided.append(given) or decide(*given))
+    assert {each.state for each in world.install(*refs).skills} == {"disabled"}
+    assert len(decided) <= len(refs) + needs
 
 
 def test_attack_a_skill_that_wants_more_skills_than_anybody_needs(world):
