@@ -81,6 +81,7 @@ def _json(found: Validated) -> dict[str, Any]:
 
 def _draw(found: Validated, terminal: Terminal) -> None:
     from skillhub.cli.audit import show_findings
+    from skillhub.world.local import sign_anew
 
     signature = found.signature.status if found.signature else "not looked at"
     if found.signature and found.signature.code:
@@ -98,6 +99,8 @@ def _draw(found: Validated, terminal: Terminal) -> None:
     for issue in found.warnings:
         terminal.out(f"  warning: {issue} [{issue.code}]", "yellow")
     show_findings(found.findings, terminal, "  ")
+    if hint := sign_anew(found.path, found.signature.code if found.signature else None):
+        terminal.out(f"    {hint}")
     if found.trust:
         terminal.out(f"    to trust it: {found.trust}")
 
@@ -109,6 +112,8 @@ def pack(
     form: Format = "zip",
 ) -> int:
     """Pack a skill into an archive: NAME-VERSION.zip here, the same bytes each time.
+
+    Inside of the skill, where no archive of it may lie, it goes to the folder that holds the skill.
 
     Example: skillhub pack ./my-skill -o dist/
     """

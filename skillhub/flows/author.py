@@ -15,7 +15,7 @@ from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.finding import Finding, Issue
 from skillhub.model.manifest import Manifest, problems
-from skillhub.model.text import quote
+from skillhub.model.text import as_command, quote
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.scan import scan
 from skillhub.trust import oms
@@ -176,12 +176,14 @@ def pack_skill(path: str, output: str | None, kind: Kind, now: datetime, *, dry_
 
     Args:
         path: The skill's folder, or an archive to be packed anew.
-        output: The file to write, or a folder for it; None is the working folder.
+        output: The file to write, or a folder for it; None is the working folder, or the one that holds the skill
+            where that is no place outside of it.
         kind: The form.
         now: The time that certificates are judged by.
         dry_run: Write nothing.
 
     Raises:
+        UsageError: ``output`` lies in the skill: no signature covers it, and the next archive would hold it.
         FormatError: it is no skill.
         SecurityError: it is unsafe, or its signature is broken.
         StateError: the disk refuses.
@@ -192,13 +194,32 @@ def pack_skill(path: str, output: str | None, kind: Kind, now: datetime, *, dry_
         manifest = Manifest.read(tree, strict=True)
     # Whoever wrote the skill wrote its version, which need not be one: it may not lead to another folder.
     version = f"-{manifest.version}" if _IN_A_NAME.fullmatch(manifest.version or "") else ""
-    target = output or "."
+    target = output or _outside(path)
     if target.endswith((os.sep, os.altsep or os.sep)) or os.path.isdir(target):
         target = os.path.join(target, f"{manifest.name}{version}.{kind}")
+    if _lies_in(os.path.dirname(os.path.abspath(target)), path):
+        form = () if kind == "zip" else ("--format", kind)
+        hint = f"without -o it lies outside of it: {as_command('skillhub', 'pack', path, *form)}"
+        raise UsageError("an archive of a skill may not lie in that skill", where=target, hint=hint)
     data = pack(tree, kind)
     if not dry_run:
         files.write_atomic(os.path.abspath(target), data)
     return Packed(target, Digest.of(data), tree.digest, len(data))
+
+
+def _lies_in(folder: str, skill: str) -> bool:
+    """Say whether a folder, which need not be there yet, is the skill's or below it; an archive holds none."""
+    inner, outer = (os.path.normcase(os.path.realpath(each)) for each in (folder, os.path.expanduser(skill)))
+    return os.path.isdir(outer) and os.path.join(inner, "").startswith(os.path.join(outer, ""))
+
+
+def _outside(skill: str) -> str:
+    """Return the working folder, or where that is in the skill the one that holds the skill."""
+    if not _lies_in(".", skill):
+        return "."
+    return os.path.relpath(
+        os.path.dirname(os.path.realpath(os.path.expanduser(skill))), os.path.realpath(".")
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Generic, TypeVar
 
 from skillhub.archive import Unpacked, unpack
-from skillhub.errors import FormatError, SecurityError, SourceMismatch
+from skillhub.errors import BadSignature, FormatError, SecurityError, SourceMismatch
 from skillhub.flows import signers
 from skillhub.flows.candidate import Candidate, candidate, read, spelled
 from skillhub.flows.ports import Place, Ports
@@ -23,7 +23,7 @@ from skillhub.trust.judgement import judge
 from skillhub.trust.registry import agrees, publisher_of
 from skillhub.world import files
 from skillhub.world.links import portable
-from skillhub.world.local import named, read_local
+from skillhub.world.local import named, read_local, sign_anew
 from skillhub.world.sources import Source
 
 _T = TypeVar("_T")
@@ -202,13 +202,17 @@ def from_path(path: str, ports: Ports, base: str = "", locked: Collection[Digest
         SecurityError: an unsafe archive or folder, or a broken signature.
         FormatError: the archive or the manifest is malformed.
     """
-    full = os.path.join(base, os.path.expanduser(path))
+    typed = full = os.path.join(base, os.path.expanduser(path))
     place = portable(full, ports.project.base)
     if ports.project.scope == "project" and not os.path.isabs(place) and place != ".":
         full = files.inside(ports.project.base, place)
     with named(path, (FormatError,)):
         unpacked, digest = read_local(full)
-        found = _from_outside(unpacked, LOCAL, {"path": place, "digest": digest}, ports, locked)
+        try:
+            found = _from_outside(unpacked, LOCAL, {"path": place, "digest": digest}, ports, locked)
+        except BadSignature as error:
+            error.hint = error.hint or sign_anew(typed, error.reason)
+            raise
         found = _lying_in(found, None if digest else os.path.abspath(full))
     if os.path.isabs(place):
         note = f"{place} lies outside of the project: others who share the lock do not have it"

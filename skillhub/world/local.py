@@ -7,9 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from skillhub.archive import Entry, Limits, Unpacked, gather, kind_of, unpack
-from skillhub.errors import FormatError, NotFound, SecurityError, SkillhubError, UnsafeArchive, UsageError
+from skillhub.errors import (
+    BadSignature,
+    FormatError,
+    NotFound,
+    SecurityError,
+    SkillhubError,
+    UnsafeArchive,
+    UsageError,
+)
 from skillhub.model.digest import Digest
-from skillhub.model.text import quote
+from skillhub.model.text import as_command, quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.world import files
 from skillhub.world.folders import walk
@@ -17,6 +25,7 @@ from skillhub.world.folders import walk
 _OF_CONTENT: tuple[type[SkillhubError], ...] = (FormatError, SecurityError)
 # Compressed or padded, an archive of an honest skill is not larger than what it may unpack to.
 _ARCHIVE_CAP = Limits().total + (1 << 20)
+_EDITED = frozenset({"changed-file", "extra-file", "missing-file"})
 _EXPECTED = "expected a skill: a folder, .zip, .skill or .tar.gz"
 
 
@@ -45,12 +54,21 @@ def read_local(path: str, *, wrapper: bool = True) -> tuple[Unpacked, Digest | N
     return unpack(data, kind, wrapper=wrapper), Digest.of(data)
 
 
+def sign_anew(path: str, reason: str | None) -> str | None:
+    """Return the hint for an author who edited the folder at ``path`` after it was signed; None of anything else."""
+    if reason not in _EDITED or not os.path.isdir(os.path.expanduser(path)):
+        return None
+    return f"if it is your skill: {as_command('skillhub', 'sign', path)}"
+
+
 @contextmanager
 def named(path: str, kinds: tuple[type[SkillhubError], ...] = _OF_CONTENT) -> Iterator[None]:
     """Let errors of these kinds, which are about what is in the skill at ``path``, say so."""
     try:
         yield
     except kinds as error:
+        if isinstance(error, BadSignature):
+            error.hint = error.hint or sign_anew(path, error.reason)
         if not error.where:
             error.where = path
         elif not os.path.isabs(error.where) and not error.where.startswith(path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 import stat
 import tarfile
 import zipfile
@@ -78,6 +80,80 @@ def test_a_folder_that_is_not_there_yet_is_made_for_the_pack(shell):
     assert done.status == 0
     assert (shell.project / done.json["path"]).parent == shell.project / "dist"
     assert [path.name for path in (shell.project / "dist").iterdir()] == ["mine.zip"]
+
+
+def test_who_packs_from_inside_of_a_skill_finds_the_archive_beside_it(shell):
+    shell.skill("project/mine", head=VERSION, **{"scripts/run.sh": "#!/bin/sh\n"})
+    shell.run("key", "new")
+    assert shell.run("sign", ".", cwd=shell.project / "mine").status == 0
+    before = shell.files()
+    for words, cwd in ((".", "mine"), ("..", "mine/scripts"), (shell.project / "mine", "mine/scripts")):
+        done = shell.run("pack", words, "--json", cwd=shell.project / cwd)
+        assert done.status == 0, done.err
+        beside = shell.project / "mine-1.2.3.zip"
+        assert os.path.samefile(shell.project / cwd / done.json["path"], beside)
+        beside.unlink()
+        assert shell.files() == before
+
+
+@pytest.mark.parametrize(
+    ("skill", "output", "kind"),
+    [
+        ("mine", "mine", "zip"),
+        ("mine", "mine/dist/", "zip"),
+        ("mine", "mine/x.zip", "tar.gz"),
+        ("there", "mine", "zip"),
+    ],
+)
+def test_no_archive_is_put_into_the_skill_that_it_is_of(shell, skill, output, kind):
+    shell.skill("project/mine")
+    (shell.project / "there").symlink_to("mine")
+    before = shell.files()
+    for more in ((), ("--dry-run",)):
+        done = shell.run("pack", skill, "-o", output, "--format", kind, "--json", *more)
+        assert (done.status, done.error["code"]) == (2, "usage")
+        assert shell.files() == before
+    assert shell.run(*shlex.split(done.error["hint"].partition("skillhub ")[2])).status == 0
+    assert (shell.project / f"mine.{kind}").is_file()
+
+
+def test_an_archive_is_packed_anew_where_it_lies(shell):
+    shell.skill("project/mine")
+    assert shell.run("pack", "mine", "-o", "mine.zip").status == 0
+    assert shell.run("pack", "mine.zip", "-o", ".").status == 0
+
+
+def test_an_author_who_edits_a_signed_skill_is_told_to_sign_it_anew(shell):
+    shell.skill("project/my skill", name="mine", head=VERSION)
+    shell.skill("project/mine", head=VERSION)
+    shell.run("key", "new")
+    hints = set()
+    for folder in ("./mine", "my skill"):
+        assert shell.run("sign", folder).status == 0
+    shell.run("pack", "mine", "-o", "old.zip")
+    shell.write("project/mine/more.txt", "new")
+    shell.write("project/my skill/SKILL.md", (shell.project / "my skill/SKILL.md").read_text() + "more\n")
+    for words in (("install", "./mine", "--yes"), ("pack", "./mine")):
+        done = shell.run(*words, "--json")
+        assert (done.status, done.error["code"], done.error["reason"]) == (5, "bad-signature", "extra-file")
+        hints.add(done.error["hint"])
+    assert hints == {"if it is your skill: skillhub sign ./mine"}
+    told = shell.run("validate", "./mine", "my skill", "old.zip").out
+    assert told.count("if it is your skill: ") == 2
+    line = next(each for each in told.splitlines() if "sign 'my skill'" in each)
+    assert shell.run(*shlex.split(line.partition("skillhub ")[2])).status == 0
+    assert "signature invalid" not in shell.run("validate", "my skill").out
+
+
+def test_of_an_archive_with_a_broken_signature_nobody_is_told_to_sign_it(shell):
+    shell.skill("project/mine", head=VERSION)
+    shell.run("key", "new")
+    shell.run("sign", "mine")
+    shutil.make_archive(str(shell.project / "mine"), "zip", shell.project / "mine")
+    with zipfile.ZipFile(shell.project / "mine.zip", "a") as archive:
+        archive.writestr("more.txt", "x")
+    done = shell.run("install", "./mine.zip", "--yes", "--json")
+    assert (done.status, done.error["reason"], done.error["hint"]) == (5, "extra-file", None)
 
 
 def test_what_is_no_skill_is_not_packed(shell):
