@@ -72,7 +72,7 @@ def add(
     """
     from skillhub.flows.registry.build import add as flow
 
-    added = signed(common, keys, lambda signing: flow(folder, skills, signing))
+    added = signed(common, keys, lambda signing: flow(folder, skills, signing, common.publishers))
     if common.json:
         return common.result(
             {"added": [_row(r) for r in added.releases], "unchanged": [_row(r) for r in added.unchanged]}

@@ -61,13 +61,20 @@ def judged(
     """
     known = trusted(publishers)
     verdict = judge(tree, known, source, now, locked)
-    path = publishers.own(verdict.claim) if verdict.claim else None
-    if path is None:
+    own = own_key(verdict.claim, publishers)
+    if own is None:
         return verdict, None
-    name = os.path.basename(path).removesuffix(OWN_SUFFIX)
-    own = OwnKey("me" if name == "default" else name, path)
-    mine = _parsed(Trusted(own.name, keys=(publishers.read_own(path),)))
+    mine = _parsed(Trusted(own.name, keys=(publishers.read_own(own.path),)))
     return replace(judge(tree, [*known, mine], source, now, locked), status="untrusted"), own
+
+
+def own_key(claim: Digest | None, publishers: Publishers) -> OwnKey | None:
+    """Return the user's own key that a signature claims to be by, trusted or not; ``judged`` proves that it is."""
+    path = publishers.own(claim) if claim else None
+    if path is None:
+        return None
+    name = os.path.basename(path).removesuffix(OWN_SUFFIX)
+    return OwnKey("me" if name == "default" else name, path)
 
 
 def proven(name: str, entry: Locked, root: Digest | None) -> Digest:

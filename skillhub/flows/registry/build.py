@@ -16,6 +16,7 @@ from skillhub.trust.keys import Kind, PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet
 from skillhub.trust.registry import publisher_of
 from skillhub.trust.roles import NAMESPACES, ROLES, ROOT, key_names
+from skillhub.world.publishers import Publishers
 from skillhub.world.registry_dir import RegistryDir, RegistrySettings
 
 NewKey = Callable[[str, Kind], PrivateKey]
@@ -89,11 +90,11 @@ def init(folder: str, setup: Setup, now: datetime) -> Created:
     return Created(registry.path, registry.fingerprint())
 
 
-def add(folder: str, skills: Sequence[str], signing: Signing) -> Added:
+def add(folder: str, skills: Sequence[str], signing: Signing, mine: Publishers | None = None) -> Added:
     """Publish skills, folders or archives, all or none; signed by the registry's own publisher if unsigned.
 
     Files that are never changed are written first and the timestamp last: whoever kills this leaves the site
-    as it was, and the same call again finishes it.
+    as it was, and the same call again finishes it. ``mine`` knows the operator's own keys, for a hint alone.
 
     Raises:
         FormatError: a skill is not as the specification and a registry want it.
@@ -106,7 +107,7 @@ def add(folder: str, skills: Sequence[str], signing: Signing) -> Added:
     with opened(folder, signing) as hub:
         index = hub.index()
         publishers = [publisher_of(each, signing.time) for each in index.admissions.values()]
-        submissions = [submit(path, hub, index, publishers) for path in skills]
+        submissions = [submit(path, hub, index, publishers, mine) for path in skills]
         fresh: list[Submission] = []
         for each in submissions:
             if _is_new(each, index):

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import partial
 
 from skillhub.archive import pack
 from skillhub.errors import FormatError, Refused
 from skillhub.flows.registry.opened import Opened
+from skillhub.flows.signers import OwnKey, judged, own_key
 from skillhub.model.capability import capabilities
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.manifest import Manifest, problems
 from skillhub.model.release import Index, Release
-from skillhub.model.text import quote
+from skillhub.model.text import as_command, quote
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.model.version import is_version
 from skillhub.trust import oms
 from skillhub.trust.judgement import judge
-from skillhub.trust.publishers import Publisher
+from skillhub.trust.publishers import Publisher, Verdict
 from skillhub.world.local import named, read_local
+from skillhub.world.publishers import Publishers
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,9 @@ class Submission:
     artifact: bytes
 
 
-def submit(path: str, hub: Opened, index: Index, publishers: Iterable[Publisher]) -> Submission:
+def submit(
+    path: str, hub: Opened, index: Index, publishers: Iterable[Publisher], mine: Publishers | None
+) -> Submission:
     """Return the folder or archive at ``path`` as a release of the admitted publisher that signed it.
 
     Args:
@@ -39,6 +44,7 @@ def submit(path: str, hub: Opened, index: Index, publishers: Iterable[Publisher]
         hub: The registry.
         index: What it offers.
         publishers: All that it admits.
+        mine: Whom the operator trusts, which knows their own keys.
 
     Raises:
         FormatError: it is not as the specification wants it, or has no version.
@@ -64,9 +70,11 @@ def submit(path: str, hub: Opened, index: Index, publishers: Iterable[Publisher]
     with named(path):
         verdict = judge(_signed(tree, manifest.name, hub, path), signers, None, now)
     if verdict.status != "valid" or verdict.signer is None:
-        owner = owner or "a publisher that is admitted here"
-        hint = "to admit whoever signed it: skillhub registry delegate DIR PUBLISHER --key FILE"
-        raise Refused(f"expected a signature by {owner}, found another", where=path, hint=hint)
+        expected = owner or "a publisher that is admitted here"
+        with named(path):
+            own = _own(tree, verdict, hub, mine) if mine else None
+        hint = _admitting(verdict, owner, hub, own)
+        raise Refused(f"expected a signature by {expected}, found another", where=path, hint=hint)
     artifact = pack(verdict.tree, "zip", hub.settings.compress)
     digest = Digest.of(artifact)
     release = Release(
@@ -83,6 +91,26 @@ def submit(path: str, hub: Opened, index: Index, publishers: Iterable[Publisher]
         capabilities=capabilities(verdict.tree, manifest),
     )
     return Submission(path, release, artifact)
+
+
+def _own(tree: Tree, verdict: Verdict, hub: Opened, mine: Publishers) -> OwnKey | None:
+    judged(tree, mine, None, hub.signing.now)  # a key of the operator's that it names must have made it
+    return own_key(verdict.claim, mine)
+
+
+def _admitting(verdict: Verdict, owner: str | None, hub: Opened, own: OwnKey | None) -> str:
+    """Return what to type to admit whoever signed; what nobody here knows is left to be filled in."""
+    command = partial(as_command, "skillhub", "registry", "delegate", hub.registry.path)
+    offline = ("--keys", hub.signing.keys) if hub.signing.keys else ()
+    if own is not None:
+        return f"to admit your key {own.name}: {command(owner or own.name, '--key', own.path, *offline)}"
+    signer, what = verdict.signer, "--key"
+    if signer is not None and signer.kind == "sigstore":
+        return f"a registry admits keys and certificates, not {signer.identity}; sign it with one"
+    who = f"whoever signed it, said to be with the key in a PEM file of {verdict.claim}"
+    if verdict.claim is None:
+        who, what = signer.identity if signer else "whoever signed it", "--certificate"
+    return f"to admit {who}: {command(owner or 'PUBLISHER', what, 'FILE', *offline)}"
 
 
 def _signed(tree: Tree, name: str, hub: Opened, path: str) -> Tree:
