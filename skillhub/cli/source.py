@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 from skillhub.cli.common import Common, Run, now
 from skillhub.cli.given import read_file
 from skillhub.cli.options import argument, option
 from skillhub.cli.terminal import members
-from skillhub.errors import FormatError, UsageError
+from skillhub.errors import FormatError, StateError, UsageError
 from skillhub.model.dataclass import asdict
+from skillhub.model.text import as_command
 
 if TYPE_CHECKING:
     from skillhub.flows.source_view import SourceView
@@ -89,9 +91,19 @@ def remove(common: Common, name: Name) -> int:
 
     Example: skillhub source remove acme
     """
+    left: list[str] = []
+    with suppress(FormatError, StateError):  # what cannot be read is told by the commands that are about it
+        locked = common.open_project().lock().skills
+        left = [skill for skill, entry in locked.items() if entry.place == name and not entry.local]
     gone = common.sources.get(name) if common.dry_run else common.sources.remove(name)
     done = "would remove" if common.dry_run else "removed"
-    return common.done(_json(gone), f"{done} {gone.alias}: {gone.url}")
+    common.done(_json(gone), f"{done} {gone.alias}: {gone.url}")
+    if left:
+        common.terminal.say(f"locked from it here, and left as they are: {', '.join(left)}")
+    pin = () if gone.embedded or gone.root is None else ("--fingerprint", gone.root)
+    back = as_command("skillhub", "source", "add", gone.alias, gone.url, *pin)
+    common.terminal.say(f"to have it back: {back}")
+    return 0
 
 
 def trust(

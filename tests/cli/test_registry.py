@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from skillhub.model.digest import Digest
@@ -43,9 +45,19 @@ def test_a_skill_is_installed_from_a_registry_that_is_pinned(shell, served, fing
     assert {"acme", "github"} == {
         each["name"] for each in shell.run("source", "list", "--json").json["sources"]
     }
-    assert shell.run("source", "remove", "acme").status == 0
+    removed = shell.run("source", "remove", "acme")
+    assert (removed.status, "left as they are: greeting\n" in removed.err) == (0, True)
     assert shell.run("source", "show", "acme").status == 3
     assert shell.run("verify", "--json").json["ok"] is True
+    back = removed.err.partition("to have it back: skillhub ")[2]
+    assert shell.run(*shlex.split(back)).status == 0
+    assert shell.run("source", "show", "acme", "--json").json["root"] == fingerprint
+
+
+def test_a_lock_that_cannot_be_read_keeps_no_source(shell):
+    shell.write("project/skillhub.lock", "<<<<<<< ours")
+    assert shell.run("source", "remove", "github").status == 0
+    assert shell.run("source", "list", "--json").json["sources"] == []
 
 
 def test_a_registry_is_pinned_by_its_root_file(shell, served, root, fingerprint):
@@ -113,7 +125,10 @@ def test_the_registry_of_the_package_is_removed_and_brought_back(shell):
     before = shell.run("source", "list", "--json").json
     trusted = shell.run("source", "trust", "github", "--json")
     assert (trusted.status, "source show github" in trusted.error["hint"]) == (2, True)
-    assert shell.run("source", "remove", "github").status == 0
+    removed = shell.run("source", "remove", "github", "--json")
+    assert (removed.status, removed.json["name"]) == (0, "github")
+    assert "locked from it here, and left as they are: release-notes\n" in removed.err
+    assert "to have it back: skillhub source add github embedded:\n" in removed.err
     asked = shell.run("install", "github:code-review", "--project", shell.home, "--json")
     assert (asked.status, asked.error["code"]) == (3, "not-found")
     assert asked.error["hint"].endswith("skillhub source add github embedded:")
@@ -179,6 +194,39 @@ def test_a_registry_is_made_filled_and_checked(shell):
     assert [each["where"] for each in broken.json["problems"]] == [str(archive)]
     (there / "site/metadata/timestamp.json").unlink()
     assert "folder:" not in shell.run("registry", "check", there).out
+
+
+@pytest.mark.parametrize("is_trusted", [False, True])
+def test_a_key_of_the_operators_that_is_not_admitted_is_named_in_a_line_to_type(shell, is_trusted):
+    hub = shell.folder / "registry"
+    shell.skill("project/mine", head='metadata:\n  version: "1.0.0"\n')
+    shell.run("key", "new")
+    if is_trusted:
+        shell.run("publisher", "trust", "me", "--key", shell.hub / "state/keys/default.pub.pem")
+    assert shell.run("sign", "mine").status == 0
+    refused = shell.run("registry", "add", hub, "./mine", "--json")
+    assert (refused.status, refused.error["code"]) == (6, "refused")
+    line = refused.error["hint"].partition("skillhub ")[2]
+    assert shell.run(*shlex.split(line)).status == 0
+    added = shell.run("registry", "add", hub, "./mine")
+    assert (added.status, "signed by me" in added.out) == (0, True)
+    shell.write("project/mine/more.txt", "x")
+    edited = shell.run("registry", "add", hub, "./mine", "--json").error
+    assert (edited["reason"], edited["hint"]) == ("extra-file", "if it is your skill: skillhub sign ./mine")
+
+
+def test_of_a_key_that_is_not_at_hand_the_line_leaves_the_file_to_be_filled_in(shell):
+    hub = shell.folder / "registry"
+    shell.skill("project/greeting", head='metadata:\n  version: "1.1.0"\n')
+    shell.run("key", "new", SKILLHUB_HOME=str(shell.folder / "stranger"))
+    assert shell.run("sign", "greeting", SKILLHUB_HOME=str(shell.folder / "stranger")).status == 0
+    hint = shell.run("registry", "add", hub, "./greeting", "--json").error["hint"]
+    assert f"skillhub registry delegate {hub} acme --key FILE" in hint
+    assert "in a PEM file of sha256:" in hint
+    hint = shell.run("registry", "add", hub, "./greeting", "--keys", hub / "keys/offline", "--json").error[
+        "hint"
+    ]
+    assert hint.endswith(f"--key FILE --keys {hub / 'keys/offline'}")
 
 
 def test_the_keys_of_a_registry_may_have_a_passphrase(shell):

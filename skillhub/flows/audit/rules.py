@@ -91,7 +91,7 @@ _SOURCE = (
         "source-unknown",
         "high",
         "the lock names a source that this user does not have",
-        "skillhub source add it if you trust it, or remove what came from it",
+        "skillhub source add NAME URL if you trust it, or remove what came from it",
     ),
     Rule(
         "source-unreachable",

@@ -28,6 +28,7 @@ from skillhub.model.dataclass import replace
 from skillhub.model.finding import Finding
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.ref import Local, Remote
+from skillhub.model.text import as_command
 from skillhub.world.named_by import Who
 from skillhub.world.sources import Source
 
@@ -170,7 +171,12 @@ class Inquiry:
             )
             if source is None:
                 message = f"{alias} ({locked.url if locked else ''}) is no source of yours"
-                yield note("source-unknown", message, None, at)
+                unknown = note("source-unknown", message, None, at)
+                if locked is None:
+                    yield unknown
+                else:
+                    add = as_command("skillhub", "source", "add", alias, locked.url)
+                    yield replace(unknown, hint=f"if you trust it: {add}; else remove what came from it")
                 continue
             if locked is not None and locked != source.locked():
                 message = f"{alias} is {source.locked()}; the lock has {locked}"

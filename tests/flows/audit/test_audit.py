@@ -161,6 +161,8 @@ def test_source_that_the_user_no_longer_has(scene):
     done = report(scene.machine)
     assert [each.rule for each in done.findings] == ["source-unknown"]
     assert "acme" in done.findings[0].message
+    url = json.loads((scene.machine.base / "skillhub.lock").read_text())["sources"]["acme"]["url"]
+    assert f"skillhub source add acme {url};" in done.findings[0].hint
     text = (scene.machine.base / "skillhub.lock").read_text().splitlines()
     assert text[done.findings[0].line - 1] == '    "acme": {'
 
