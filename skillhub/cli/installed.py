@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from skillhub.cli.common import Common, Run
-from skillhub.errors import Refused
+from skillhub.errors import Refused, SkillhubError
 from skillhub.model.dataclass import asdict, replace
 from skillhub.model.skill import Skill
 
@@ -27,7 +27,7 @@ def list_(common: Common) -> int:
 
     Example: skillhub list --json
     """
-    from skillhub.flows.listing import beside, managed, unmanaged
+    from skillhub.flows.listing import beside, managed, unasked, unmanaged
 
     project = common.open_project()
     skills = managed(project, common.store, os.environ)
@@ -37,11 +37,12 @@ def list_(common: Common) -> int:
 
         skills += [found_skill(folder, project.scope) for folder in folders]
     skills.sort(key=lambda skill: skill.name)
-    _show(skills, beside(project, common.user_home, common.store, os.environ), common)
+    users = beside(project, common.user_home, common.store, os.environ)
+    _show(skills, users, unasked(project), common)
     return 0
 
 
-def _show(skills: list[Skill], users: list[Skill], common: Common) -> None:
+def _show(skills: list[Skill], users: list[Skill], unasked: Sequence[str], common: Common) -> None:
     first = {skill.name: skill.links[0] for skill in skills if skill.links}
     hidden = [(skill.name, skill.links[0], first[skill.name]) for skill in users if skill.name in first]
     if common.json:
@@ -55,6 +56,8 @@ def _show(skills: list[Skill], users: list[Skill], common: Common) -> None:
         skills_table(skills, common.terminal)
     else:
         common.terminal.say("no skills are installed here; for one: skillhub install github:gh-fix-ci")
+    if unasked:
+        common.terminal.out(f"{', '.join(unasked)}: not agreed to yet: {common.command('install')}", "yellow")
     waiting = {skill.name for skill in skills if skill.managed and skill.state == "disabled"}
     for skill in skills:
         if not skill.managed and skill.name in waiting:
@@ -91,7 +94,8 @@ def verify(
             for problem in each.problems:
                 common.terminal.out(f"{each.name}: {problem.path}: {problem.message} [{problem.code}]", "red")
         if not found:
-            common.terminal.say("nothing is locked here, so there is nothing to verify")
+            wanted = f"; {common.command('install')} has what skillhub.toml wants" if _wants(common) else ""
+            common.terminal.say(f"nothing is locked here, so there is nothing to verify{wanted}")
         elif is_ok:
             counted = "1 skill is" if len(found) == 1 else f"{len(found)} skills are"
             common.terminal.did(f"{counted} as locked, to the last byte", "green")
@@ -101,11 +105,29 @@ def verify(
     return 0 if is_ok else 1
 
 
+def _wants(common: Common) -> bool:
+    """Say whether skillhub.toml names skills; what is wrong with it, `install` tells."""
+    try:
+        return bool(common.open_project().intent().skills)
+    except SkillhubError:
+        return False
+
+
 def _hints(found: Sequence[Verified], common: Common) -> Iterator[str]:
     """Yield what to do about the problems that were found."""
+    from skillhub.flows.listing import unasked
     from skillhub.flows.verify import BEYOND_SYNC
 
-    codes = {problem.code for each in found for problem in each.problems}
+    unagreed = unasked(common.open_project())
+    new = {each.name for each in found if any(problem.code == "missing" for problem in each.problems)}
+    if new.intersection(unagreed):
+        yield f"{common.command('install')} asks about what nobody agreed to on this machine, and enables it"
+    codes = {
+        problem.code
+        for each in found
+        for problem in each.problems
+        if problem.code != "missing" or each.name not in unagreed
+    }
     edited = [each.name for each in found if any(problem.code in _EDITED for problem in each.problems)]
     sync = common.command("sync")
     if codes - BEYOND_SYNC:
@@ -132,6 +154,7 @@ def sync(common: Common) -> int:
     Example: skillhub sync
     """
     from skillhub.cli.render import show_outcome
+    from skillhub.flows.listing import unasked
     from skillhub.flows.sync import sync as flow
 
     ports = common.ports()
@@ -151,16 +174,10 @@ def sync(common: Common) -> int:
     outcome = flow(obtain, ports, dry_run=common.dry_run)
     outcome = replace(outcome, warnings=(*outcome.warnings, *notes))
     show_outcome(common, outcome, "sync", "synced")
-    agreed = ports.project.records().skills
-    unasked = [
-        skill.name
-        for skill in outcome.skills
-        for record in [agreed.get(skill.name)]
-        if record is None or (record.held != "user" and not record.is_of(locked[skill.name]))
-    ]
-    if unasked and not common.json:
+    waiting = unasked(ports.project)
+    if waiting and not common.json:
         asks = f"{common.command('install')} asks"
-        common.terminal.warn(f"nobody agreed to {', '.join(unasked)} on this machine: {asks}", "plain")
+        common.terminal.warn(f"nobody agreed to {', '.join(waiting)} on this machine: {asks}", "plain")
     return Refused.exit_code if outcome.left and not common.dry_run else 0
 
 

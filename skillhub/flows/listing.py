@@ -39,6 +39,22 @@ def managed(project: Project, store: Store, environ: Mapping[str, str]) -> list[
     ]
 
 
+def unasked(project: Project) -> list[str]:
+    """Return the locked skills that nobody agreed to on this machine, less those that their user disabled.
+
+    Raises:
+        FormatError: the lock is malformed.
+        StateError: it cannot be read.
+    """
+    records = project.records().skills
+    return [
+        name
+        for name, entry in project.lock().skills.items()
+        for record in [records.get(name)]
+        if record is None or (record.held != "user" and not record.is_of(entry))
+    ]
+
+
 def view(
     name: str, entry: Locked, record: Record | None, is_met: Given, project: Project, store: Store
 ) -> Skill:
@@ -170,10 +186,14 @@ def refuse_unknown(names: Iterable[str], installed: Collection[str], scope: Scop
     """
     for name in names:
         if name not in installed:
-            from difflib import get_close_matches  # noqa: PLC0415 - for a slip alone
-
-            close = get_close_matches(name, sorted(installed))
-            meant = f"did you mean {' or '.join(close)}? " if close else ""
             listed, adopt = command(scope, "list"), command(scope, "adopt")
-            hint = f"{meant}{listed} shows what is; {adopt} takes in what is unmanaged there"
+            hint = f"{alike(name, installed)}{listed} shows what is; {adopt} takes in what is unmanaged there"
             raise NotFound(f"no skill named {quote(name)} is installed here", hint=hint)
+
+
+def alike(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """Return the question whether one that is spelled alike is meant; nothing if none is."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for a slip alone
+
+    close = get_close_matches(name, sorted(known))
+    return f"did you mean {' or '.join(f'{prefix}{each}' for each in close)}? " if close else ""

@@ -88,6 +88,9 @@ def _held(asked: list[Asked], dry_run: bool = False) -> list[Asked]:
     if refused:
         question, answer = refused[0]
         said, hint = _refusal(question, answer)
+        coming = {each.skill for each, _ in asked if each.kind == "install"}
+        if answer.said == "no" and coming - {question.skill}:
+            hint = f"{hint}; to have the others, name them without {question.skill}"
         raise Refused(f"{said}: {question.message}", where=question.skill, hint=hint, asked=tuple(asked))
     return asked
 

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
+from skillhub.errors import SourceError
 from skillhub.model.dataclass import dataclass
 from skillhub.model.policy import ORIGIN, Policies, Subject
 from skillhub.model.question import Approver
@@ -99,6 +100,11 @@ class Network(Protocol):
 Report = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
 
 
+def silent(alias: str) -> str:
+    """Return what to know where a source cannot be asked."""
+    return f"{alias} has to answer for this; what is installed stays usable"
+
+
 def unplanned(changes: Mapping[str, Changes]) -> None:
     """Show nothing before it is done."""
 
@@ -147,7 +153,11 @@ class Ports:
             SourceError, SecurityError, FormatError: it cannot be had, or is not as it should be.
         """
         self.may(source.url, source.root)
-        return self.network.open(source, root)
+        try:
+            return self.network.open(source, root)
+        except SourceError as error:
+            error.hint = error.hint or silent(source.alias)
+            raise
 
     def reach(self, ref: Remote | Local, pin: str | None = None, *, named_by: Who = "person") -> Place:
         """Return a place that is no registry, a folder of several skills among them.

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, UsageError
+from skillhub.errors import Forbidden, FormatError, NotFound, SkillhubError, SourceError, UsageError
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.choose import choose_release, choose_skills, choose_source, is_within
+from skillhub.flows.listing import alike
 from skillhub.flows.locked import by_lock
 from skillhub.flows.obtain import Way, by_path, by_place
-from skillhub.flows.offered import by_source, releases_of
+from skillhub.flows.offered import by_source, listing_of, releases_of
 from skillhub.flows.options import Options
-from skillhub.flows.ports import Place, Ports
+from skillhub.flows.ports import Place, Ports, silent
 from skillhub.flows.provenance import elsewhere
 from skillhub.flows.state import State
 from skillhub.model.dataclass import dataclass, replace
@@ -211,7 +213,8 @@ def _of_name(ref: Named, state: State, ports: Ports) -> Resolved:
     if entry is not None and ref.source not in (None, entry.source):
         ports.sources.get(ref.source)  # one that is not there is a slip, and no sign of tampering
         raise elsewhere(ref.name, entry, f"{ref.source}:{ref.name}", ports.project.scope)
-    return resolve_named(ref, ports)
+    with typed(ref, ports):
+        return resolve_named(ref, ports)
 
 
 def _onward(source: Source, version: str | None) -> str | None:
@@ -259,16 +262,35 @@ def look_up(ref: Named, ports: Ports) -> tuple[Source, Index]:
             all_asked = (
                 f"a bare name is looked for in all sources, {alias} too; SOURCE:{ref.name} asks one alone"
             )
-            error.hint = error.hint or all_asked
+            error.hint = all_asked if error.hint in (None, silent(alias)) else error.hint
             raise
     if refusal is not None and not found:
         raise refusal
     try:
         alias = choose_source(ref, tuple(found), tuple(known))
     except NotFound as error:
+        if ref.name in known:
+            error.hint = f"{ref.name} is a source: skillhub source show {ref.name} lists what it has"
         _or_folder(error, ref.name)
         raise
     return known[alias], found[alias]
+
+
+@contextmanager
+def typed(ref: Named, ports: Ports) -> Iterator[None]:
+    """Say in the hint of an error which skills of the source are spelled like the one that a person typed.
+
+    Raises:
+        NotFound: the source has no skill of that name.
+    """
+    try:
+        yield
+    except NotFound as error:
+        if ref.source is not None and error.where == ref.source:
+            with suppress(SkillhubError):  # that the name is not there is known without
+                listed = listing_of(ports.sources.get(ref.source), ports).skills
+                error.hint = f"{alike(ref.name, listed, f'{ref.source}:')}{error.hint}"
+        raise
 
 
 def _or_folder(error: SourceError, name: str) -> None:

@@ -15,7 +15,7 @@ from skillhub.flows.needs import facts_of, given, needs_of
 from skillhub.flows.offered import by_source, releases_of
 from skillhub.flows.options import Options
 from skillhub.flows.ports import Ports
-from skillhub.flows.resolve import look_up, resolve_ref
+from skillhub.flows.resolve import look_up, resolve_ref, typed
 from skillhub.flows.standing import Standing
 from skillhub.flows.state import State
 from skillhub.model.changes import Delta
@@ -69,7 +69,8 @@ def show(ref: Ref, ports: Ports) -> Shown:
         state = State(Lock(), Intent(), Records())
         (pick,), _ = resolve_ref(ref, Options(), state, ports)
         return _offered(pick.way.go(), (), ports)
-    source, index = look_up(ref, ports)
+    with typed(ref, ports):
+        source, index = look_up(ref, ports)
     releases = index.releases(ref.name)
     release = choose_release(ref, releases)
     return _offered(by_source(source, release, index, ports).go(), releases, ports)

@@ -116,6 +116,7 @@ def _json(data: bytes, where: str) -> object:
             raise FormatError(
                 "the lock holds a merge conflict", where=f"{where}:{line}", hint=hint
             ) from error
+        error.hint = "git checkout skillhub.lock takes it back; after a merge: skillhub lock fix"
         raise
 
 

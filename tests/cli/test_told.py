@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 
 import pytest
 
@@ -415,6 +416,10 @@ def test_a_source_that_is_away_is_named_to_who_gave_a_bare_name(offered, tmp_pat
     assert (done.status, done.error["message"]) == (3, "cannot fetch it: Connection refused")
     assert "acme" in done.error["hint"]
     assert "SOURCE:release-notes" in done.error["hint"]
+    named = shell.run("install", "acme:greeting", "--json").error
+    assert named["message"] == "cannot fetch it: Connection refused"
+    assert shell.run("source", "show", "acme", "--json").error["hint"] == named["hint"]
+    assert named["hint"] == "acme has to answer for this; what is installed stays usable"
     assert shell.run("install", "github:release-notes", "--yes").status == 0
 
 
@@ -507,3 +512,75 @@ def test_of_a_version_that_a_person_pinned_nobody_is_warned(shell):
     assert shell.run("install", "github:systematic-debugging@1.0.0", "--yes").status == 0
     assert "1.1.0" not in shell.run("update", "--check").err
     assert "outdated" in shell.run("audit").out
+
+
+@pytest.fixture
+def cloned(shell):
+    """A machine that got lock and intent by `git clone`, and where nobody agreed to the two skills yet."""
+    assert shell.run("install", REF, "github:code-review", "--yes").status == 0
+    shell.hub.rename(shell.folder / "former hub")
+    for each in (".agents", ".claude"):
+        shutil.rmtree(shell.project / each, ignore_errors=True)
+    return shell
+
+
+def test_what_nobody_agreed_to_is_had_by_install_and_not_by_sync(cloned):
+    done = cloned.run("verify")
+    assert (done.status, done.out.count("[missing]")) == (1, 2)
+    assert "skillhub install asks about what nobody agreed to on this machine, and enables it" in done.err
+    assert "skillhub sync" not in done.err
+    findings = cloned.run("audit", "--json").json["findings"]
+    missing = [each for each in findings if each["rule"] == "missing"]
+    assert {each["severity"] for each in missing} == {"high"}
+    assert [each["hint"] for each in missing] == ["skillhub install asks about it, and enables it"] * 2
+    assert cloned.run("list").out.endswith(
+        "code-review, release-notes: not agreed to yet: skillhub install\n"
+    )
+    assert cloned.run("install", "--yes").status == 0
+    assert "not agreed" not in cloned.run("list").out
+    assert cloned.run("disable", "code-review").status == 0
+    assert "not agreed" not in cloned.run("list").out
+
+
+def test_what_was_agreed_to_and_is_not_stored_is_put_back_by_sync(cloned):
+    assert cloned.run("install", "code-review", "--yes").status == 0
+    (cloned.hub / "data/store").rename(cloned.folder / "store")
+    told = cloned.run("verify").err
+    assert "skillhub sync puts back what is locked" in told
+    assert "skillhub install asks about what nobody agreed to" in told
+
+
+def test_without_a_lock_the_way_to_what_is_wanted_is_told(cloned):
+    (cloned.project / "skillhub.lock").unlink()
+    done = cloned.run("verify")
+    nothing = "nothing is locked here, so there is nothing to verify"
+    told = f"{nothing}; skillhub install has what skillhub.toml wants"
+    assert (done.status, " ".join(done.err.split())) == (0, told)
+    for text in ("", "[skills\n"):
+        (cloned.project / "skillhub.toml").write_text(text)
+        done = cloned.run("verify")
+        assert (done.status, " ".join(done.err.split())) == (0, nothing)
+
+
+def test_a_no_to_one_of_several_tells_how_to_have_the_others(shell):
+    words = ("install", REF, "github:code-review")
+    done = shell.at_terminal(*words, say=[("[N]o:", "n\n")])
+    assert done.status == 6
+    assert "to have the others, name them without release-notes" in " ".join(done.out.split())
+    done = shell.at_terminal("install", REF, say=[("[N]o:", "n\n")])
+    assert "the others" not in done.out
+
+
+def test_a_slip_in_a_name_is_met_with_what_its_source_has(shell):
+    for verb in ("install", "show"):
+        error = shell.run(verb, "github:code-revue", "--json").error
+        assert error["code"] == "not-found"
+        assert (
+            error["hint"] == "did you mean github:code-review? skillhub source show github lists what it has"
+        )
+    assert shell.run("install", "github:zzzzz", "--json").error["hint"].startswith("skillhub source show")
+
+
+def test_a_source_that_is_taken_for_a_skill_is_told_to_be_one(shell):
+    error = shell.run("show", "github", "--json").error
+    assert error["hint"] == "github is a source: skillhub source show github lists what it has"

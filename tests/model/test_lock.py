@@ -270,3 +270,9 @@ def test_a_plugin_may_lie_in_another_repository_and_a_company_has_a_server_of_it
         replace(GITHUB_SKILL, source="git+ssh://git@h/r@v1", git="ssh://git@h/r"),
     ):
         Lock.parse(Lock({"deploy": entry}).dump())
+
+
+def test_a_lock_that_is_no_json_tells_how_it_is_had_back():
+    with pytest.raises(FormatError, match="expected JSON: Extra data") as caught:
+        Lock.parse(b"{}\n{}\n")
+    assert caught.value.hint == "git checkout skillhub.lock takes it back; after a merge: skillhub lock fix"

@@ -17,7 +17,7 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing
 from skillhub.flows.state import read_unchecked
 from skillhub.flows.verify import verify
-from skillhub.model.dataclass import dataclass
+from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.finding import Finding, Severity
 from skillhub.model.lock import Lock
 from skillhub.model.ref import Local, Named, parse_ref
@@ -145,12 +145,16 @@ def _cases(names: Sequence[str], request: Request, sources: Inquiry) -> Iterator
 
 
 def _drift(names: Sequence[str], locations: Locations, ports: Ports) -> Iterator[Finding]:
-    """Yield what ``verify`` finds."""
+    """Yield what ``verify`` finds; what nobody agreed to here is not to be put back."""
+    install = f"{command(ports.project.scope, 'install')} asks about it, and enables it"
+    unasked = {*listing.unasked(ports.project)}
     for found in verify(names, ports) if names else ():
         for each in (*found.problems, *found.notes):
             in_lock = each.path == ports.project.lock_path
             at = locations.skill(found.name) if in_lock else (locations.shown(each.path), 0)
-            yield note(each.code, each.message, found.name, at)
+            noted = note(each.code, each.message, found.name, at)
+            is_new = each.code == "missing" and found.name in unasked
+            yield replace(noted, hint=install) if is_new else noted
 
 
 def _tracked(about: _Subjects, locations: Locations, ports: Ports) -> Iterator[Finding]:
