@@ -42,6 +42,7 @@ class Linking:
     Attributes:
         ways: What may become of edits, as a person may choose; the first is what ``--yes`` chooses.
         was: The tree that was put there before; a copy that is this to the byte is not edited, stored or not.
+        is_new: Whether another tree than that one is to be there.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Linking:
     steps: tuple[Step, ...]
     ways: tuple[Way, ...] = ("save", "take", "keep")
     was: Digest | None = None
+    is_new: bool = False
 
     @property
     def edited(self) -> tuple[str, ...]:
@@ -74,7 +76,8 @@ class Linking:
         """Return what is to be asked before edits are taken away."""
         if not self.edited:
             return []
-        message = f"{self.name} was edited by hand; save the edits as a patch and put back what is locked?"
+        then = "put the new version in" if self.is_new else "put back what is locked"
+        message = f"{self.name} was edited by hand; save the edits as a patch and {then}?"
         facts = (line for step in self.steps if step.do == "save" for line in (step.path, *step.edits))
         return [Question("local-edit", self.name, message, tuple(facts), ways=self.ways)]
 
@@ -139,7 +142,7 @@ class Linker:
         steps = []
         for link in wanted:
             path = self._place(link)
-            found, problems = links.inspect(path, listing, stored, kind)
+            found, _ = links.inspect(path, listing, stored, kind)
             do: Do = "keep" if found == "equal" else "make"
             if found == "edited":
                 if record is None or link not in record.links:
@@ -147,8 +150,9 @@ class Linker:
                 do = "make" if self._is_stored(path, was) else "save"
             elif do == "keep" and kind == "symlink":
                 do = self._of_link(path, record)
-            steps.append(Step(link, path, do, _edits(problems, path)))
-        return Linking(name, kind, tuple(steps), was=was)
+            edited = self._edits(path, record, listing) if record is not None and do == "save" else ()
+            steps.append(Step(link, path, do, edited))
+        return Linking(name, kind, tuple(steps), was=was, is_new=was not in (None, listing.digest))
 
     def _place(self, link: str) -> str:
         """Return where a link is to be; its folder is looked at once for all skills, before anything is made.
@@ -193,10 +197,14 @@ class Linker:
             if not os.path.lexists(path) or self._is_stored(path, record.tree):
                 steps.append(Step(link, path, "keep"))
                 continue
-            listing = self._store.listing(record.tree)
-            _, problems = links.inspect(path, listing, "", record.link) if listing is not None else ("", [])
-            steps.append(Step(link, path, "save", _edits(problems, path)))
+            steps.append(Step(link, path, "save", self._edits(path, record)))
         return Linking(name, record.link, tuple(steps), was=record.tree)
+
+    def _edits(self, path: str, record: Record, coming: Listing | None = None) -> tuple[str, ...]:
+        """Return the files of a place that are not as the record says they were put there, if that is known."""
+        is_back = coming is not None and coming.digest == record.tree
+        base = coming if is_back else self._store.listing(record.tree)
+        return _edits(links.inspect(path, base, "", record.link)[1], path) if base is not None else ()
 
     def _is_stored(self, path: str, was: Digest | None = None) -> bool:
         """Say whether what is at ``path`` is, to the byte, a tree of the store, so that nothing is lost with it.

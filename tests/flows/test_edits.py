@@ -388,3 +388,23 @@ def test_nobody_edited_what_is_as_it_was_put_there_though_the_store_is_gone(worl
     assert not (world.base / "skillhub-edits").exists()
     if act == "update":
         assert "otherwise" in (world.copy("plain") / "SKILL.md").read_text()
+
+
+def test_on_an_update_only_edited_files_are_named_and_the_new_version_is_said_to_go_in(world):
+    path = newer(world)
+    answers = Answers("yes", local_edit="no")
+    world.install(path, answers=answers)
+    (question,) = [each for each in answers.seen if each.kind == "local-edit"]
+    # Not scripts/run.sh, which differs only in what is to come.
+    assert question.details[1:] == ("  ~ SKILL.md", "  + mine.md")
+    assert question.message.endswith("save the edits as a patch and put the new version in?")
+
+
+def test_where_nothing_new_comes_the_locked_version_is_said_to_be_put_back(world):
+    world.install(plain(world))
+    (world.copy("plain") / "SKILL.md").write_text("mine\n")
+    answers = Answers("yes")
+    world.install(answers=answers)
+    (question,) = answers.seen
+    assert question.details[1:] == ("  ~ SKILL.md",)
+    assert question.message.endswith("save the edits as a patch and put back what is locked?")
