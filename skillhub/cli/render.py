@@ -152,7 +152,7 @@ def show_changes(common: Common, outcome: Outcome) -> None:
     _show_beside(outcome, "update would leave out", terminal)
     show_plan(common, {skill.name: outcome.changes[skill.name] for skill in outcome.skills}, terminal.out)
     if not outcome.skills:
-        what = "all else" if outcome.left else "everything"
+        what = "all else" if outcome.left or outcome.due else "everything"
         terminal.say(f"{what} is as new as skillhub.toml allows", "dim")
 
 

@@ -63,7 +63,7 @@ def update(
     if check:
         outcome = behind(chosen, common.ports(scratch=True))
         show_changes(common, outcome)
-        return BEHIND if outcome.skills or outcome.left else 0
+        return BEHIND if outcome.skills or outcome.left or outcome.due else 0
     options = replace(options_of(common, agent, env, env_file, mcp, link, no_enable), frozen=frozen)
     ports = common.ports(allow_unsigned=allow_unsigned)
     outcome = flow(chosen, options, replace(ports, plan=_planning(common)))

@@ -38,12 +38,14 @@ class Gathered:
 
     Attributes:
         excepted: The names that ``--except`` left nothing of.
+        withdrawn: The names of which the locked release was withdrawn.
     """
 
     found: dict[str, Candidate] = field(default_factory=dict)
     left: list[LeftOut] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     excepted: set[str] = field(default_factory=set)
+    withdrawn: set[str] = field(default_factory=set)
 
 
 def gather(

@@ -140,7 +140,7 @@ def _from_store(name: str, entry: Locked, ports: Ports, *, agreed: bool, scanned
     """Return what the store has, judged again; what its source has if that is not there, or its signer not known."""
     root = ports.root_of(entry)
     standing = Standing.last_seen(name, entry, root, ports.sources)
-    standing.refuse(ports.project.scope)
+    standing.refuse(ports.project)
     tree = ports.store.read(entry.tree)
     pinned = signers.pinned(name, entry, root, ports.publishers)
     is_proven = bool(pinned) or (root is None and not entry.signed_by)
@@ -196,7 +196,7 @@ def _at_registry(name: str, entry: Locked, ports: Ports) -> Way[bytes]:
     source = ports.sources.get(entry.source)
     with _refusing_other_name(name, entry):
         standing = Standing.now(name, entry, ports)
-        standing.refuse(ports.project.scope)
+        standing.refuse(ports.project)
         release = standing.release
         if release is None:
             raise _not_there(name, entry, standing.offered, source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from skillhub.errors import SkillhubError
 from skillhub.flows.admission import too_young
@@ -12,7 +12,6 @@ from skillhub.flows.carried import carried
 from skillhub.flows.choose import TakenBack, choose_release, is_within
 from skillhub.flows.dependencies import ranges_on
 from skillhub.flows.gather import Gathered, Held, looked_at
-from skillhub.flows.hints import command
 from skillhub.flows.locked import about_skill
 from skillhub.flows.outcome import LeftOut
 from skillhub.flows.ports import Ports
@@ -51,7 +50,7 @@ def newest_of(
     newer, resolved = Gathered(), []
     for name in names:
         try:
-            found = _latest(name, state.lock.skills[name], state, ports, newer.warnings)
+            found = _latest(name, state.lock.skills[name], state, ports, newer)
         except SkillhubError as error:
             excuse(name, error)
         else:
@@ -86,9 +85,9 @@ def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports,
         newer.found[candidate.name] = whole
 
 
-def _latest(name: str, entry: Locked, state: State, ports: Ports, warnings: list[str]) -> Resolved | None:
+def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathered) -> Resolved | None:
     """Return the newest that is wanted under a name, unless its index says that it is the locked one."""
-    wanted = wanted_under(name, entry, state)
+    wanted, warnings = wanted_under(name, entry, state), newer.warnings
     if is_fixed(wanted, entry):
         return None
     if name not in state.intent.skills and entry.named:
@@ -98,8 +97,11 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, warnings: list
     try:
         found = resolve_wanted(name, wanted, state, ports)
     except TakenBack as error:
-        told = _taken_back(Standing.now(name, entry, ports).release) or error.message
+        standing = _standing(name, entry, ports, newer)
+        told = _taken_back(standing.release) or error.message
         warnings.append(f"{told}; there is no other that skillhub.toml allows")
+        if other := standing.other(settled=ports.policies.settled(ports.clock())):
+            warnings.append(_outside(other, wanted, standing, ports))
         return None
     offered = found.release
     if offered is None:
@@ -107,8 +109,8 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, warnings: list
     if ports.root_of(entry) is None:
         now, before = (offered.rev, entry.rev) if entry.git else (offered.digest, entry.digest)
         return None if now == before is not None else found
-    standing = Standing.now(name, entry, ports)
-    warnings.extend(_beyond(offered, wanted, standing.offered, ports))
+    standing = _standing(name, entry, ports, newer)
+    warnings.extend(_beyond(offered, wanted, standing, ports))
     if offered.digest == entry.digest:
         return None
     if note := _taken_back(standing.release):
@@ -116,21 +118,31 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, warnings: list
     return found if _is_wanted(entry, offered, wanted, standing.release) else None
 
 
-def _beyond(offered: Release, wanted: Wanted, releases: Sequence[Release], ports: Ports) -> Iterator[str]:
+def _standing(name: str, entry: Locked, ports: Ports, newer: Gathered) -> Standing:
+    """Ask how a locked release stands, and note it if it was withdrawn."""
+    standing = Standing.now(name, entry, ports)
+    if standing.release is not None and standing.release.withdrawn is not None:
+        newer.withdrawn.add(name)
+    return standing
+
+
+def _beyond(offered: Release, wanted: Wanted, standing: Standing, ports: Ports) -> Iterator[str]:
     """Yield what is newer than what is allowed, for nobody would learn of it otherwise."""
     here = precedence(offered.version or "0.0.0")
-    younger = choose_release(Named(offered.name, None, wanted.version), tuple(releases))
+    younger = choose_release(Named(offered.name, None, wanted.version), standing.offered)
     if precedence(younger.version or "0.0.0") > here:
         yield f"{offered.name} {younger.version} is there, and has not been out for as long as a policy wants"
     if wanted.version is None or is_version(wanted.version):
         return  # they may all be taken, or somebody chose just this one
-    newest = choose_release(Named(offered.name), tuple(releases), ports.policies.settled(ports.clock()))
+    newest = choose_release(Named(offered.name), standing.offered, ports.policies.settled(ports.clock()))
     if precedence(newest.version or "0.0.0") > here:
-        ref = f"{wanted.source}:{newest.name}" if wanted.source else newest.name
-        yield (
-            f"{offered.name} {newest.version} is there, and {wanted.version} is what is wanted; "
-            f"to take it: {command(ports.project.scope, 'install', f'{ref}@{newest.version}')}"
-        )
+        yield _outside(newest, wanted, standing, ports)
+
+
+def _outside(release: Release, wanted: Wanted, standing: Standing, ports: Ports) -> str:
+    """Return what is told of a release that is there and not allowed."""
+    take = standing.to_take(release, ports.project.scope)
+    return f"{release.name} {release.version} is there, and {wanted.version} is what is wanted; to take it: {take}"
 
 
 def _is_wanted(entry: Locked, offered: Release, wanted: Wanted, locked: Release | None) -> bool:

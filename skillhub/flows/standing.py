@@ -5,15 +5,18 @@ No signature is looked at here, so that whoever only compares hashes need not lo
 
 from __future__ import annotations
 
-from skillhub.errors import BadSignature, NameNotOwned, SecurityError, Withdrawn
+from skillhub.errors import BadSignature, NameNotOwned, SecurityError, SourceError, Withdrawn
+from skillhub.flows.choose import choose_release
 from skillhub.flows.hints import command
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
+from skillhub.model.ref import Named
 from skillhub.model.release import Admission, Index, Release
 from skillhub.model.signer import Signer
 from skillhub.model.skill import Scope
+from skillhub.world.project import Project
 from skillhub.world.sources import Sources
 
 _NOTHING = Index({})
@@ -95,7 +98,19 @@ class Standing:
                 return BadSignature("revoked", message, where=where)
         return None
 
-    def refuse(self, scope: Scope) -> None:
+    def other(self, range_: str | None = None, settled: str | None = None) -> Release | None:
+        """Return what ``choose_release`` chooses of all releases but the locked one, or None."""
+        others = tuple(each for each in self.offered if each.digest != self.entry.digest)
+        try:
+            return choose_release(Named(self.name, None, range_), others, settled)
+        except SourceError:
+            return None
+
+    def to_take(self, release: Release, scope: Scope) -> str:
+        """Return what to type to have this release of it, whatever skillhub.toml says."""
+        return command(scope, "install", f"{self.entry.source}:{self.name}@{release.version}")
+
+    def refuse(self, project: Project) -> None:
         """Refuse what its registry has recalled.
 
         Raises:
@@ -104,13 +119,19 @@ class Standing:
             NameNotOwned: the registry has taken the name from its publisher.
         """
         if error := self.objection:
-            error.hint = self._way_out(error, scope)
+            error.hint = self._way_out(error, project)
             raise error
 
-    def _way_out(self, error: SecurityError, scope: Scope) -> str:
+    def _way_out(self, error: SecurityError, project: Project) -> str:
+        scope = project.scope
         remove = f"{command(scope, 'remove', self.name)} takes it out"
         if isinstance(error, NameNotOwned):
             return f"{remove}; whoever has the name now may be installed in its place then"
-        if all(each.taken_back for each in self.offered if each.digest != self.entry.digest):
+        newest = self.other()
+        if newest is None:
             return f"{remove}; its registry has no other version of it so far"
+        wanted = project.intent().skills.get(self.name)
+        if wanted is not None and self.other(wanted.version) is None:
+            what = f"takes {newest.version}, which skillhub.toml does not allow yet"
+            return f"{self.to_take(newest, scope)} {what}, {remove}"
         return f"{command(scope, 'update', self.name)} takes another version, {remove}"

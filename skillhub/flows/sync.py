@@ -122,7 +122,7 @@ def _apart(state: State, ports: Ports) -> Iterator[str]:
 def _refuse_recalled(state: State, ports: Ports) -> None:
     for name, entry in state.lock.skills.items():
         root = state.lock.root_of(entry)
-        Standing.last_seen(name, entry, root, ports.sources).refuse(ports.project.scope)
+        Standing.last_seen(name, entry, root, ports.sources).refuse(ports.project)
 
 
 def _permitted(obtain: Obtain, state: State, ports: Ports) -> Obtain:

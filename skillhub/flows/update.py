@@ -121,7 +121,7 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
         for place in _edited(name, state, ports)
     ]
     warnings, left = (*newer.warnings, *edited), (*gone.values(), *newer.left)
-    return Outcome(skills, False, warnings=warnings, left=left, changes=changes)
+    return Outcome(skills, False, warnings=warnings, left=left, changes=changes, due=bool(newer.withdrawn))
 
 
 def _newest(

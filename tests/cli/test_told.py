@@ -230,6 +230,7 @@ def test_a_withdrawn_release_is_shown_as_that_with_its_reason(offered, tmp_path)
         done = shell.run("audit")
         assert (done.status, "[withdrawn]" in done.out, "yanked" in done.out) == (1, True, False)
         done = shell.run("update", "--check")
+        assert (done.status, "everything is as new" in done.err) == (1, False)
         assert "yanked" not in done.out + done.err
         done = shell.run("show", "greeting")
         assert done.status == 0

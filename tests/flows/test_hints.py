@@ -91,7 +91,7 @@ def test_what_its_registry_withdrew(world, scope, other):
     release = Release(name="hello", url="u", digest=WITHDRAWN, version="1.0.0", withdrawn="bad")
     entry = Locked(source="acme", tree=Digest.of(b"tree"), size=1, digest=WITHDRAWN)
     with pytest.raises(Withdrawn) as caught:
-        Standing("hello", entry, Index({"hello": (release, *other)})).refuse(world.project.scope)
+        Standing("hello", entry, Index({"hello": (release, *other)})).refuse(world.project)
     assert f"skillhub remove hello{scope} takes it out" in caught.value.hint
     assert (f"skillhub update hello{scope} takes another" in caught.value.hint) is bool(other)
 

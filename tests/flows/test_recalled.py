@@ -97,6 +97,27 @@ def test_update_takes_another_version(scene):
     assert not machine.install().changed
 
 
+@pytest.mark.parametrize("door", DOORS)
+def test_where_skillhub_toml_allows_no_other_the_hint_leads_not_in_a_circle(scene, door):
+    scene.publish("hello", "2.0.0")
+    (scene.machine.base / "skillhub.toml").write_text(
+        '[skills]\nhello = {source = "acme", version = "~1.0"}\n'
+    )
+    change(scene, withdraw, "hello@1.0.0", "bad")
+    machine = heard(scene)
+    hint = scene.refuses(Withdrawn, acts(machine)[door]).hint
+    assert hint.startswith(
+        "skillhub install acme:hello@2.0.0 takes 2.0.0, which skillhub.toml does not allow yet"
+    )
+    assert "skillhub remove hello takes it out" in hint
+    assert "skillhub update" not in hint
+    scene.hub.before = lambda path: None
+    restart(machine)
+    assert machine.install("acme:hello@2.0.0").skills[0].version == "2.0.0"
+    restart(machine)
+    assert machine.problems() == []
+
+
 def test_yanked_release_is_installed_from_a_lock_with_a_warning(scene):
     change(scene, yank, "hello@1.0.0", "slow")
     machine = heard(scene)

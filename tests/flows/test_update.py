@@ -12,6 +12,7 @@ from skillhub.flows.registry.opened import Signing
 from skillhub.flows.registry.recall import withdraw, yank
 from skillhub.flows.state import read_state
 from skillhub.flows.trusting import Pin, add_source
+from skillhub.flows.update import behind
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.oms import sign
@@ -271,6 +272,26 @@ def test_of_what_is_withdrawn_altogether_the_locked_one_is_told(world: World, hu
     recall(world, hub, withdraw, "hello@1.1.0", "so does it")
     (told,) = [line for line in world.update().warnings if "withdrawn" in line]
     assert told == "hello 1.0.0 was withdrawn: it bites; there is no other that skillhub.toml allows"
+
+
+def test_of_what_is_withdrawn_the_version_beyond_the_range_is_told_and_what_to_type(
+    world: World, hub: Simulator
+) -> None:
+    world.install("acme:hello@1.0.0")
+    want(world, 'hello = { source = "acme", version = "~1.0" }')
+    assert not behind((), world.ports()).due
+    recall(world, hub, yank, "hello@1.0.0", "slow")
+    assert not behind((), world.ports()).due
+    recall(world, hub, withdraw, "hello@1.0.0", "it bites")
+    take = "skillhub install acme:hello@2.0.0"
+    told = f"hello 2.0.0 is there, and ~1.0 is what is wanted; to take it: {take}"
+    checked = behind((), world.ports())
+    assert (checked.skills, checked.due) == ((), True)
+    assert told in checked.warnings
+    assert told in world.update().warnings
+    world.install("acme:hello@2.0.0")
+    assert version(world) == "2.0.0"
+    assert not behind((), world.ports()).due
 
 
 def test_attack_what_is_only_told_of_fills_no_memory(tmp_path):
