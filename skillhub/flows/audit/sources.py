@@ -176,7 +176,7 @@ class Inquiry:
                     yield unknown
                 else:
                     add = as_command("skillhub", "source", "add", alias, locked.url)
-                    yield replace(unknown, hint=f"if you trust it: {add}; else remove what came from it")
+                    yield replace(unknown, hint=f"remove what came from it, or if you trust it: {add}")
                 continue
             if locked is not None and locked != source.locked():
                 message = f"{alias} is {source.locked()}; the lock has {locked}"
