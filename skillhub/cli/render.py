@@ -83,7 +83,7 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
     if is_plan:
         if not (is_busy or outcome.asked or outcome.left or _waiting(outcome)):
             terminal.say("nothing would have to be done", "dim")
-    elif not (outcome.changed or outcome.left or _waiting(outcome)):
+    elif not (outcome.changed or outcome.due or outcome.left or _waiting(outcome)):
         terminal.say("nothing had to be done", "dim")
 
 

@@ -24,7 +24,7 @@ class Outcome:
         changes: What differs from the version before, of skills that had one.
         left: What it left out or alone.
         as_before: Those of the skills of which nothing had to be done.
-        due: Of a dry run or a check, whether something is to be done that none of the skills shows.
+        due: Whether something is to be done, or left to a person to do, that none of the skills shows.
         given: Skill and need (``env:NAME``) that this command met; the value of a variable it forgets.
         disabled: Those of the skills that their user disabled, whatever they need.
         ways: By skill and need (``mcp:NAME``) what to do about it, where ``how_to_meet`` does not know.

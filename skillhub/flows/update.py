@@ -67,6 +67,7 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
         left=(*gone.values(), *newer.left, *outcome.left),
         warnings=warnings,
         changes={**changes, **outcome.changes},
+        due=outcome.due or bool(newer.withdrawn),
     )
 
 

@@ -231,6 +231,9 @@ def test_a_withdrawn_release_is_shown_as_that_with_its_reason(offered, tmp_path)
         assert (done.status, "[withdrawn]" in done.out, "yanked" in done.out) == (1, True, False)
         done = shell.run("update", "--check")
         assert (done.status, "everything is as new" in done.err) == (1, False)
+        done = shell.run("update")
+        assert (done.status, "nothing had to" in done.err) == (0, False)
+        assert "withdrawn: it lies" in done.err
         assert "yanked" not in done.out + done.err
         done = shell.run("show", "greeting")
         assert done.status == 0
