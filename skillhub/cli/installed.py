@@ -38,7 +38,9 @@ def list_(common: Common) -> int:
         skills += [found_skill(folder, project.scope) for folder in folders]
     skills.sort(key=lambda skill: skill.name)
     users = beside(project, common.user_home, common.store, os.environ)
-    _show(skills, users, unasked(project), common)
+    # Only where something waits: it reads the lock again.
+    is_waiting = any(skill.managed and skill.state == "disabled" for skill in skills)
+    _show(skills, users, unasked(project) if is_waiting and not common.json else (), common)
     return 0
 
 
