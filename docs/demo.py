@@ -145,7 +145,7 @@ def act_one(stage: Stage) -> None:
     seen = stage.skillhub(
         "install",
         f"github:{SKILL}",
-        answers=[("[N]o: ", "y"), ("empty for none): ", "")],
+        answers=[("[N]o: ", "y")],
         status=6,
     )
     expect("signed by skillhub-examples" in seen, "no signer was shown")

@@ -189,6 +189,8 @@ def _show_waiting(held: Sequence[Skill], outcome: Outcome, common: Common) -> No
                 terminal.warn(f"  {need.kind} {need.name}{about}", "plain")
                 for way in outcome.ways.get(key) or how_to_meet(skill.name, need, skill.scope):
                     terminal.warn(f"    {way}", "dim")
+        if sum(need.open and (skill.name, need.spell()) not in outcome.given for need in skill.requires) > 1:
+            terminal.warn(f"  once all of it is there: {common.command('enable', skill.name)}", "dim")
 
 
 def skills_table(skills: Sequence[Skill], terminal: Terminal) -> None:

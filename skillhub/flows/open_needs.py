@@ -29,6 +29,7 @@ class OpenNeeds:
         missing: Variables that nobody has a value of.
         servers: MCP servers, held against the agents that are to have the skill.
         choice: What the person wants to become of servers.
+        programs: Those that are not there: they keep the skill disabled, whatever is answered.
     """
 
     skill: str
@@ -36,9 +37,12 @@ class OpenNeeds:
     missing: tuple[Requirement, ...]
     servers: tuple[ServerNeed, ...]
     choice: McpChoice
+    programs: tuple[str, ...] = ()
 
     def questions(self) -> list[Question]:
-        """Return what is to be asked about them."""
+        """Return what is to be asked about them: nothing where no answer lets the skill be enabled."""
+        if self.programs:
+            return []
         variables = [_ask_variable(self.skill, need) for need in self.missing]
         return [
             *variables,
@@ -75,7 +79,7 @@ class OpenNeeds:
                 met.append(one.need.spell())
             elif self.choice == "skip":
                 waived.append(one.need.spell())
-            elif one.states and _is_agreed(one, asked):
+            elif one.states and not self.programs and _is_agreed(one, asked):
                 met.append(one.need.spell())
                 writes += [(one, one.absent)] if one.absent else []
         return MetNeeds(tuple(met), tuple(waived), tuple(writes))
@@ -141,7 +145,12 @@ def open_needs(
         if not options.env.get(need.name) and not is_met("env", need.name)
     )
     servers = [look_at(need, agents, ports) for need in manifest.requires if need.kind == "mcp"]
-    return OpenNeeds(name, _given(manifest, options), missing, tuple(servers), options.mcp)
+    programs = tuple(
+        need.name
+        for need in manifest.requires
+        if need.kind == "program" and need.required and not is_met("program", need.name)
+    )
+    return OpenNeeds(name, _given(manifest, options), missing, tuple(servers), options.mcp, programs)
 
 
 def open_for_more_agents(

@@ -52,7 +52,8 @@ class Plan:
 
     def questions(self) -> list[Question]:
         """Return everything that is to be asked about the candidate."""
-        found = consent(self.candidate, self.record, self.changes)
+        programs = self.needs.programs if self.needs else ()
+        found = consent(self.candidate, self.record, self.changes, programs)
         found += self.needs.questions() if self.needs else []
         return found + (self.linking.questions() if self.linking else [])
 

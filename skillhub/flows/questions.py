@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from skillhub.flows.candidate import Candidate, spelled
 from skillhub.model.changes import Changes
@@ -15,17 +15,26 @@ from skillhub.model.record import Record
 from skillhub.model.text import as_command, shown
 from skillhub.model.url import authority
 from skillhub.scan.secrets import masked
+from skillhub.world.embedded import EMBEDDED_URL
 
 _LINE_MAX = 160  # characters of a line that is shown
+_INSTRUCTS = "it can: give instructions, which an agent follows with your rights"
+_TRYING_OUT = "the registry inside this package is for trying out: its keys are public"
 
 
-def consent(candidate: Candidate, record: Record | None, changes: Changes | None = None) -> list[Question]:
+def consent(
+    candidate: Candidate,
+    record: Record | None,
+    changes: Changes | None = None,
+    programs: Sequence[str] = (),
+) -> list[Question]:
     """Return the questions that a candidate raises; none if this person agreed to this very tree, from there, before.
 
     Args:
         candidate: What is to be installed.
         record: What the person agreed to before.
         changes: What differs from that, if there was something before.
+        programs: Those that are not there, which keeps it disabled whatever is answered.
     """
     if record is not None and record.is_of(candidate.entry):
         return []
@@ -37,7 +46,7 @@ def consent(candidate: Candidate, record: Record | None, changes: Changes | None
         questions.append(_publisher(candidate))
     if changes is not None:
         questions += _new(candidate, changes)
-    return [*questions, _install(candidate, record, changes)]
+    return [*questions, _install(candidate, record, changes, programs)]
 
 
 def _new(candidate: Candidate, changes: Changes) -> list[Question]:
@@ -55,7 +64,9 @@ def _new(candidate: Candidate, changes: Changes) -> list[Question]:
     return can + needs
 
 
-def _install(candidate: Candidate, record: Record | None, changes: Changes | None) -> Question:
+def _install(
+    candidate: Candidate, record: Record | None, changes: Changes | None, programs: Sequence[str]
+) -> Question:
     entry = candidate.entry
     version = f" {entry.version}" if entry.version else ""
     signed = "not signed" if candidate.trust == "unsigned" else "signed by a key that nobody here knows"
@@ -63,12 +74,14 @@ def _install(candidate: Candidate, record: Record | None, changes: Changes | Non
         signed = f"signed by {candidate.signer.identity} ({candidate.signer.fingerprint})"
     files = len(candidate.tree)
     details = [
-        candidate.manifest.description,
+        f"it says of itself: {candidate.manifest.description}",
         f"from {entry.source}: {entry.origin}",
         signed if entry.patch is None else f"{signed}, and patched by this project: {entry.patch.path}",
+        *([_TRYING_OUT] if (entry.url or "").startswith(EMBEDDED_URL) else ()),
         f"{files} {'file' if files == 1 else 'files'}, {candidate.tree.size} bytes, tree {candidate.tree.digest}",
-        f"it can: {', '.join(candidate.can) or 'give instructions, which an agent follows with your rights'}",
+        "; ".join(filter(None, (_INSTRUCTS, ", ".join(candidate.can)))),
         f"it needs: {', '.join(spelled(candidate.manifest)) or 'nothing'}",
+        *([f"it will stay disabled; missing: program {', program '.join(programs)}"] if programs else ()),
         *(changes.lines() if changes else ()),
         *(f"note: {warning}" for warning in candidate.warnings),
     ]

@@ -121,3 +121,24 @@ def test_what_to_type_for_a_skill_of_the_user_says_so(shell):
     assert done.status == 6
     assert "skillhub enable served --global --mcp configure --agent claude-code" in told(done)
     assert "install the program no-such-program, then: skillhub enable needy --global" in told(done)
+
+
+def test_nothing_is_asked_for_a_skill_that_a_missing_program_keeps_disabled(shell):
+    words = serving(shell, "demo-server")[:3]
+    head = "metadata:\n  openclaw:\n    requires:\n"
+    head += '      bins: ["no-such-program"]\n      env: ["SOME_TOKEN"]\n'
+    tools = (shell.project / "served/agents/openai.yaml").read_text()
+    shell.skill("project/served", head=head, **{"agents/openai.yaml": tools})
+    done = shell.at_terminal(*words, say=[(ASK, "y\n")], columns=200)
+    assert (done.status, done.out.count(ASK)) == (6, 1)
+    said = "it will stay disabled; missing: program no-such-program"
+    assert done.out.index(said) < done.out.index(ASK)
+    missing = done.out.partition("stays disabled; missing:")[2]
+    assert all(f"  {each}" in missing for each in ("env SOME_TOKEN", "mcp demo", "program no-such-program"))
+    assert "once all of it is there: skillhub enable served" in missing
+    for more in ((), ("--mcp", "configure")):  # and what is not written is not said to be met
+        done = shell.run("enable", "served", "--yes", "--env", "SOME_TOKEN=v", "--json", *more)
+        needs = {need["kind"]: need["satisfied"] for need in done.json["skills"][0]["requires"]}
+        assert (done.status, done.json["questions"]) == (6, [])
+        assert needs == {"env": True, "mcp": False, "program": False}
+    assert not (shell.project / ".mcp.json").exists()

@@ -26,7 +26,9 @@ def test_a_yes_installs(shell):
     done = shell.at_terminal("install", REF, say=[(ASK, "y\n")])
     assert done.status == 0
     assert "Install release-notes 1.0.0?" in done.out
-    assert "it can:" in done.out
+    assert "  it says of itself: " in done.out
+    assert "it can: give instructions" in done.out
+    assert "the registry inside this package is for trying out: its keys are public" in done.out
     assert (shell.project / ".agents/skills/release-notes/SKILL.md").exists()
 
 
@@ -76,7 +78,7 @@ def test_a_skill_is_described_before_the_first_question_about_it(shell):
     assert done.status == 0, done.out
     facts = (
         "asks to be let in:",
-        "it can: network:evil.example",
+        "it can: give instructions, which an agent follows with your rights; network:evil.example",
         "found in odd: 1 high",
         "Nobody signed odd",
         "Install odd?",
@@ -173,7 +175,9 @@ def test_quiet_still_shows_what_is_asked(shell):
     done = shell.at_terminal("install", REF, "--quiet", say=[(ASK, "y\n")])
     assert done.status == 0
     assert "Install release-notes 1.0.0?" in done.out
-    assert "it can:" in done.out
+    assert "  it says of itself: " in done.out
+    assert "it can: give instructions" in done.out
+    assert "the registry inside this package is for trying out: its keys are public" in done.out
 
 
 def test_json_on_a_terminal_asks_nobody(shell):

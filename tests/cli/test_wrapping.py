@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
@@ -46,16 +47,25 @@ def test_lines_break_between_words(installed, words):
     assert too_wide(done) == []
 
 
-def test_what_is_asked_breaks_between_words(shell):
+@pytest.fixture
+def with_gh(shell):
+    """Return a machine with the program that gh-fix-ci needs, without which its variable is not asked for."""
+    program = shell.write("programs/gh", "#!/bin/sh\n")
+    program.chmod(0o755)
+    shell.environ["PATH"] = f"{program.parent}{os.pathsep}{shell.environ['PATH']}"
+    return shell
+
+
+def test_what_is_asked_breaks_between_words(with_gh):
     say = [("[N]o: ", "y\n"), ("(not shown, empty for none): ", "\n")]
-    done = shell.at_terminal("install", "github:gh-fix-ci", say=say, columns=COLUMNS)
+    done = with_gh.at_terminal("install", "github:gh-fix-ci", say=say, columns=COLUMNS)
     assert done.status == 6
     assert too_wide(done) == []
 
 
-def test_what_is_typed_unseen_is_asked_for_on_a_narrow_screen(shell):
+def test_what_is_typed_unseen_is_asked_for_on_a_narrow_screen(with_gh):
     say = [("[N]o: ", "y\n"), ("for none): ", "\n")]
-    done = shell.at_terminal("install", "github:gh-fix-ci", say=say, columns=40)
+    done = with_gh.at_terminal("install", "github:gh-fix-ci", say=say, columns=40)
     assert done.status == 6
     assert too_wide(done, 40) == []
 

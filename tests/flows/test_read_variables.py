@@ -50,7 +50,13 @@ def test_a_person_is_shown_what_a_script_reads_before_anything_is_there(world: W
     with pytest.raises(Exception, match="nobody was there"):
         world.install("acme:hello", answers=shy)
     (asked,) = [question for question in shy.seen if question.kind == "install"]
-    assert "it can: env:AWS_SECRET_ACCESS_KEY, network:api.acme.io, scripts" in asked.details
+    (line,) = [line for line in asked.details if line.startswith("it can: ")]
+    assert line == (
+        "it can: give instructions, which an agent follows with your rights; "
+        "env:AWS_SECRET_ACCESS_KEY, network:api.acme.io, scripts"
+    )
+    assert "it says of itself: Says hello." in asked.details
+    assert not any("for trying out" in line for line in asked.details)
     done = world.install("acme:hello")
     assert done.skills[0].capabilities == CAN
     assert world.lock().skills["hello"].capabilities == CAN
