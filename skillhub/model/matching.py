@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 # More than an honest program has.
@@ -39,3 +39,12 @@ class Budget:
             TooMany: there are more than may be looked at.
         """
         return (match[match.lastindex] if match.lastindex else b"*" for match in self.matches(pattern, data))
+
+    def of_rows(self, rows: Iterable[tuple[bytes, ...]], data: bytes) -> set[bytes]:
+        """Return ``all`` of the patterns in each row of which the first member, plain letters, is there.
+
+        Raises:
+            TooMany: there are more than may be looked at.
+        """
+        patterns = (pattern for letters, *patterns in rows if letters in data for pattern in patterns)
+        return {found for pattern in patterns for found in self.all(pattern, data)}

@@ -70,11 +70,10 @@ def submit(
     with named(path):
         verdict = judge(_signed(tree, manifest.name, hub, path), signers, None, now)
     if verdict.status != "valid" or verdict.signer is None:
-        expected = owner or "a publisher that is admitted here"
         with named(path):
             own = _own(tree, verdict, hub, mine) if mine else None
-        hint = _admitting(verdict, owner, hub, own)
-        raise Refused(f"expected a signature by {expected}, found another", where=path, hint=hint)
+        message = f"expected a signature by {owner or 'a publisher that is admitted here'}, found another"
+        raise Refused(message, where=path, hint=_admitting(verdict, owner, hub, own))
     artifact = pack(verdict.tree, "zip", hub.settings.compress)
     digest = Digest.of(artifact)
     release = Release(

@@ -83,13 +83,7 @@ _EXPANDED = rb"xpand(?:Env|vars)\(\s{0,9}+[bru]?[\"'`]([^\"'`\n]{0,2000}+)"  # G
 
 def direct(data: bytes, budget: Budget) -> set[bytes]:
     """Return what a program reads so. Raises TooMany where it is an attack on its reader."""
-    found = {
-        name
-        for letters, *patterns in _SPELLINGS
-        if letters in data
-        for pattern in patterns
-        for name in budget.all(pattern, data)
-    }
+    found = budget.of_rows(_SPELLINGS, data)
     for text in budget.all(_EXPANDED, data) if b"xpand" in data else ():
         found.update(budget.all(rb"\$\{?" + NAME, text))
     return found

@@ -75,13 +75,7 @@ def expanded(data: bytes, budget: Budget) -> set[bytes]:
 
 def _named(data: bytes, budget: Budget) -> set[bytes]:
     """Return what commands are told to read."""
-    found = {
-        name
-        for letters, *patterns in _COMMANDS
-        if letters in data
-        for pattern in patterns
-        for name in budget.all(pattern, data)
-    }
+    found = budget.of_rows(_COMMANDS, data)
     for word in (b"env", b"set", b"export"):
         for match in budget.matches(word + _CLOSED, data) if word in data else ():
             if re.search(_OPENED, data[max(0, match.start() - 40) : match.start()]):
