@@ -152,27 +152,32 @@ def test_a_staged_candidate_whose_bytes_change_is_not_enabled(tmp_path, ports):
 
 
 def test_attack_a_server_that_never_ends_keeps_nobody_from_stopping():
-    ended, is_waited_for = threading.Event(), []
+    began, ended, over = threading.Event(), threading.Event(), threading.Event()
 
     def stopped():
+        assert began.wait(60)
         raise KeyboardInterrupt
 
     def dripping():
-        is_waited_for.append(not ended.wait(60))
+        began.set()
+        ended.wait(60)
+        over.set()
 
     with pytest.raises(KeyboardInterrupt):
         taken([Way(fetch, lambda came: came, 1) for fetch in (stopped, dripping)])
+    assert not over.is_set()  # it drips still
     ended.set()
-    assert True not in is_waited_for
+    assert over.wait(60)
 
 
 @pytest.mark.parametrize("when", ["verified", "held"])
 def test_who_stops_the_command_while_a_skill_is_worked_on_waits_for_no_server(when):
-    began, ended, is_waited_for = threading.Event(), threading.Event(), []
+    began, ended, over = threading.Event(), threading.Event(), threading.Event()
 
     def dripping():
         began.set()
-        is_waited_for.append(not ended.wait(60))
+        ended.wait(60)
+        over.set()
 
     def stopped(at):
         if at == when:
@@ -183,5 +188,7 @@ def test_who_stops_the_command_while_a_skill_is_worked_on_waits_for_no_server(wh
     with suppress(KeyboardInterrupt), turns(ways, silent) as coming:
         next(coming)()
         stopped("held")
+    assert began.is_set()
+    assert not over.is_set()  # it drips still
     ended.set()
-    assert True not in is_waited_for
+    assert over.wait(60)
