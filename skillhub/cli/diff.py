@@ -46,7 +46,8 @@ def diff(
     if from_lock is not None:
         found = diff_locks(read_lock(from_lock), names or [], ports)
     elif not names:
-        raise UsageError("expected the name of an installed skill, or --from-lock FILE")
+        message = "expected the name of an installed skill, or --from-lock FILE"
+        raise UsageError(message, hint=f"{common.command('list')} shows what is installed")
     else:
         found = _of_names(names, ports, common.terminal, is_read=form != "json")
     if form == "json":

@@ -94,7 +94,10 @@ def _answer(args: list[str]) -> int:
 
 
 def _behind_command(args: list[str]) -> list[str]:
-    """Return ``args`` with the common flags that stand before a command behind it, and behind its verb."""
+    """Return ``args`` with the common flags that stand before a command behind it, and behind its verb.
+
+    Of no command they are nothing: what stands in its place is what the parser is to tell of.
+    """
     if not args or not args[0].startswith("-"):
         return args
     from skillhub.cli.common import FLAGS
@@ -106,7 +109,11 @@ def _behind_command(args: list[str]) -> list[str]:
     behind = at
     while behind < min(at + 2, len(args)) and not args[behind].startswith("-"):
         behind += 1
-    return [*args[at:behind], *args[:at], *args[behind:]]
+    if at > len(args):
+        from skillhub.errors import UsageError
+
+        raise UsageError("--project expects a folder", hint="skillhub COMMAND --project DIR")
+    return [*args[at:behind], *(args[:at] if behind > at else ()), *args[behind:]]
 
 
 def _stopped(message: str, status: int) -> int:

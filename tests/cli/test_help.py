@@ -104,6 +104,20 @@ def test_common_flags_may_stand_before_the_command(shell, before, words):
     assert one.status != 2
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--json", "--nope", "list"), "no such option: --nope"),
+        (("--json", "instal"), "no such command 'instal'"),
+        (("-q", "--project"), "--project expects a folder"),
+        (("--offline",), "expected a command after skillhub"),
+    ],
+)
+def test_what_is_wrong_behind_common_flags_is_told_and_not_the_flags(shell, words, told):
+    done = shell.run(*words)
+    assert (done.status, done.err.splitlines()[0]) == (2, f"error: {told} [usage]")
+
+
 USAGE = [
     ("instal",),
     ("--nope",),
