@@ -21,7 +21,9 @@ _URL = re.compile(
 _ASSIGNED = re.compile(r"(['\"]?-{0,2}[\w.-]+=)(?=.)")
 _GLUED = re.compile(r"-\w(?=\S{3})")  # `-psecret`
 # Options that have no value, or behind which stands what is run.
-_BARE = re.compile(r"-[a-z]*[cimy]|--(?:call|command|from|interactive|package|rm|yes)", re.IGNORECASE)
+_BARE = re.compile(
+    r"-(?:[abefilnpuvx]*c|[imy])|--(?:call|command|from|interactive|package|rm|yes)", re.IGNORECASE
+)
 _RANDOM = re.compile(r"(?=[A-Za-z_]*[0-9])(?=[0-9_]*[A-Za-z])\w{16,}", re.ASCII)
 
 

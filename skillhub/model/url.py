@@ -68,7 +68,8 @@ def names_user(text: str) -> bool:
 
 def masked(text: str) -> str:
     """Return the text without what may be a password in it."""
-    return re.sub(_USER, "://…@", text)
+    # A password may hold what ends a host: of what it is in doubt, more is hidden.
+    return re.sub(r"://[^/\s]*@", "://…@", text)
 
 
 def is_prefix(text: str) -> bool:

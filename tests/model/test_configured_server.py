@@ -38,6 +38,8 @@ def test_what_is_agreed_to_is_told(entry, told):
     "entry",
     [
         {"command": "hub", "args": ["--token", "hunter2"]},
+        {"command": "hub", "args": ["-key", "hunter2"]},
+        {"command": "hub", "args": ["-pem", "hunter2"]},
         {"command": "hub", "args": ["--token=hunter2 hunter2"]},
         {"command": "hub", "args": ["--", "KEY=hunter2"]},
         {"command": "hub", "args": ["-p", "hunter2"]},

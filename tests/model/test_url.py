@@ -138,6 +138,11 @@ def test_a_password_is_seen_and_not_shown(url):
     assert not names_user("https://h/a@b") and masked("https://h/a@b") == "https://h/a@b"
 
 
+@pytest.mark.parametrize("end", "#?")
+def test_attack_a_password_with_what_ends_a_host(end):
+    assert "secret" not in masked(f"https://u:sec{end}secret@h.example/x")
+
+
 def test_what_git_means_by_its_other_spelling():
     assert of_repository("git@host.example:team/x.git") == "ssh://git@host.example/team/x.git"
     for same in ("ssh://git@host/x", "owner/repo", "C:\\x", "git@host", "git@host:a b", "git@host:x:y"):
