@@ -112,7 +112,7 @@ def _left_out(demand: _Demand) -> str:
     return message
 
 
-def ranges_on(name: str, lock: Lock, ports: Ports, but: Iterable[str] = ()) -> list[tuple[str, str]]:
+def ranges_on(name: str, lock: Lock, ports: Ports, but: Collection[str] = ()) -> list[tuple[str, str]]:
     """Return each locked skill that needs this one, with the range that it wants, read off the stored bytes."""
     found = []
     for each, entry in lock.skills.items():
@@ -147,7 +147,7 @@ def _obtained(demands: Sequence[_Demand], parent: Candidate, state: State, ports
     need = demands[-1].need
     ranges = [each.need.range for each in demands if each.need.range]
     ranges += [
-        wanted for _, wanted in ranges_on(need.name, state.lock, ports, but=[d.chain[-1] for d in demands])
+        wanted for _, wanted in ranges_on(need.name, state.lock, ports, but={d.chain[-1] for d in demands})
     ]
     ranges = list(dict.fromkeys(ranges))
     both = replace(need, range=",".join(ranges) or None)

@@ -95,8 +95,9 @@ def take(candidates: Mapping[str, Candidate], options: Options, state: State, po
 def _without_unwanted(outcome: Outcome, after: State, options: Options, ports: Ports) -> Outcome:
     """Remove what the intent has no need of any more: a line of it is gone, or what needed it is."""
     names = () if options.frozen else after.unwanted
-    if names and not options.dry_run:
-        names = read_unchecked(ports).unwanted  # what a person kept as it was needs what it needed
+    if (names or outcome.left) and not (options.dry_run or options.frozen):
+        # What a person kept as it was needs what it needed, and no more.
+        names = read_unchecked(ports).unwanted
     if not names:
         return outcome
     why = "skillhub.toml has no need of it"

@@ -106,9 +106,8 @@ def unmanaged(project: Project, user_home: str, environ: Mapping[str, str]) -> I
     ours: defaultdict[str, set[str]] = defaultdict(set)
     known = [*_ours(project).items()]
     if project.scope == "project" and os.path.realpath(project.base) == os.path.realpath(user_home):
-        known += _ours(
-            project.users(user_home)
-        ).items()  # who works in their home meets their own skills there
+        # Who works in their home meets their own skills there.
+        known += _ours(project.users(user_home)).items()
     for folder, names in known:
         ours[os.path.realpath(folder)] |= names
     for top in agent_folders(project, user_home, environ):

@@ -69,9 +69,9 @@ def ask(questions: Sequence[Question], ports: Ports, dry_run: bool = False) -> l
     """
     agreed = [ports.policies.agrees(each.kind) for each in questions]
     open_ = [each for each, is_agreed in zip(questions, agreed, strict=True) if not is_agreed]
-    answers = iter(ports.approver.answer(open_) if open_ else [])
+    answered = iter([*zip(open_, ports.approver.answer(open_) if open_ else (), strict=True)])
     found = zip(questions, agreed, strict=True)
-    return _held([(each, YES if is_agreed else next(answers)) for each, is_agreed in found], dry_run)
+    return _held([(each, YES) if is_agreed else next(answered) for each, is_agreed in found], dry_run)
 
 
 def ask_person(question: Question, ports: Ports) -> None:

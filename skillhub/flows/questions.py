@@ -180,7 +180,7 @@ def _seen(finding: Finding, candidate: Candidate) -> Iterator[str]:
     lines = file.data.split(b"\n") if file is not None and finding.line else []
     if finding.line and finding.line <= len(lines):
         line = masked(lines[finding.line - 1]).decode("utf-8", "replace")
-        yield f"  | {shown(line.strip())[:_LINE_MAX]}"
+        yield f"  | {shown(line.strip()[:_LINE_MAX])[:_LINE_MAX]}"
 
 
 def propose_source(alias: str, source: LockedSource) -> Question:

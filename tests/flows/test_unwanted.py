@@ -18,6 +18,9 @@ def shelf(tmp_path_factory):
         ("base", "1.0.0", ""),
         ("top", "1.0.0", '  requires: "base"\n'),
         ("top", "2.0.0", ""),
+        ("more", "1.0.0", ""),
+        ("other", "1.0.0", ""),
+        ("other", "2.0.0", '  requires: "more"\n'),
     ]:
         head = f'name: {name}\ndescription: Says hello.\nmetadata:\n  version: "{version}"\n{needs}'
         simulator.publish(name, version, **{"SKILL.md": f"---\n{head}---\n\n# {name}\n"})
@@ -204,3 +207,14 @@ def test_attack_a_lock_makes_skills_need_each_other_so_that_a_new_intent_names_n
     with pytest.raises(SkillhubError):
         world.install()  # their files say no such thing
     assert {*world.lock().skills} == {*locked, "code-review"}
+
+
+def test_what_only_a_version_needs_that_a_person_did_not_take_does_not_stay(world):
+    world.install("acme:other@1.0.0")
+    locked = world.lock()
+    (world.copy("other") / "SKILL.md").write_text("edited")
+    kept = Answers("yes", local_edit="no")
+    world.install("acme:other@2.0.0", answers=kept)
+    assert "local-edit" in kept.kinds_seen
+    assert world.lock() == locked
+    world.install(frozen=True, answers=kept)
