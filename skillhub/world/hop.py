@@ -119,7 +119,7 @@ def judge(url: str, by: NamedBy, private: Container[str] = ()) -> Hop:
     hop = Hop.parse(url)
     site = Hop.parse(by.site) if by.site else hop
     is_own = site.origin == hop.origin
-    who = "person" if by.who == "site" and is_own else by.who
+    who = "person" if by.who == "site" and by.site and is_own else by.who
     rule = RULES[who]
     if who == "site":
         is_inside = site.loopback or site.origin in private

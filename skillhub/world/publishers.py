@@ -105,7 +105,7 @@ class Publishers:
         """
         with self._file.locked():
             gone = self.get(name)
-            self._write({kept: one for kept, one in self.all().items() if one is not gone})
+            self._write({kept: one for kept, one in self.all().items() if kept != name})
         return gone
 
     def pin(self, proven: Digest, pem: str) -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 
+from skillhub.disk import disk_error
 from skillhub.errors import StateError
 from skillhub.model.text import quote
 
@@ -31,11 +32,13 @@ def copies(base: str, links: Sequence[str]) -> list[str]:
     words = ["git", "-C", base, "-c", "core.fsmonitor=false", "ls-files", "-z", "--", *asked]
     try:
         done = subprocess.run(words, env=environ, capture_output=True, timeout=20, check=False)
-    except OSError:
+    except FileNotFoundError:
         return []
+    except OSError as error:  # more places than a command line holds, too
+        raise disk_error(error, base) from error
     except subprocess.TimeoutExpired as error:
         raise StateError("git does not say what it tracks: it took too long", where=base) from error
-    if done.returncode and b"not a git repository" not in done.stderr:
+    if done.returncode and not done.stderr.startswith(b"fatal: not a git repository"):
         said = (done.stderr.decode("utf-8", "replace").splitlines() or ["nothing"])[-1]
         raise StateError(f"git cannot say what it tracks: {quote(said, 300)}", where=base)
     tracked = [os.path.join(base, os.fsdecode(path)) for path in done.stdout.split(b"\0") if path]

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from skillhub.errors import FormatError, LinkLeavesProject, NotFound, Refused, UnsafeTransfer
+from skillhub.errors import FormatError, LinkLeavesProject, NotFound, Refused, StateError, UnsafeTransfer
 from skillhub.flows.adopt import adopt
 from skillhub.flows.audit.audit import Request, audit
 from skillhub.flows.doctor import diagnose
@@ -277,6 +277,12 @@ def test_a_tracked_link_or_submodule_in_place_of_a_copy_is_told_of(world, how):
     git(world.base, "add", "-f", ".claude")
     assert tracked.copies(str(world.base), [str(world.copy("plain")), str(place)]) == [str(place)]
     assert "git" in {check.name for check in diagnose(world.ports()).checks if not check.ok}
+
+
+def test_more_places_than_a_command_line_holds_hide_no_tracked_copy_in_silence(world):
+    many = [str(world.base / f"{number}" / "/".join(["x" * 250] * 16)) for number in range(2000)]
+    with pytest.raises(StateError):
+        tracked.copies(str(world.base), [*many, str(world.copy("plain"))])
 
 
 def test_a_place_outside_hides_no_tracked_copy(world):

@@ -72,3 +72,11 @@ def test_where_git_goes(row):
 def test_attack_a_marketplace_names_what_nobody_can_take_apart(url):
     with pytest.raises(UnsafeTransfer, match="expected a repository"):
         may_lead(url, "https://market.example/x.git")
+
+
+def test_attack_a_site_that_nobody_named_vouches_for_nothing():
+    """A caller that forgets which site it is about has what it names taken for a stranger's."""
+    with pytest.raises(UnsafeTransfer):
+        judge("http://10.0.0.7/x", NamedBy("site"))
+    hop = judge("https://10.0.0.7/x", NamedBy("site"))
+    assert (hop.guarded, hop.told) == (True, False)
