@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from skillhub.flows.verify import Verified
     from skillhub.model.lock import Locked
     from skillhub.model.tree import Tree
+    from skillhub.world.project import Project
 
 _EDITED = frozenset({"changed-file", "changed-mode", "extra-file", "missing-file"})
 
@@ -85,7 +86,8 @@ def verify(
     """
     from skillhub.flows.verify import verify as flow
 
-    found = flow(names or [], common.ports())
+    ports = common.ports()
+    found = flow(names or [], ports)
     is_ok = not any(each.problems for each in found)
     if common.json:
         common.terminal.json({"ok": is_ok, "skills": [_verified_json(each) for each in found]})
@@ -96,31 +98,33 @@ def verify(
             for problem in each.problems:
                 common.terminal.out(f"{each.name}: {problem.path}: {problem.message} [{problem.code}]", "red")
         if not found:
-            wanted = f"; {common.command('install')} has what skillhub.toml wants" if _wants(common) else ""
+            wanted = (
+                f"; {common.command('install')} has what skillhub.toml wants" if _wants(ports.project) else ""
+            )
             common.terminal.say(f"nothing is locked here, so there is nothing to verify{wanted}")
         elif is_ok:
             counted = "1 skill is" if len(found) == 1 else f"{len(found)} skills are"
             common.terminal.did(f"{counted} as locked, to the last byte", "green")
         else:
-            for hint in _hints(found, common):
+            for hint in _hints(found, ports.project, common):
                 common.terminal.say(hint)
     return 0 if is_ok else 1
 
 
-def _wants(common: Common) -> bool:
+def _wants(project: Project) -> bool:
     """Say whether skillhub.toml names skills; what is wrong with it, `install` tells."""
     try:
-        return bool(common.open_project().intent().skills)
+        return bool(project.intent().skills)
     except SkillhubError:
         return False
 
 
-def _hints(found: Sequence[Verified], common: Common) -> Iterator[str]:
+def _hints(found: Sequence[Verified], project: Project, common: Common) -> Iterator[str]:
     """Yield what to do about the problems that were found."""
     from skillhub.flows.listing import unasked
     from skillhub.flows.verify import BEYOND_SYNC
 
-    unagreed = unasked(common.open_project())
+    unagreed = unasked(project)
     new = {each.name for each in found if any(problem.code == "missing" for problem in each.problems)}
     if new.intersection(unagreed):
         yield f"{common.command('install')} asks about what nobody agreed to on this machine, and enables it"

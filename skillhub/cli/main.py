@@ -65,7 +65,7 @@ def _rendered(args: list[str]) -> int:
 
 
 def _answer(args: list[str]) -> int:
-    if args[:1] in (["--version"], ["-V"]):
+    if [each for each in args if each != "--json"] in (["--version"], ["-V"]):
         from skillhub import __version__
 
         text = f'{{"version": "{__version__}"}}' if "--json" in args else f"skillhub {__version__}"

@@ -92,10 +92,12 @@ def remove(common: Common, name: Name) -> int:
     Example: skillhub source remove acme
     """
     left: list[str] = []
-    with suppress(FormatError, StateError):  # what cannot be read is told by the commands that are about it
-        locked = common.open_project().lock().skills
-        left = [skill for skill, entry in locked.items() if entry.place == name and not entry.local]
+    project = common.open_project()
     gone = common.sources.get(name) if common.dry_run else common.sources.remove(name)
+    with suppress(FormatError, StateError):  # what cannot be read is told by the commands that are about it
+        lock = project.lock()
+        if name in lock.sources and gone.is_meant(lock.sources[name]):
+            left = [skill for skill, entry in lock.skills.items() if entry.place == name and not entry.local]
     done = "would remove" if common.dry_run else "removed"
     common.done(_json(gone), f"{done} {gone.alias}: {gone.url}")
     if left:

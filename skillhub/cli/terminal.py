@@ -165,7 +165,8 @@ class Terminal:
             self.verbatim(text, tone)
 
     def _write(self, stream: TextIO, text: str, tone: Tone, hang: int | None = None) -> None:
-        if stream.isatty() and not self.verbose and len(text) > _columns():
+        # What is to be typed stays whole.
+        if stream.isatty() and not self.verbose and len(text) > _columns() and "skillhub " not in text:
             text = _ARCHIVE.sub(r"\1…", text)
         for line in _wrapped(clean(text), stream, hang):
             self._put(stream, _line(line, tone, stream))

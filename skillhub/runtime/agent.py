@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 from skillhub.model.dataclass import replace
 from skillhub.model.profile import Profile
@@ -64,7 +65,14 @@ def _recognized(skills: Iterable[Skill], known: Iterable[Skill]) -> tuple[list[S
     It goes by the name and the description that were agreed to, whatever its ``SKILL.md`` says by now. What lies in
     it is a part of it, and no skill of its own.
     """
-    linked = {place: skill for skill in known for link in skill.links for place in (link, _real(link))}
+    real = cache(os.path.realpath)  # of a folder, once for all that are linked there
+    linked = {
+        place: skill
+        for skill in known
+        for link in skill.links
+        # As what is found is told, through links on the way to it.
+        for place in (link, os.path.join(real(os.path.dirname(link)), os.path.basename(link)))
+    }
     if not linked:
         return list(skills), []
     kept: list[Skill] = []
@@ -93,12 +101,6 @@ def _above(skill: Skill) -> Iterator[str]:
     for _ in range(max(1, places[0].count(os.sep) - skill.root.count(os.sep))):
         yield from places
         places = [*map(os.path.dirname, places)]
-
-
-def _real(link: str) -> str:
-    """Return where a link is, through links on the way to it, as what is found is told."""
-    folder, name = os.path.split(link)
-    return os.path.join(os.path.realpath(folder), name)
 
 
 def _as_locked(skill: Skill, locked: Skill) -> Skill:
