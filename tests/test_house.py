@@ -100,12 +100,12 @@ def arguments(function):
 
 def test_a_module_is_read_in_one_go():
     lines = {name_of(path): len(path.read_text("utf-8").splitlines()) for path in MODULES}
-    assert {name: count for name, count in lines.items() if count > 300} == {}
+    assert {name: count for name, count in lines.items() if count > 600} == {}
 
 
 def test_a_function_fits_on_a_screen():
     found = [(name_of(path), each.name, body_lines(each)) for path in MODULES for each in functions(path)]
-    assert [each for each in found if each[-1] > 40] == []
+    assert [each for each in found if each[-1] > 60] == []
 
 
 def test_a_function_takes_six_arguments_at_most():
