@@ -12,13 +12,13 @@ from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.question import (
     NEEDS,
     NO,
-    NOT_BY_YES,
     UNANSWERED,
     YES,
     Answer,
     Kind,
     Question,
     Way,
+    answered_by,
     unanswerable,
 )
 from skillhub.model.text import quote
@@ -64,10 +64,9 @@ def show(facts: Sequence[Question], terminal: Terminal, label: str = "") -> None
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """Answers given beforehand: by ``--yes`` to what it may answer, by ``--allow-unsigned`` to that one kind."""
+    """Answers given beforehand, each by a flag that answers questions of that kind."""
 
-    yes: bool = False
-    allow_unsigned: bool = False
+    given: frozenset[str] = frozenset()
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Answer what the flags answer, and leave the rest unanswered."""
@@ -75,9 +74,7 @@ class Flags:
 
     def agree_to(self, question: Question) -> bool:
         """Say whether the flags are a yes to this question."""
-        if question.kind == "unsigned":
-            return self.allow_unsigned
-        return self.yes and question.kind not in NOT_BY_YES
+        return answered_by(question, self.given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import typer
 
     from skillhub.flows.ports import Ports
-    from skillhub.model.question import Approver
+    from skillhub.model.question import Accept, Approver
     from skillhub.model.release import Release
     from skillhub.world.publishers import Publishers
     from skillhub.world.sources import Sources
@@ -42,6 +42,7 @@ class Common:
     user_scope: bool = False
     project: str | None = None
     yes: bool = False
+    accept: Sequence[Accept] | None = None
     dry_run: bool = False
     offline: bool = False
     quiet: bool = False
@@ -124,7 +125,9 @@ class Common:
         """Return who answers: a person if one is there and the flags leave it to them; a dry run asks nobody."""
         from skillhub.cli.approver import Flags, Person
 
-        flags = Flags(self.yes, allow_unsigned)
+        given = {"--yes": self.yes, "--allow-unsigned": allow_unsigned}
+        given |= {f"--accept {each}": True for each in self.accept or ()}
+        flags = Flags(frozenset(flag for flag, is_given in given.items() if is_given))
         return Person(self.terminal, flags) if self.asks and not (self.yes or self.dry_run) else flags
 
     def ports(self, *, allow_unsigned: bool = False, scratch: bool = False) -> Ports:
@@ -192,7 +195,8 @@ FLAGS: Mapping[str, tuple[str, str]] = {
     "json": ("--json", "Print one JSON value on stdout and nothing else there."),
     "user_scope": ("--global -g", "The user's own scope instead of the project's."),
     "project": ("--project DIR", "The project's folder, instead of the one around the working folder."),
-    "yes": ("--yes -y", "Answer yes to what a flag may answer."),
+    "yes": ("--yes -y", "Answer yes to what needs no decision of its own."),
+    "accept": ("--accept KIND", "Agree to findings or mcp, or exit 0 with open needs (repeatable)."),
     "dry_run": ("--dry-run", "Show what would be done; change nothing."),
     "offline": ("--offline", "Use no network."),
     "quiet": ("--quiet -q", "Say only what you asked for and what is missing or wrong."),
@@ -214,17 +218,21 @@ def perform(run: Run, common: Common, **values: Any) -> int:  # noqa: ANN401 - w
 def with_flags(run: Run) -> Run:
     """Give a command the common flags: it takes a ``Common`` first, Typer sees the flags after its own."""
     import inspect
-    from typing import Annotated
+    from enum import StrEnum
+    from typing import Annotated, get_args
 
     from skillhub.cli import options
+    from skillhub.model.question import Accept
 
+    accepted = StrEnum("Accept", {each: each for each in get_args(Accept)})  # type: ignore[misc]
+    takes_value: dict[str, Any] = {"project": str | None, "accept": list[accepted] | None}
     # What is served without Typer as well imports these names for type checkers alone.
     names = {**vars(options), **run.__globals__}
     own = list(inspect.signature(run, globals=names, eval_str=True).parameters.values())[1:]
     flags = []
     for name, (spelled, about) in FLAGS.items():
-        kind, default = (str | None, None) if name == "project" else (bool, False)
-        takes = Annotated[kind, options.option(spelled, about)]  # type: ignore[valid-type]
+        takes = Annotated[takes_value.get(name, bool), options.option(spelled, about)]  # type: ignore[valid-type]
+        default = None if name in takes_value else False
         flags.append(
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=takes)
         )

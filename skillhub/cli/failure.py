@@ -12,7 +12,7 @@ from typing import Any
 from skillhub.cli.table import COMMANDS
 from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import SkillhubError, StateError, UsageError
-from skillhub.model.question import Answer, Question
+from skillhub.model.question import Answer, Question, how_to_answer
 
 _REPORT = "this is a bug in skillhub; please report it at https://github.com/skillhub/skillhub/issues"
 
@@ -29,10 +29,12 @@ def fail(error: Exception, args: list[str]) -> int:
     for each in skills if len(skills) > 1 else ():  # of a single one the error tells
         terminal.prose(f"{each['name']}: {each['message']}", 2)
     for question, answer in getattr(error, "asked", ()):
+        if answer.said == "unanswered":
+            terminal.prose(f"unanswered: {question.message} [{how_to_answer(question)}]", 2)
         # Who was asked has seen it; who was not is to read it before they agree by a flag.
         if answer.said == "unanswered" and question.kind in ("finding", "critical-finding"):
             for line in question.details:
-                terminal.prose(line, 2)
+                terminal.prose(line, 4)
     return error.exit_code
 
 

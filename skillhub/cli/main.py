@@ -105,14 +105,15 @@ def _behind_command(args: list[str]) -> list[str]:
     common = {flag for spelled, _ in FLAGS.values() for flag in spelled.split() if flag.startswith("-")}
     at = 0
     while at < len(args) and (flag := args[at].partition("=")[0]) in common:
-        at += 2 if flag == args[at] == "--project" else 1
+        at += 2 if flag == args[at] in ("--project", "--accept") else 1
     behind = at
     while behind < min(at + 2, len(args)) and not args[behind].startswith("-"):
         behind += 1
     if at > len(args):
         from skillhub.errors import UsageError
 
-        raise UsageError("--project expects a folder", hint="skillhub COMMAND --project DIR")
+        wanted, hint = ("a folder", "DIR") if args[-1] == "--project" else ("a kind", "KIND")
+        raise UsageError(f"{args[-1]} expects {wanted}", hint=f"skillhub COMMAND {args[-1]} {hint}")
     return [*args[at:behind], *(args[:at] if behind > at else ()), *args[behind:]]
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Verbs that tell the state, too.
 _SAY_ALL = frozenset({"removed", "would remove", "disabled", "would disable", "enabled"})
 # Questions that are to be read even by who agreed to them beforehand.
-_READ = frozenset({"finding", "mcp-conflict"})
+_READ = frozenset({"finding", "mcp-unpinned", "mcp-conflict"})
 _LABELS: Mapping[str, str] = {"critical-finding": "no answer agrees to it: "}
 
 
@@ -230,7 +230,8 @@ def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: 
                 f"{name} was for this command alone: export it where your agent runs, or keep it: {keep}"
             )
     if options.enable:
-        return Refused.exit_code if (held or outcome.left) and not dry_run else 0
+        is_open = held and "needs" not in (common.accept or ())
+        return Refused.exit_code if (is_open or outcome.left) and not dry_run else 0
     if ready := [each.name for each in outcome.skills if each.state == "disabled" and each not in held]:
         stay = "would stay disabled until" if dry_run else "to enable what stays disabled"
         terminal.say(f"{stay}: {common.command('enable', *ready)}")

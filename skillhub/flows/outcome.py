@@ -8,7 +8,7 @@ from skillhub.errors import Refused
 from skillhub.flows.ports import Ports
 from skillhub.model.changes import Changes
 from skillhub.model.dataclass import dataclass, field
-from skillhub.model.question import YES, Answer, Asked, Question, unanswerable
+from skillhub.model.question import YES, Answer, Asked, Question, how_to_answer, unanswerable
 from skillhub.model.skill import Skill
 
 
@@ -54,13 +54,6 @@ class LeftOut:
     message: str
 
 
-_HINTS = {
-    "unsigned": "--allow-unsigned takes unsigned skills, with --yes or with the questions answered",
-    "publisher": "skillhub publisher trust NAME --key FILE (or --certificate FILE) trusts the signer",
-    "root": "pass --fingerprint sha256:… or --root FILE",
-}
-
-
 def ask(questions: Sequence[Question], ports: Ports, dry_run: bool = False) -> list[Asked]:
     """Ask all of them at once, but what a policy agrees to; in a dry run, which asks no person, nothing is refused.
 
@@ -87,7 +80,7 @@ def _held(asked: list[Asked], dry_run: bool = False) -> list[Asked]:
     refused = [] if dry_run else unanswerable(asked)
     if refused:
         question, answer = refused[0]
-        said, hint = _refusal(question, answer)
+        said, hint = _refusal(question, answer, refused)
         coming = {each.skill for each, _ in asked if each.kind == "install"}
         if answer.said == "no" and coming - {question.skill}:
             hint = f"{hint}; to have the others, name them without {question.skill}"
@@ -95,16 +88,13 @@ def _held(asked: list[Asked], dry_run: bool = False) -> list[Asked]:
     return asked
 
 
-def _refusal(question: Question, answer: Answer) -> tuple[str, str]:
-    """Return what became of a question, and what can be done."""
+def _refusal(question: Question, answer: Answer, asked: Sequence[Asked]) -> tuple[str, str]:
+    """Return what became of a question, and what would answer all that are open."""
     if question.kind == "critical-finding":
-        return (
-            "no answer agrees to it",
-            f'a line of your policy would: allow-findings = ["{question.subject}"]',
-        )
+        return "no answer agrees to it", how_to_answer(question)
     if answer.said == "no":
         return "the answer was no", "nothing was changed"
-    hint = _HINTS.get(question.kind, "answer on a terminal, or agree beforehand with --yes")
     if question.kind in ("publisher", "root") and question.subject:
-        hint = f"to trust it: {question.subject}"
-    return "nobody was there to answer", hint
+        return "nobody was there to answer", f"to trust it: {question.subject}"
+    ways = dict.fromkeys(how_to_answer(each) for each, said in asked if said.said == "unanswered")
+    return "nobody was there to answer", f"answer at a terminal, or beforehand: {'; '.join(ways)}"

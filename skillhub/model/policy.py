@@ -15,7 +15,7 @@ from skillhub.model import time as times
 from skillhub.model.dataclass import dataclass, field
 from skillhub.model.digest import Digest
 from skillhub.model.finding import SEVERITIES, Finding, Severity, at_least
-from skillhub.model.question import Kind
+from skillhub.model.question import BEFOREHAND, Kind
 from skillhub.model.signer import Signer
 from skillhub.model.text import quote
 from skillhub.model.url import is_under
@@ -25,9 +25,8 @@ Signed = Literal["ask", "required"]
 _T = TypeVar("_T")
 _SHOWN = 80
 _HINT = "skillhub doctor policy shows every line that is in force, and where it stands"
-# What a file may agree to beforehand: what `--yes` may, and skills that nobody signed; never a secret, a shell, or a
-# key to trust from now on.
-AGREEABLE = ("install", "source", "finding", "capability", "need", "mcp", "unsigned")
+# The questions that a file may agree to beforehand.
+AGREEABLE = tuple(kind for kind, beforehand in BEFOREHAND.items() if beforehand.policy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, Protocol
 
 from skillhub.model.dataclass import dataclass, field
@@ -19,6 +19,7 @@ Kind = Literal[
     "root",  # a registry's root is to be trusted on first use
     "env",  # a variable is missing; the answer carries its value
     "mcp",  # an MCP server is to be written into agents' configuration
+    "mcp-unpinned",  # the same, and it downloads a package of no fixed version whenever it starts
     "mcp-shell",  # the same, or to be used as it is there, and it runs a shell
     "mcp-conflict",  # a server of that name is there already and differs
     "unused",  # what no project needs is to be removed from the store
@@ -29,12 +30,53 @@ Kind = Literal[
 # away, or the skill stays as it is.
 Way = Literal["save", "merge", "take", "keep"]
 
-# What `--yes` leaves unanswered: each needs a decision of its own, made before or beside the command.
-NOT_BY_YES: frozenset[Kind] = frozenset(
-    {"publisher", "unsigned", "critical-finding", "root", "env", "mcp-shell"}
-)
+# What `--accept` takes; the first two answer questions, `needs` only makes an open need no failure.
+Accept = Literal["findings", "mcp", "needs"]
+Flag = Literal["--yes", "--allow-unsigned", "--accept findings", "--accept mcp"]
+
+
+@dataclass(frozen=True, slots=True)
+class Beforehand:
+    """What is a yes to the questions of one kind before they are asked.
+
+    Attributes:
+        flags: Each of these is one.
+        policy: Whether the kind may stand in ``agree`` of the machine's or the user's policy.
+        otherwise: What else there is to do, for the hint; ``{subject}`` is the question's.
+    """
+
+    flags: tuple[Flag, ...] = ()
+    policy: bool = False
+    otherwise: str = ""
+
+
+_YES = Beforehand(("--yes",))
+_POLICY = Beforehand(("--yes",), policy=True)
+_PERSON = "a person at a terminal"
+BEFOREHAND: Mapping[Kind, Beforehand] = {
+    "install": _POLICY,
+    "unsigned": Beforehand(("--allow-unsigned",), policy=True),
+    "publisher": Beforehand(
+        otherwise="skillhub publisher trust NAME --key FILE (or --certificate FILE) trusts the signer"
+    ),
+    "finding": Beforehand(("--accept findings",), policy=True),
+    "critical-finding": Beforehand(
+        otherwise='a line of the machine\'s or your policy: allow-findings = ["{subject}"]'
+    ),
+    "capability": _POLICY,
+    "need": _POLICY,
+    "source": _POLICY,
+    "root": Beforehand(otherwise="--fingerprint sha256:… or --root FILE"),
+    "env": Beforehand(otherwise="--env {subject}=VALUE"),
+    "mcp": Beforehand(("--yes", "--accept mcp"), policy=True),
+    "mcp-unpinned": Beforehand(("--accept mcp",)),
+    "mcp-shell": Beforehand(otherwise=_PERSON),
+    "mcp-conflict": _YES,
+    "unused": _YES,
+    "local-edit": _YES,
+}
 # A no to one of these leaves the skill disabled; a no to any other refuses the whole command.
-NEEDS: frozenset[Kind] = frozenset({"env", "mcp", "mcp-shell", "mcp-conflict"})
+NEEDS: frozenset[Kind] = frozenset({"env", "mcp", "mcp-unpinned", "mcp-shell", "mcp-conflict"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +129,21 @@ class Approver(Protocol):
 
 
 Asked = tuple[Question, Answer]
+
+
+def answered_by(question: Question, given: Collection[str]) -> bool:
+    """Say whether one of the flags that were given is a yes to a question."""
+    return any(flag in given for flag in BEFOREHAND[question.kind].flags)
+
+
+def how_to_answer(question: Question) -> str:
+    """Return what would be a yes to a question beforehand: a flag, or what else there is to do."""
+    known = BEFOREHAND[question.kind]
+    if known.flags:
+        return " or ".join(known.flags)
+    if question.kind in ("publisher", "root") and question.subject:
+        return question.subject
+    return known.otherwise.format(subject=question.subject)
 
 
 def unanswerable(asked: Sequence[Asked]) -> list[Asked]:

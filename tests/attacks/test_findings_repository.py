@@ -16,7 +16,7 @@ from skillhub.flows.doctor import diagnose
 from skillhub.flows.listing import unmanaged
 from skillhub.flows.options import Options
 from skillhub.flows.verify import verify
-from skillhub.model.question import NOT_BY_YES
+from skillhub.model.question import answered_by
 from skillhub.model.requirement import McpServer
 from skillhub.model.syntax import toml_edit
 from skillhub.world import mcp, tracked
@@ -336,4 +336,4 @@ def test_a_proposed_source_without_a_root_is_not_for_yes_to_take(world):
     answers = Answers()
     with pytest.raises(Refused):
         world.install(answers=answers)
-    assert [question.kind in NOT_BY_YES for question in answers.seen] == [True]
+    assert [answered_by(question, {"--yes"}) for question in answers.seen] == [False]

@@ -15,7 +15,7 @@ from skillhub.model.finding import SEVERITIES, Finding
 from skillhub.model.intent import Intent
 from skillhub.model.policy import EVERYTHING, Policies, Subject, fits
 from skillhub.model.policy_file import AGREEABLE, parse_policy
-from skillhub.model.question import NOT_BY_YES
+from skillhub.model.question import BEFOREHAND
 from skillhub.model.signer import Signer
 from skillhub.world.intent import edit
 
@@ -221,7 +221,8 @@ def test_a_repository_agrees_to_nothing(line):
 
 
 def test_no_file_agrees_to_a_secret_a_shell_or_a_key():
-    assert set(AGREEABLE) & NOT_BY_YES == {"unsigned"}
+    beyond_yes = {kind for kind, each in BEFOREHAND.items() if "--yes" not in each.flags}
+    assert set(AGREEABLE) & beyond_yes == {"unsigned", "finding"}
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,63 @@
 from typing import get_args
 
+import pytest
+
 from skillhub.model.question import (
+    BEFOREHAND,
     NEEDS,
     NO,
-    NOT_BY_YES,
     UNANSWERED,
     YES,
     Answer,
+    Flag,
     Kind,
     Question,
+    answered_by,
+    how_to_answer,
     unanswerable,
 )
 
+FLAGS = get_args(Flag)
+# By kind the flags that answer it; what has none takes a person, or a line of a policy.
+ANSWERED = {
+    "install": {"--yes"},
+    "unsigned": {"--allow-unsigned"},
+    "publisher": set(),
+    "finding": {"--accept findings"},
+    "critical-finding": set(),
+    "capability": {"--yes"},
+    "need": {"--yes"},
+    "source": {"--yes"},
+    "root": set(),
+    "env": set(),
+    "mcp": {"--yes", "--accept mcp"},
+    "mcp-unpinned": {"--accept mcp"},
+    "mcp-shell": set(),
+    "mcp-conflict": {"--yes"},
+    "unused": {"--yes"},
+    "local-edit": {"--yes"},
+}
 
-def test_the_kinds_that_are_singled_out_are_kinds():
-    assert set(get_args(Kind)) >= NOT_BY_YES | NEEDS
+
+def test_every_kind_says_what_answers_it():
+    assert set(BEFOREHAND) == set(get_args(Kind)) == set(ANSWERED)
+    assert set(get_args(Kind)) >= NEEDS
 
 
-def test_yes_leaves_unanswered_what_the_contract_says():
-    assert {"root", "publisher", "unsigned", "critical-finding", "mcp-shell"} <= NOT_BY_YES
-    assert not {"install", "finding", "local-edit", "mcp"} & NOT_BY_YES
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_a_flag_answers_the_kinds_that_name_it_and_no_other(kind):
+    question = Question(kind, "deploy", "?", subject="TOKEN")
+    assert {flag for flag in FLAGS if answered_by(question, {flag})} == ANSWERED[kind]
+    assert not answered_by(question, set())
+    assert answered_by(question, set(FLAGS)) == bool(ANSWERED[kind])
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_every_question_says_how_to_answer_it(kind):
+    told = how_to_answer(Question(kind, "deploy", "?", subject="TOKEN"))
+    assert told
+    assert "{" not in told
+    assert all(flag in told for flag in ANSWERED[kind])
 
 
 def test_a_need_never_refuses_the_command_and_all_else_does():
