@@ -166,7 +166,7 @@ def is_text(data: bytes) -> bool:
 
 
 def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    yield from (("tools", tool) for tool in manifest.allowed_tools)
+    yield from (("tools", tool) for tool in manifest.granted_tools)
     yield from (("permissions", permission) for permission in manifest.permissions)
     yield from ((need.kind, need.name) for need in manifest.requires if need.kind in ("env", "mcp"))
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime, timedelta
-from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeVar
 
 from skillhub.errors import Forbidden
 from skillhub.model import time as times
+from skillhub.model.capability_pattern import pattern
 from skillhub.model.dataclass import dataclass, field
 from skillhub.model.digest import Digest
 from skillhub.model.finding import SEVERITIES, Finding, Severity, at_least
@@ -166,12 +166,6 @@ def spell(key: str, value: object) -> str:
     return f"{key} = {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}"
 
 
-def fits(can: str, pattern: str) -> bool:
-    """Say whether a capability is what a pattern means; one without a colon means all of that kind."""
-    can, pattern = can.lower(), pattern.lower().replace("[", "[[]")
-    return fnmatchcase(can, pattern) or (":" not in pattern and fnmatchcase(can.partition(":")[0], pattern))
-
-
 def _toml(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"
@@ -210,19 +204,17 @@ def _by_signature(policy: Policy, subject: Subject) -> str | None:
 
 
 def _by_denial(policy: Policy, subject: Subject) -> str | None:
+    denied = tuple(map(pattern, policy.deny_capabilities or ()))
     for can in subject.can:
-        # More than anybody reads is one `network:*` or `env:*`, a long text is cut: either may hold what is denied.
-        kind = can.partition(":")[0] if can in ("network:*", "env:*") or "…" in can else None
-        for pattern in policy.deny_capabilities or ():
-            if fits(can, pattern) or (kind is not None and fits(kind, pattern.partition(":")[0])):
-                return f"{subject.name} can {quote(can)}"
+        if any(each.denies(can) for each in denied):
+            return f"{subject.name} can {quote(can)}"
     return None
 
 
 def _by_capability(policy: Policy, subject: Subject) -> str | None:
-    allowed = policy.capabilities or ()
+    allowed = tuple(map(pattern, policy.capabilities or ()))
     for can in subject.can:
-        if not any(fits(can, pattern) for pattern in allowed):
+        if not any(each.permits(can) for each in allowed):
             return f"{subject.name} can {quote(can)}"
     return None
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillhub.errors import FormatError, UsageError
+from skillhub.model.capability_pattern import pattern
 from skillhub.model.digest import Digest
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.hosts import host
@@ -100,6 +101,12 @@ def _publisher(value: object) -> str:
     return Digest.parse(name) if name.startswith("sha256:") else name
 
 
+def _capability(value: object) -> str:
+    text = visible(value)
+    pattern(text)
+    return text
+
+
 def _agent(value: object) -> str:
     try:
         return host(visible(value)).id
@@ -113,8 +120,8 @@ _READERS: dict[str, Read] = {
     "signed": one_of("ask", "required"),
     "fail-on": one_of(*SEVERITIES),
     "min-age-days": integer(f"0 to {_AGE_MAX} days", _AGE_MAX),
-    "capabilities": array(visible),
-    "deny-capabilities": array(visible),
+    "capabilities": array(_capability),
+    "deny-capabilities": array(_capability),
     "agents": array(_agent),
     "allow-findings": array(text_that(_RULE.fullmatch, "the id of a rule, such as SH001")),
     "agree": array(one_of(*AGREEABLE)),

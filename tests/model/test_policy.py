@@ -13,7 +13,7 @@ from skillhub.errors import FormatError, SkillhubError
 from skillhub.model.digest import Digest
 from skillhub.model.finding import SEVERITIES, Finding
 from skillhub.model.intent import Intent
-from skillhub.model.policy import EVERYTHING, Policies, Subject, fits
+from skillhub.model.policy import EVERYTHING, Policies, Subject
 from skillhub.model.policy_file import AGREEABLE, parse_policy
 from skillhub.model.question import BEFOREHAND
 from skillhub.model.signer import Signer
@@ -142,7 +142,7 @@ def test_too_many_variables_are_all_variables(pattern):
 
 def test_what_is_cut_off_hides_nothing_from_a_denial():
     cut = having(can=("tools:Bash(" + "a" * 80 + "…01234567",))
-    assert against(cut, 'deny-capabilities = ["tools:*rm -rf*"]')
+    assert against(cut, 'deny-capabilities = ["tools:Bash(*rm -rf*)"]')
     assert not against(cut, 'deny-capabilities = ["network:*rm*"]')
 
 
@@ -245,13 +245,6 @@ def test_an_edit_of_the_intent_keeps_the_policy_though_it_moves():
     edited = edit(data, {}, ["pdf"])
     assert Intent.parse(edited).policy == Intent.parse(data).policy
     assert b"signed = 'required'" in edited
-
-
-def test_patterns():
-    assert fits("tools:Bash(git *)", "tools:Bash(*")
-    assert fits("tools:[x]", "tools:[x]")
-    assert not fits("tools:x", "tools:[x]")
-    assert not fits("permissions:network", "network")
 
 
 @given(st.binary(max_size=200))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -21,6 +21,9 @@ _CLOSE = re.compile(r"^---[ \t]*\r?$", re.MULTILINE)
 _FORK: Final = ("context", "agent", "model")
 # A tool and what it is narrowed to: `Bash(git add:*)`; between tools stand blanks or commas.
 _TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
+# As agents spell the key.
+_TOOL_KEYS: Final = ("allowedtools", "tools")
+_ANSWERS: Final = ("true", "false", "yes", "no", "allow", "ask", "deny")
 
 
 class Parts(NamedTuple):
@@ -67,6 +70,13 @@ class Front:
         return tuple(dict.fromkeys(tool for text in texts for tool in _TOOL.findall(text)))
 
     @property
+    def granted_tools(self) -> tuple[str, ...]:
+        """The tools that any agent would grant for it: under whichever key and in whichever shape, each once."""
+        values = [value for key, value in self.front.items() if _folded(key) in _TOOL_KEYS]
+        named = (tool for value in values for text in _texts(value) for tool in _TOOL.findall(text))
+        return tuple(dict.fromkeys((*self.allowed_tools, *named)))
+
+    @property
     def user_invocable(self) -> bool:
         """Whether a user may ask for it by name."""
         return self._truth("user-invocable", default=True)
@@ -92,6 +102,23 @@ class Front:
             return yaml.truth(self.front[key], default) if key in self.front else default
         except FormatError:
             return default
+
+
+def _folded(key: str) -> str:
+    return key.lower().replace("-", "").replace("_", "")
+
+
+def _texts(node: Node) -> Iterator[str]:
+    """Yield the texts in a value of any shape; of a mapping the keys too, whatever is said of them."""
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, list):
+        for each in node:
+            yield from _texts(each)
+    else:
+        for key, value in node.items():
+            yield key
+            yield from () if isinstance(value, str) and value.lower() in _ANSWERS else _texts(value)
 
 
 def split(data: bytes, where: str) -> Parts:
