@@ -34,7 +34,7 @@ HEAVY = {
 LAZY = {
     "skillhub/__init__.py",
     "skillhub/flows/listing.py",
-    "skillhub/flows/needs.py",
+    "skillhub/world/installed.py",
     "skillhub/flows/signers.py",
     "skillhub/model/hosts.py",
     "skillhub/model/lock.py",

@@ -143,10 +143,10 @@ def seen_by(common: Common, host: str) -> tuple[Profile, Catalog]:
     Raises:
         UsageError: there is no such agent.
     """
-    from skillhub.flows.listing import managed
     from skillhub.model.profile import profile
     from skillhub.runtime.agent import catalog_of
     from skillhub.runtime.roots import Surroundings
+    from skillhub.world.installed import managed
     from skillhub.world.project import Project
 
     row = profile(host)

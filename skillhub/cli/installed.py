@@ -28,7 +28,8 @@ def list_(common: Common) -> int:
 
     Example: skillhub list --json
     """
-    from skillhub.flows.listing import beside, managed, unasked, unmanaged
+    from skillhub.flows.listing import beside, unasked, unmanaged
+    from skillhub.world.installed import managed
 
     project = common.open_project()
     skills = managed(project, common.store, os.environ)

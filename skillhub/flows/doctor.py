@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from skillhub.errors import SkillhubError, StateError
 from skillhub.flows.hints import command
-from skillhub.flows.listing import agent_folders, beside, managed, unmanaged
+from skillhub.flows.listing import agent_folders, beside, unmanaged
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass
 from skillhub.model.hosts import Host, detect, hosts
@@ -17,6 +17,7 @@ from skillhub.model.text import as_command
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Root, discover
 from skillhub.world import links, tracked
+from skillhub.world.installed import managed
 from skillhub.world.sources import Source
 
 

@@ -12,8 +12,6 @@ from skillhub.flows.dependencies import with_dependencies
 from skillhub.flows.gather import gather
 from skillhub.flows.hints import command
 from skillhub.flows.linking import left_alone
-from skillhub.flows.listing import view
-from skillhub.flows.needs import Given, given, or_stored
 from skillhub.flows.options import Options
 from skillhub.flows.outcome import LeftOut, Outcome, ask
 from skillhub.flows.plan import Plan, Planner, decide
@@ -26,6 +24,7 @@ from skillhub.model.dataclass import replace
 from skillhub.model.question import Asked
 from skillhub.model.ref import Ref
 from skillhub.model.skill import Scope, Skill
+from skillhub.world.installed import Given, given, or_stored, view
 
 
 def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:

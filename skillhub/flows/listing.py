@@ -8,35 +8,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from skillhub.errors import NotFound
 from skillhub.flows.hints import command
-from skillhub.flows.needs import Given, given, needs_of, or_stored
 from skillhub.model.hosts import Host, hosts
-from skillhub.model.lock import Locked
-from skillhub.model.record import Facts, Record
-from skillhub.model.signer import Signer
 from skillhub.model.skill import Scope, Skill
 from skillhub.model.text import quote
 from skillhub.model.tree import SKILL_MD
-from skillhub.world.links import absolute, folders_of
+from skillhub.world.installed import managed
+from skillhub.world.links import folders_of
 from skillhub.world.project import Project
 from skillhub.world.store import Store
 
 _DEEPEST = 8  # levels of folders that an agent looks down, as far as any does
 _FOLDERS_MAX = 2000  # to a root: as many as agents are known to look into
-
-
-def managed(project: Project, store: Store, environ: Mapping[str, str]) -> list[Skill]:
-    """Return every locked skill, by name.
-
-    Raises:
-        FormatError: the lock is malformed.
-        StateError: it cannot be read.
-    """
-    lock, records = project.lock(), project.records()
-    is_met = given(environ, records.enabled(lock.skills))
-    return [
-        view(name, entry, records.skills.get(name), is_met, project, store)
-        for name, entry in lock.skills.items()
-    ]
 
 
 def unasked(project: Project) -> list[str]:
@@ -53,37 +35,6 @@ def unasked(project: Project) -> list[str]:
         for record in [records.get(name)]
         if record is None or (record.held != "user" and not record.is_of(entry))
     ]
-
-
-def view(
-    name: str, entry: Locked, record: Record | None, is_met: Given, project: Project, store: Store
-) -> Skill:
-    """Return the skill as the lock has it and as this machine has it.
-
-    A record of another tree than the lock's, or from elsewhere, is of no account: nobody agreed to this one yet.
-    """
-    record = record if record is not None and record.is_of(entry) else None
-    facts = record.facts if record else Facts()
-    enabled = record is not None and record.enabled
-    return Skill(
-        name=name,
-        source=entry.source,
-        version=entry.version,
-        digest=entry.digest,
-        tree=entry.tree,
-        size=entry.size,
-        url=entry.url,
-        path=store.path(entry.tree),
-        links=tuple(absolute(project.base, link) for link in record.links) if record and enabled else (),
-        scope=project.scope,
-        state="enabled" if enabled else "disabled",
-        invocation="model" if facts.model_invocable else "user",
-        signed_by=tuple(map(Signer.parse, entry.signed_by)),
-        requires=needs_of(facts, record, or_stored(is_met, name, project)) if facts.needs else (),
-        capabilities=facts.capabilities if record else entry.capabilities,
-        description=facts.description,
-        patch=entry.patch.path if entry.patch else None,
-    )
 
 
 def beside(project: Project, user_home: str, store: Store, environ: Mapping[str, str]) -> list[Skill]:

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from skillhub.flows.needs import Given, or_stored
 from skillhub.flows.options import McpChoice, Options
 from skillhub.flows.ports import Ports
 from skillhub.flows.server_needs import ServerNeed, look_at
@@ -18,6 +17,7 @@ from skillhub.model.record import Record
 from skillhub.model.requirement import Requirement
 from skillhub.model.skill import Scope
 from skillhub.world import mcp
+from skillhub.world.installed import Given, or_stored
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from skillhub.flows.admission import admit
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.commit import Change
 from skillhub.flows.linking import Linker, Linking
-from skillhub.flows.needs import Given, facts_of, given, needs_of
+from skillhub.flows.needs import facts_of
 from skillhub.flows.open_needs import OpenNeeds, open_for_more_agents, open_needs
 from skillhub.flows.options import Options, chosen_agents
 from skillhub.flows.ports import Ports
@@ -23,6 +23,7 @@ from skillhub.model.lock import Locked
 from skillhub.model.provenance import Provenance
 from skillhub.model.question import Asked, Question
 from skillhub.model.record import Facts, Record
+from skillhub.world.installed import Given, given, needs_of
 from skillhub.world.links import link_folders
 
 

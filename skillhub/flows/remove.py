@@ -10,8 +10,7 @@ from skillhub.flows.commit import write_records
 from skillhub.flows.dependencies import orphans
 from skillhub.flows.hints import command
 from skillhub.flows.linking import Linker, Linking, about_deleted
-from skillhub.flows.listing import refuse_unknown, view
-from skillhub.flows.needs import given
+from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State, read_unchecked
@@ -22,6 +21,7 @@ from skillhub.model.question import Asked
 from skillhub.model.record import Record, Records
 from skillhub.model.skill import Skill
 from skillhub.world import made, mcp
+from skillhub.world.installed import given, view
 from skillhub.world.intent import edit
 
 

@@ -10,8 +10,8 @@ from skillhub.errors import Forbidden, NotFound, SourceError, StateError
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.choose import choose_release
 from skillhub.flows.hints import command
-from skillhub.flows.listing import unmanaged, view
-from skillhub.flows.needs import facts_of, given, needs_of
+from skillhub.flows.listing import unmanaged
+from skillhub.flows.needs import facts_of
 from skillhub.flows.offered import by_source, releases_of
 from skillhub.flows.options import Options
 from skillhub.flows.ports import Ports
@@ -29,6 +29,7 @@ from skillhub.model.release import Release
 from skillhub.model.skill import Skill
 from skillhub.model.tree import Tree
 from skillhub.runtime.discover import found_skill
+from skillhub.world.installed import given, needs_of, view
 from skillhub.world.local import named, read_local
 
 

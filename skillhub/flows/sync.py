@@ -9,7 +9,6 @@ from contextlib import nullcontext
 from skillhub.flows.copies import tree_of_copy
 from skillhub.flows.hints import command
 from skillhub.flows.linking import Linker, Linking, about_deleted, left_alone
-from skillhub.flows.listing import managed
 from skillhub.flows.outcome import LeftOut, Outcome, ask
 from skillhub.flows.policy import of_entry
 from skillhub.flows.ports import Ports
@@ -25,6 +24,7 @@ from skillhub.model.record import Record
 from skillhub.model.tree import Tree
 from skillhub.world import links, made
 from skillhub.world.exclude import exclude
+from skillhub.world.installed import managed
 
 Obtain = Callable[[str, Locked], Tree]  # name and lock entry -> the very tree that is locked, or an error
 

@@ -11,9 +11,8 @@ from skillhub.flows.gather import Gathered, Held, admit_optional
 from skillhub.flows.hints import command
 from skillhub.flows.install import take
 from skillhub.flows.linking import Linker
-from skillhub.flows.listing import refuse_unknown, view
+from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.locked import about_skill
-from skillhub.flows.needs import given
 from skillhub.flows.newer import newest_of
 from skillhub.flows.options import Options
 from skillhub.flows.outcome import LeftOut, Outcome
@@ -25,6 +24,7 @@ from skillhub.flows.state import State, read_state
 from skillhub.flows.unavailable import left_behind, unavailable
 from skillhub.model.changes import Changes
 from skillhub.model.dataclass import replace
+from skillhub.world.installed import given, view
 
 
 def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
