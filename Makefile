@@ -22,10 +22,10 @@ help:            ## this list
 $(READY): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "skillhub needs Python 3.11 or newer; name it with: make PYTHON=python3.12"; exit 2; }
 	@echo "setting up $(VENV), once; later runs need no network"
-	@made=$$(mktemp -d) && $(PYTHON) -m venv "$$made/venv" && rm -rf $(VENV) && mv "$$made/venv" $(VENV) && rmdir "$$made"
-	@$(BIN)/python -c 'import tomllib; own = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	@made=$$(mktemp -d) && $(PYTHON) -I -m venv "$$made/venv" && rm -rf $(VENV) && mv "$$made/venv" $(VENV) && rmdir "$$made"
+	@$(BIN)/python -P -c 'import tomllib; own = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 	  print(*own["dependencies"], *own["optional-dependencies"]["test"], sep="\n")' > $(VENV)/requirements.txt
-	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check \
+	@$(BIN)/python -I -m pip install --quiet --no-compile --disable-pip-version-check \
 	  -r $(VENV)/requirements.txt
 	@cd $(VENV)/lib/python3*/site-packages && echo ../../../.. > skillhub.pth
 	@touch $(READY)
@@ -35,14 +35,14 @@ demo: $(READY)   ## install a signed skill in a new empty project, with the ques
 
 # Tests are compiled while mypy runs, which takes one processor.
 test: $(READY)   ## lint, types, import floors, tests
-	@$(BIN)/python -m pytest -q --collect-only >/dev/null 2>&1 & $(MAKE) --no-print-directory lint && wait
-	@$(BIN)/python -m pytest -q -n $(WORKERS) -m 'not interop'
+	@$(BIN)/python -P -m pytest -q --collect-only >/dev/null 2>&1 & $(MAKE) --no-print-directory lint && wait
+	@$(BIN)/python -P -m pytest -q -n $(WORKERS) -m 'not interop'
 
 lint: $(READY)   ## ruff, mypy, import floors
-	@$(BIN)/python -m ruff check .
-	@$(BIN)/python -m ruff format --check .
-	@$(BIN)/python -m mypy
-	@$(BIN)/python -c 'from importlinter.cli import lint_imports_command as lint; lint()'
+	@$(BIN)/python -P -m ruff check .
+	@$(BIN)/python -P -m ruff format --check .
+	@$(BIN)/python -P -m mypy
+	@$(BIN)/python -P -c 'from importlinter.cli import lint_imports_command as lint; lint()'
 
 test-interop: $(READY)   ## tests against other tools, set up in a place of their own on first use
 	@PYTHON='$(PYTHON)' sh tests/interop/setup.sh '$(INTEROP)'
@@ -52,7 +52,7 @@ test-interop: $(READY)   ## tests against other tools, set up in a place of thei
 	  SKILLHUB_SKILLS_REF="$$PWD/$(INTEROP)/others/bin/python" \
 	  SKILLHUB_REAL_SKILLS="$$PWD/$(INTEROP)/real-skills" \
 	  SKILLHUB_SARIF_SCHEMA="$$PWD/$(INTEROP)/sarif-schema-2.1.0.json" \
-	  $(INTEROP)/ours/bin/python -m pytest -q -m interop
+	  $(INTEROP)/ours/bin/python -P -m pytest -q -m interop
 
 test-conformance: $(READY)   ## TUF's conformance suite against our client; needs the program faketime
 	@PYTHON='$(PYTHON)' sh tests/conformance/run.sh
@@ -61,7 +61,7 @@ bench: $(READY)  ## what the product promises of time and memory, measured
 	@$(BIN)/python tests/bench/run.py
 
 fixtures: $(READY)   ## rebuild the embedded registry, byte for byte
-	@$(BIN)/python -m fixtures.build
+	@$(BIN)/python -P -m fixtures.build
 
 docs: $(READY)   ## write again what the program says of itself: the commands and the recorded demo
 	@$(BIN)/python docs/build.py

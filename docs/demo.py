@@ -82,7 +82,7 @@ class Stage:
         if pid == 0:
             os.chdir(self.project)
             environ = {**self.environ, "COLUMNS": str(columns)}
-            os.execve(sys.executable, [sys.executable, "-m", "skillhub", *args], environ)  # noqa: S606
+            os.execve(sys.executable, [sys.executable, "-P", "-m", "skillhub", *args], environ)  # noqa: S606
         seen = self._converse(terminal, list(answers))
         found = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         os.close(terminal)

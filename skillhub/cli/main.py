@@ -7,7 +7,7 @@ import gc
 import os
 import sys
 
-from skillhub.cli import streams
+from skillhub.cli import import_path, streams
 
 TYPE_CHECKING = False  # as type checkers know it; `typing` itself would take a third of `skillhub --version`
 if TYPE_CHECKING:
@@ -21,24 +21,27 @@ _COMPLETE = "_SKILLHUB_COMPLETE"
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 
-def run() -> NoReturn:
+def run(*, working_folder_leads: bool = False) -> NoReturn:
     """Run the command line of this process, and end it.
 
     What is left in memory the system takes back at once, and Python object by object, which is 5 of the 40 ms of a
     ``list``.
     """
-    status = main()
+    status = main(way_in=import_path.way_in(working_folder_leads=working_folder_leads))
     atexit._run_exitfuncs()  # what libraries want done at the end; the command has closed its own
     os._exit(status)
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run a command line and return its exit status; the only place that renders errors."""
+def main(argv: list[str] | None = None, *, way_in: str | None = None) -> int:
+    """Run a command line and return its exit status; the only place that renders errors.
+
+    With a ``way_in``, by which modules would come from the working folder, nothing is run, and that is the error.
+    """
     # What others could write would be theirs to decide; containers often start with a umask of 0.
     os.umask(os.umask(0o022) | 0o022)
     streams.ready()
     try:
-        status = _rendered(sys.argv[1:] if argv is None else argv)
+        status = _rendered(sys.argv[1:] if argv is None else argv, way_in)
         sys.stdout.flush()
         sys.stderr.flush()
         return status
@@ -52,9 +55,11 @@ def main(argv: list[str] | None = None) -> int:
         return _stopped(f"cannot write the output: {error.strerror}", _STATE)
 
 
-def _rendered(args: list[str]) -> int:
+def _rendered(args: list[str], way_in: str | None) -> int:
     """Run a command line and tell of its errors."""
     try:
+        if way_in:
+            import_path.refuse(way_in)
         return _answer(args)
     except Exception as error:  # the one broad except: nobody is shown a traceback
         if isinstance(error, BrokenPipeError) or streams.is_full(error):

@@ -37,8 +37,24 @@ _NAMES_SOMETHING = re.compile(r"[^\W_]|[*?]")
 # What other agents call the tool that runs commands.
 _SHELLS = frozenset(
     {
-        *("shell", "localshell", "runshellcommand", "executebash", "executecommand", "runcommand", "runcommands"),
-        *("runterminalcmd", "runterminalcommand", "runinterminal", "terminal", "exec", "execcommand", "execute"),
+        *(
+            "shell",
+            "localshell",
+            "runshellcommand",
+            "executebash",
+            "executecommand",
+            "runcommand",
+            "runcommands",
+        ),
+        *(
+            "runterminalcmd",
+            "runterminalcommand",
+            "runinterminal",
+            "terminal",
+            "exec",
+            "execcommand",
+            "execute",
+        ),
     }
 )
 
@@ -64,7 +80,9 @@ class Tool:
         """
         match = _TOOL.fullmatch(text.strip(_QUOTES).lower())
         if match is None or not _NAMES_SOMETHING.search(match["name"]):
-            raise FormatError(f"expected a tool such as Bash, Bash(git:*) or mcp__server, found {quote(text)}")
+            raise FormatError(
+                f"expected a tool such as Bash, Bash(git:*) or mcp__server, found {quote(text)}"
+            )
         name = match["name"]
         if name.startswith("mcp__"):
             # Agents put `_` in place of what a name of a function cannot hold.
@@ -121,7 +139,9 @@ class Pattern:
         if not colon or (value and set(value) == {"*"}):
             return cls(kind)
         if not set(kinds) & set(NAMED_KINDS):
-            raise FormatError(f"expected {quote(kind)} alone, as nothing is named behind it, found {quote(text)}")
+            raise FormatError(
+                f"expected {quote(kind)} alone, as nothing is named behind it, found {quote(text)}"
+            )
         for each in set(kinds) & set(NAMED_KINDS):
             _CHECKS[each](value)
         return cls(kind, value)

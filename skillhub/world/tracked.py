@@ -28,6 +28,9 @@ def copies(base: str, links: Sequence[str]) -> list[str]:
     if not asked:
         return []
     environ = {name: os.environ[name] for name in _PASSED if name in os.environ} | _SET
+    # A relative folder of the path, or an empty one, may be a clone's, and what is in it called `git`.
+    folders = filter(os.path.isabs, environ.get("PATH", os.defpath).split(os.pathsep))
+    environ["PATH"] = os.pathsep.join(folders) or os.defpath
     # A repository may set a program to watch its files; this asks git not to run one.
     words = ["git", "-C", base, "-c", "core.fsmonitor=false", "ls-files", "-z", "--", *asked]
     try:

@@ -23,7 +23,7 @@ from corpus import name_of, write_corpus  # noqa: E402
 
 PYTHON = sys.executable
 FLOOR = [PYTHON, str(HERE / "floor.py")]
-SKILLHUB = [PYTHON, "-m", "skillhub"]
+SKILLHUB = [PYTHON, "-P", "-m", "skillhub"]
 SCAN = (
     "import sys, time; from skillhub.world.local import read_local; from skillhub.scan import scan;"
     "trees = [read_local(path)[0].tree for path in sys.argv[1:]];"
@@ -162,7 +162,7 @@ def start_up(place: Place) -> list[Race]:
 
     script = str(Path(PYTHON).with_name("skillhub"))
     races = []
-    for label, base in (("python -m", SKILLHUB), ("script", [script])):
+    for label, base in (("python -P -m", SKILLHUB), ("script", [script])):
         if base[0] == PYTHON or os.path.exists(base[0]):
             races += [
                 Race(f"--version ({label})", run(*base, "--version"), bare, 2.0),

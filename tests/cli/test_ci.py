@@ -3,12 +3,15 @@
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import zipfile
 
 import pytest
 import yaml
 
+from tests.attacks.test_working_folder import MODULES
 from tests.flows.lock.test_fix import Repository
 from tests.model.test_merge import ONE, THREE, TWO, lock
 from tests.support.cli import REPO, SECONDS, Shell
@@ -35,34 +38,47 @@ def runner(locked, tmp_path):
     shell = Shell(tmp_path)
     for name in ("skillhub.toml", "skillhub.lock"):
         shell.write(f"project/{name}", (locked.project / name).read_bytes())
-    program = shell.write("bin/skillhub", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m skillhub "$@"\n')
+    program = shell.write(
+        "bin/skillhub", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m skillhub "$@"\n'
+    )
     program.chmod(0o755)
+    isolated = shell.write("bin/python", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    isolated.chmod(0o755)
     shell.environ["PATH"] = f"{program.parent}:{shell.environ['PATH']}"
     return shell
 
 
 def bash(shell, script, **environ):
     """Run a script as GitHub's runner runs ``shell: bash``."""
-    words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+    words = [shutil.which("bash"), "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
     return subprocess.run(
         words, cwd=shell.project, env=shell.having({"CI": "true", **environ}),
         capture_output=True, text=True, check=False, timeout=SECONDS,
     )  # fmt: skip
 
 
+def outputs(shell):
+    """Return what the step that sets up has said, by the names that expressions have for it."""
+    path = shell.folder / "output"
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    return {f"steps.setup.outputs.{line.partition('=')[0]}": line.partition("=")[2] for line in lines}
+
+
 def step(shell, name, **inputs):
     """Run a step of the action, its expressions replaced by the inputs or their defaults."""
-    given = {key: value["default"] for key, value in ACTION["inputs"].items()} | inputs
+    given = {f"inputs.{key}": value["default"] for key, value in ACTION["inputs"].items()}
+    given |= {f"inputs.{key}": value for key, value in inputs.items()}
+    given |= {"steps.setup.outputs.python": sys.executable, "steps.setup.outputs.path": shell.environ["PATH"]}
+    given |= outputs(shell)
 
     def value(text):
-        return re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: given[found[1]], text)
+        return re.sub(r"\$\{\{ ([\w.-]+) \}\}", lambda found: given[found[1]], text)
 
     environ = {key: value(text) for key, text in STEPS[name].get("env", {}).items()}
     return bash(shell, STEPS[name]["run"], **environ)
 
 
 def test_the_action_installs_what_the_lock_says(runner):
-    assert step(runner, "Set up skillhub").stdout.strip().endswith("bin/skillhub")
     before = (runner.project / "skillhub.lock").read_bytes()
     done = step(runner, "Install what the lock says", agents="claude-code codex")
     assert done.returncode == 0, done.stderr
@@ -113,6 +129,126 @@ def test_the_action_audits(runner):
     assert step(runner, "Audit").returncode == 1
 
 
+@pytest.fixture
+def packaged(runner):
+    """The same machine where the action's folder is a wheel, which needs no network: it leads to this skillhub."""
+    path = runner.folder / "skillhub-0.1.0-py3-none-any.whl"
+    places = [str(REPO), *(each for each in sys.path if each.endswith("site-packages"))]
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr("skillhub_here.pth", "".join(f"{each}\n" for each in places))
+        about = "skillhub-0.1.0.dist-info"
+        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: skillhub\nVersion: 0.1.0\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/RECORD", "")
+    (runner.folder / "bin" / "python3").symlink_to("python")
+    (runner.folder / "bin" / "skillhub").unlink()
+    del runner.environ["PYTHONPATH"]
+    (runner.folder / "temp $(touch pwned) 'x").mkdir()
+    runner.environ |= {
+        "RUNNER_TEMP": str(runner.folder / "temp $(touch pwned) 'x"),
+        "GITHUB_ACTION_PATH": str(path),
+        "GITHUB_WORKSPACE": str(runner.project),
+        "GITHUB_PATH": str(runner.write("path", "")),
+        "GITHUB_OUTPUT": str(runner.write("output", "")),
+    }
+    return runner
+
+
+def test_attack_a_workspace_brings_what_the_action_runs_by_name(packaged):
+    """Modules, programs on a PATH that leads into the workspace, and settings of pip and Python that do."""
+    pwned = packaged.folder / "pwned"
+    evil = f"open({str(pwned)!r}, 'a').write(__file__ + chr(10))\n"
+    for name in MODULES:
+        packaged.write(f"project/{name}.py", evil)
+        packaged.write(f"project/modules/{name}.py", evil)
+    for name in ("setup.py", "conftest.py", "pip.conf", "setup.cfg", "pyvenv.cfg"):
+        packaged.write(f"project/{name}", evil if name.endswith(".py") else "[global]\nno-such = 1\n")
+    programs = (
+        "skillhub",
+        "python",
+        "python3",
+        "pip",
+        "git",
+        "env",
+        "mktemp",
+        "mkdir",
+        "chmod",
+        "bash",
+        "sh",
+    )
+    for folder in ("project/bin", "project/.venv/bin", "project"):
+        for name in programs:
+            program = packaged.write(
+                f"{folder}/{name}", f"#!/bin/sh\necho {folder}/{name} >> {pwned}\nexit 1\n"
+            )
+            program.chmod(0o755)
+    (packaged.folder / "elsewhere").symlink_to(packaged.project / "bin")
+    workspace = packaged.project
+    into = [
+        workspace / "bin",
+        workspace / ".venv/bin",
+        workspace,
+        packaged.folder / "elsewhere",
+        "bin",
+        ".",
+        "",
+    ]
+    into += [f"{packaged.folder}/bin/../project/bin", f"{workspace}/./bin/"]
+    packaged.environ["PATH"] = ":".join(map(str, [*into, packaged.environ["PATH"], ""]))
+    packaged.environ |= {
+        "PYTHONPATH": f":.:{workspace}/modules",
+        "PYTHONSTARTUP": "setup.py",
+        "PYTHONHOME": "",
+        "PYTHONUSERBASE": str(workspace),
+        "PIP_CONFIG_FILE": str(workspace / "pip.conf"),
+        "PIP_REQUIREMENT": str(workspace / "setup.cfg"),
+        "PIP_CONSTRAINT": "setup.cfg",
+        "PIP_TARGET": str(workspace / "target"),
+        "PIP_PYTHON": str(workspace / "bin/python"),
+        "PIP_LOG": str(workspace / "pip.log"),
+        "VIRTUAL_ENV": str(workspace / ".venv"),
+        "SKILLHUB": str(workspace / "bin/skillhub"),
+    }
+    before = {path for path in workspace.rglob("*") if ".agents" not in path.parts}
+    for name in STEPS:
+        done = step(packaged, name)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert not pwned.exists(), pwned.read_text("utf-8")
+    assert not list(packaged.folder.rglob("pwned*"))
+    assert (workspace / ".agents/skills/release-notes/SKILL.md").is_file()
+    assert {path for path in workspace.rglob("*") if ".agents" not in path.parts} == before
+    (added,) = (packaged.folder / "path").read_text("utf-8").splitlines()
+    packaged.environ["PATH"] = f"{added}:{packaged.environ['PATH']}"
+    done = bash(packaged, "skillhub --version")
+    assert done.stdout.startswith("skillhub "), done.stderr
+    assert not pwned.exists(), "the program that later steps have"
+
+
+@pytest.mark.parametrize("name", ["Install what the lock says", "Audit"])
+def test_attack_a_workspace_has_another_git(runner, name):
+    pwned = runner.folder / "pwned"
+    runner.write("project/git", f"#!/bin/sh\ntouch {pwned}\n").chmod(0o755)
+    subprocess.run(["git", "init", "-q"], cwd=runner.project, check=True, env=runner.environ)
+    runner.environ["PATH"] = f":.:{runner.environ['PATH']}"
+    assert step(runner, name).returncode in (0, 1)
+    assert not pwned.exists()
+
+
+@pytest.mark.parametrize("path", [".", ":", None, ":/nowhere"])
+def test_attack_modules_of_a_repository_run_in_no_hook(runner, path):
+    pwned = runner.folder / "pwned"
+    assert step(runner, "Install what the lock says").returncode == 0
+    for name in MODULES:
+        runner.write(f"project/{name}.py", f"open({str(pwned)!r}, 'a').write(__file__)\n")
+    for hook in HOOKS:
+        done = subprocess.run(
+            shlex.split(hook["entry"]), cwd=runner.project, env=runner.having({"PYTHONPATH": path}),
+            capture_output=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    assert not pwned.exists()
+
+
 def test_the_action_is_what_github_takes():
     assert ACTION["runs"]["using"] == "composite"
     assert all(each["shell"] == "bash" for each in STEPS.values())
@@ -152,14 +288,22 @@ def test_the_page_names_what_there_is():
         assert f"`{name}`" in PAGE
 
 
-def test_what_the_page_says_about_the_driver_is_so(runner):
-
+@pytest.mark.parametrize("path", [None, ".", ":"])
+def test_what_the_page_says_about_the_driver_is_so_in_a_hostile_repository_too(runner, path):
+    pwned = runner.folder / "pwned"
     repository = Repository(runner.folder / "clone")
     repository.environ["PATH"] = runner.environ["PATH"]
     for line in re.findall(r"^git (config merge\.skillhub\..*)$", PAGE, re.MULTILINE):
         repository.git(*shlex.split(line))
     attributes = re.search(r"```\n(skillhub\.lock merge=.*\n)```", PAGE)[1]
     (repository.folder / ".gitattributes").write_text(attributes)
+    for name in (*MODULES, "skillhub/__init__", "encodings/__init__"):
+        file = repository.folder / f"{name}.py"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"open({str(pwned)!r}, 'a').write(__file__)\n")
     repository.apart(lock(b=ONE), lock(b=TWO, c=ONE), lock(b=THREE, d=ONE))
+    if path:
+        repository.environ["PYTHONPATH"] = path
     repository.git("merge", "-q", "other", "-m", "both")
     assert repository.lock() == lock(b=THREE, c=ONE, d=ONE)
+    assert not pwned.exists()

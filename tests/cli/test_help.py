@@ -204,7 +204,7 @@ def test_there_is_no_completion_for_a_shell_nobody_knows(shell):
 
 def test_bash_itself_completes_with_what_is_shown(shell):
     script = shell.run("--show-completion", "bash").out
-    shell.write("bin/skillhub", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m skillhub "$@"\n').chmod(
+    shell.write("bin/skillhub", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m skillhub "$@"\n').chmod(
         0o755
     )
     ask = "COMP_WORDS=(skillhub ver); COMP_CWORD=1; _skillhub_completion skillhub; echo ${COMPREPLY[*]}"

@@ -88,7 +88,7 @@ class Shell:
         return Shell(folder)
 
     def words(self, *args: object) -> list[str]:
-        return [sys.executable, "-m", "skillhub", *map(str, args)]
+        return [sys.executable, "-P", "-m", "skillhub", *map(str, args)]
 
     def run(self, *args: object, cwd: object = None, stdin: bytes | None = None, **environ: str) -> Done:
         """Run the program without a terminal; a value of None in ``environ`` takes the variable away."""

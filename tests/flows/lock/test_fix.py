@@ -214,7 +214,7 @@ class Repository:
 
     def drive(self):
         """Set up the driver as docs/ci.md tells, with this very program."""
-        program = f"{shlex.quote(sys.executable)} -m skillhub"
+        program = f"{shlex.quote(sys.executable)} -P -m skillhub"
         self.git("config", "merge.skillhub.driver", f"{program} lock merge %O %A %B")
         (self.folder / ".gitattributes").write_text("skillhub.lock merge=skillhub\n")
 

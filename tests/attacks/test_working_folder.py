@@ -1,0 +1,165 @@
+"""A clone that brings Python modules: nothing of it runs, however the program is started there."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.cli import REPO, SECONDS, Shell
+
+# What Python itself, pip, venv and skillhub import; a clone has each as a file, and some as packages.
+MODULES = [
+    *("json", "tomllib", "yaml", "typing", "typer", "re", "os", "sys", "site"),
+    *("io", "abc", "codecs", "encodings", "contextlib", "functools", "types", "warnings", "runpy"),
+    *(
+        "pkgutil",
+        "importlib",
+        "sitecustomize",
+        "usercustomize",
+        "venv",
+        "pip",
+        "ensurepip",
+        "setuptools",
+        "sysconfig",
+    ),
+    *(
+        "logging",
+        "argparse",
+        "subprocess",
+        "shutil",
+        "tempfile",
+        "platformdirs",
+        "cryptography",
+        "tuf",
+        "tomlkit",
+    ),
+    *("urllib", "http", "ssl", "socket", "email", "hashlib", "dataclasses", "enum", "collections"),
+    *("pathlib", "signal", "atexit", "gc", "struct", "random", "copy", "traceback", "string"),
+    *("textwrap", "skillhub", "split"),
+]
+PACKAGES = (
+    "skillhub",
+    "skillhub.cli",
+    "skillhub.model",
+    "json",
+    "encodings",
+    "pip",
+    "venv",
+    "email",
+    "tests",
+)
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A machine whose project is a hostile clone; ``ran`` is written by whatever of it is run."""
+    shell = Shell(tmp_path)
+    del shell.environ["PYTHONPATH"]
+    evil = f"open({str(tmp_path / 'ran')!r}, 'a').write(__name__ + ' ' + __file__ + chr(10))\n"
+    for name in MODULES:
+        shell.write(f"project/{name}.py", evil)
+    shell.write("project/evil.pth", f"import os; {evil}")
+    shell.write("project/pyvenv.cfg", "home = .\n")
+    shell.write("project/python311._pth", ".\nimport site\n")
+    return shell
+
+
+@pytest.fixture
+def packages(clone):
+    """The same clone with packages in the place of modules."""
+    evil = (clone.project / "json.py").read_text("utf-8")
+    for name in PACKAGES:
+        (clone.project / f"{name}.py").unlink(missing_ok=True)
+        for file in ("__init__.py", "__main__.py"):
+            clone.write(f"project/{name.replace('.', '/')}/{file}", evil)
+    return clone
+
+
+def started(shell, *words, **environ):
+    return subprocess.run(
+        words, cwd=shell.project, env=shell.having(environ), capture_output=True, text=True, check=False,
+        timeout=SECONDS, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def ran(shell):
+    path = shell.folder / "ran"
+    return path.read_text("utf-8") if path.exists() else ""
+
+
+def alias():
+    """The words of the alias in the README, as a shell that stands in the clone of skillhub has them."""
+    value = re.search(r"^alias skillhub=(\S.*?)  +#", (REPO / "README.md").read_text("utf-8"), re.MULTILINE)[
+        1
+    ]
+    script = f"cd {shlex.quote(str(REPO))}; printf %s {value}"
+    quoted = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    words = shlex.split(quoted.stdout)
+    return [sys.executable, *words[1:]]  # the environment of make may be another than that of the tests
+
+
+@pytest.mark.parametrize("path", [None, "", ".", ":", "./", "..:.", "../project", ":/nowhere", "/nowhere:"])
+@pytest.mark.parametrize("kind", ["clone", "packages"])
+def test_attack_modules_of_the_working_folder_by_the_alias(kind, path, request):
+    shell = request.getfixturevalue(kind)
+    for words in (["list"], ["--version"], ["doctor"], ["verify", "--json"], ["frobnicate"]):
+        done = started(shell, *alias(), *words, PYTHONPATH=path)
+        assert "Traceback" not in done.stderr
+    assert started(shell, *alias(), "list", PYTHONPATH=path).returncode == 0
+    assert ran(shell) == ""
+
+
+def test_attack_a_module_that_is_imported_late_is_not_taken_from_the_working_folder(tmp_path):
+    """Python itself imports nothing of these before our first line; the others no program can keep out."""
+    shell = Shell(tmp_path)
+    evil = f"open({str(tmp_path / 'ran')!r}, 'a').write(__name__)\n"
+    for name in ("json", "tomllib", "typing", "typer", "yaml", "re", "dataclasses", "enum", "hashlib"):
+        shell.write(f"project/{name}.py", evil)
+    del shell.environ["PYTHONPATH"]
+    for words in (["list"], ["list", "--json"], ["--version"]):
+        done = started(shell, sys.executable, "-m", "skillhub", *words)
+        assert done.returncode == 2
+        assert f"{sys.executable} -I -m skillhub" in done.stderr
+        assert ran(shell) == ""
+    done = started(shell, sys.executable, "-m", "skillhub", "list", "--json")
+    assert json.loads(done.stdout)["error"]["code"] == "usage"
+
+
+@pytest.mark.parametrize("path", [".", ":", "./", ":/nowhere", "/nowhere:", "/nowhere::/other", "../project"])
+@pytest.mark.parametrize("way", ["-m", "-P -m", "script"])
+def test_attack_a_relative_pythonpath_brings_no_module_of_the_working_folder(tmp_path, way, path):
+    shell = Shell(tmp_path)
+    evil = f"open({str(tmp_path / 'ran')!r}, 'a').write(__name__)\n"
+    for name in ("json", "tomllib", "typer", "yaml"):
+        shell.write(f"project/{name}.py", evil)
+    script = shell.write("bin/skillhub", "import sys\nfrom skillhub.cli.main import run\nsys.exit(run())\n")
+    words = [script] if way == "script" else [*way.split(), "skillhub"]
+    done = started(shell, sys.executable, *words, "list", "--json", PYTHONPATH=f"{REPO}{os.pathsep}{path}")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["code"] == "usage"
+    assert ran(shell) == ""
+
+
+def test_a_path_that_an_installer_added_is_no_way_in():
+    """Whoever works on skillhub has its folder on the path by a ``.pth`` file, and runs it there."""
+    for words in (["-I", "-m", "skillhub"], ["-P", "-m", "skillhub"]):
+        environ = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
+        done = subprocess.run(
+            [sys.executable, *words, "--version"], cwd=REPO, env=environ, capture_output=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_what_is_to_be_typed_takes_no_module_from_the_working_folder():
+    """In the README, the pages, hooks, the action, the Makefile and hints: the script, or ``-P`` or ``-I``."""
+    told = [*REPO.glob("*.md"), *REPO.glob("docs/**/*.md"), REPO / "Makefile", *REPO.glob("*.y*ml")]
+    told += [REPO / ".pre-commit-hooks.yaml", *REPO.glob("skillhub/**/*.py"), REPO / "docs" / "demo.py"]
+    for path in told:
+        for line in path.read_text("utf-8").splitlines():
+            if "without" in line:  # tells of what is refused
+                continue
+            assert not re.search(r"(?<!-I )(?<!-P )-m (skillhub|venv|pip|pytest)\b", line), f"{path}: {line}"
