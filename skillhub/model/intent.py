@@ -176,7 +176,9 @@ _READ = table(
         "install": table({}, {"agents": array(visible), "link": _LINK}, unknown="known: agents, link"),
         "policy": lambda value: value,
         "skills": tables(name_that(is_name), _wanted),
-        "sources": tables(name_that(is_alias), lambda value: ProposedSource(**_SOURCE(value))),
+        "sources": tables(
+            name_that(is_alias, "alias of a source"), lambda value: ProposedSource(**_SOURCE(value))
+        ),
     },
     unknown="this version knows [install], [policy], [skills], [sources]",
 )

@@ -127,7 +127,7 @@ def _source(value: object) -> LockedSource:
 DOCUMENT: Read = record(
     {
         "version": version_of("lock format", VERSION),
-        "sources": mapping(name_that(is_alias), _source),
+        "sources": mapping(name_that(is_alias, "alias of a source"), _source),
         "skills": mapping(name_that(is_name), lambda value: Locked(**_LOCKED(value))),
     },
     unknown=_UNKNOWN,

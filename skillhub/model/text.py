@@ -11,8 +11,8 @@ _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}", re.ASCII)
 MARKER = rb"(<{7}|\|{7}|={7}|>{7})"  # begins what git leaves where two branches meet
 NAME_MAX = 64
-# Words that start other kinds of reference and so can never be a source's alias.
-RESERVED_ALIASES = frozenset({"http", "https", "git", "oci", "file", "embedded"})
+# Words that begin other kinds of reference, or that a lock has for a place, and so can never be a source's alias.
+RESERVED_ALIASES = frozenset({"http", "https", "git", "oci", "file", "embedded", "local", "mcp"})
 # Cc control, Cf format (bidirectional, zero width, tags), Cs lone surrogates, Co private, Cn unassigned,
 # Zl and Zp line separators: none of them may reach a terminal or a path.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.model.digest import Digest
 from skillhub.model.intent import Intent, ProposedSource, Wanted
+from skillhub.model.text import RESERVED_ALIASES
 from tests.support.effort import at_most
 
 ROOT = "sha256:" + "a" * 64
@@ -54,7 +55,15 @@ REFUSED = [
     ("[skills]\n'../x' = '1'", ": skills.../x", "is no name"),
     ("[skills]\n'' = '1'", ": skills.", "is no name"),
     ("[skills]\n'a\\n' = '1'", ": skills.a\\n", "is no name"),
-    ("[sources.https]\nurl = 'https://x'", ": sources.https", "is no name"),
+    ("[sources.https]\nurl = 'https://x'", ": sources.https", "is no alias of a source"),
+    *(
+        (f"[sources.{word}]\nurl = 'https://x'", f": sources.{word}", "is no alias")
+        for word in sorted(RESERVED_ALIASES)
+    ),
+    *(
+        (f"[skills]\na = {{ source = '{word}' }}", ": skills.a.source", "no source")
+        for word in sorted(RESERVED_ALIASES)
+    ),
     ("skills = 1", ": skills", "expected a table"),
     ("[[skills]]\na = '1'", ": skills", "expected a table"),
     ("[skills]\na = { git = 'https://x' }", ": skills.a", "expected a reference"),

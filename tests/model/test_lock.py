@@ -157,7 +157,7 @@ def test_attack_larger_than_any_lock():
             replace(ON_DISK, patch=Patch(base=NO_FILES, digest=ON_DISK.tree, path="a.patch")),
             "skills.deploy.patch.base",
         ),
-        (replace(ON_DISK, path=None), "skills.deploy.digest"),
+        (replace(ON_DISK, path=None), "skills.deploy.source"),
         (replace(RELEASED, url="https://me:secret@skills.example/a"), "skills.deploy.url"),
         (replace(RELEASED, source="acme"), "skills.deploy.source"),
     ],

@@ -29,7 +29,7 @@ ROWS = [
     ("gh-fix-ci@ >= 1.1, < 2 ", Named("gh-fix-ci", None, ">= 1.1, < 2")),
     ("gh-fix-ci@1.2.0-rc.1+build.5", Named("gh-fix-ci", None, "1.2.0-rc.1+build.5")),
     ("a" * 64, Named("a" * 64)),
-    ("local:deploy", Named("deploy", "local")),
+    ("locally:deploy", Named("deploy", "locally")),
     ("./folder", Local("./folder")),
     ("/folder", Local("/folder")),
     ("./skill.zip", Local("./skill.zip")),
@@ -77,7 +77,15 @@ def test_shown_as_it_is_read(ref):
 
 
 @pytest.mark.parametrize(
-    "text", ["file:///srv/skill", "https:deploy", "embedded:deploy", "ssh://git@host/r", "gitlab:a/b"]
+    "text",
+    [
+        "file:///srv/skill",
+        "https:deploy",
+        "embedded:deploy",
+        "local:deploy",
+        "mcp:deploy",
+        "ssh://git@host/r",
+    ],
 )
 def test_an_unknown_kind_is_refused_with_the_hint_of_git(text):
     with pytest.raises(UsageError, match="expected a reference such as") as caught:
@@ -200,7 +208,7 @@ def test_any_text_at_all(text):
 
 
 def test_aliases():
-    assert {"http", "https", "git", "oci", "file", "embedded"} == RESERVED_ALIASES
+    assert {"http", "https", "git", "oci", "file", "embedded", "local", "mcp"} == RESERVED_ALIASES
     assert not any(map(is_alias, RESERVED_ALIASES))
     assert is_alias("github")
     assert not is_alias("GitHub")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from skillhub.errors import NotFound, SourceMismatch, StateError, TrustDowngrade, UsageError
+from skillhub.errors import FormatError, NotFound, SourceMismatch, StateError, TrustDowngrade, UsageError
+from skillhub.model.lock import Lock
+from skillhub.model.ref import parse_ref
 from skillhub.world.embedded import root
 from skillhub.world.home import Home
 from skillhub.world.sources import Sources
@@ -35,6 +38,21 @@ def test_commands_at_once_lose_no_source(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(add, names))
     assert Sources(Home.of({"SKILLHUB_HOME": str(tmp_path)})).all().keys() == {"github", *names}
+
+
+@pytest.mark.parametrize("alias", ["http", "https", "git", "oci", "file", "embedded", "local", "mcp"])
+def test_attack_no_source_is_called_by_a_word_that_means_another_kind_of_place(alias, sources):
+    with pytest.raises(UsageError, match="cannot name a source"):
+        sources.add(alias, URL, b"a root")
+    with pytest.raises(UsageError, match="expected a reference"):
+        parse_ref(f"{alias}:deploy")
+    entry = {"tree": f"sha256:{'1' * 64}", "size": 1, "capabilities": [], "requires": [], "source": alias}
+    entry |= {"url": f"{URL}/a.zip", "digest": f"sha256:{'2' * 64}", "version": "1.0.0"}
+    source = {"kind": "well-known", "url": URL}
+    for named in ({alias: source}, {}):
+        lock = {"version": 1, "skills": {"deploy": entry}, "sources": named}
+        with pytest.raises(FormatError):
+            Lock.parse(json.dumps(lock).encode())
 
 
 def test_added_found_and_removed(sources):
