@@ -96,8 +96,13 @@ def test_the_documents_of_a_registry_say_what_is_shown():
 
 def test_the_policies_say_what_is_shown():
     lines, build = examples("policy.md", "toml")
-    assert set(dict(parse_policy(lines, "machine", "p").rules())) == set(KEYS) - {"allow-findings", "agree"}
-    assert parse_policy(build, "machine", "p").agree == ("install", "source")
+    assert set(dict(parse_policy(lines, "machine", "p").rules())) == set(KEYS) - {
+        "allow-findings",
+        "agree",
+        "trusted-sources",
+    }
+    assert parse_policy(build, "machine", "p").agree == ("install",)
+    assert parse_policy(build, "machine", "p").trusted_sources == (f"acme=sha256:{'3' * 64}",)
 
 
 def test_the_page_of_policies_names_every_key_and_every_question():

@@ -144,12 +144,13 @@ class Common:
         scratch = scratch or self.dry_run
         project = self.open_project()
         project.waiting = lambda: self.terminal.say("another skillhub is at work here; waiting for it to end")
-        network = Network(self.home, self.sources, self.user_home, offline=self.offline, scratch=scratch)
+        sources = self.sources.within(project)
+        network = Network(self.home, sources, self.user_home, offline=self.offline, scratch=scratch)
         self.undo.callback(network.close)
         return Ports(
             project=project,
             store=self.store,
-            sources=self.sources,
+            sources=sources,
             publishers=self.publishers,
             network=network,
             pick=self._pick,

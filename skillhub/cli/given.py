@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from skillhub.cli.common import Common
@@ -14,6 +14,7 @@ from skillhub.flows.options import McpChoice, Options
 from skillhub.world import files
 
 if TYPE_CHECKING:
+    from skillhub.model.digest import Digest
     from skillhub.model.lock import Lock
     from skillhub.model.record import LinkKind
 
@@ -95,6 +96,30 @@ def options_of(
         enable=not no_enable,
         dry_run=common.dry_run,
     )
+
+
+def trusted_sources(given: list[str] | None) -> Mapping[str, Digest]:
+    """Return what ``--trust-source NAME=sha256:…`` says, by alias.
+
+    Raises:
+        UsageError: one is not of that form, or one alias has two roots.
+    """
+    from skillhub.model.digest import Digest
+    from skillhub.model.text import is_alias, quote
+
+    found: dict[str, Digest] = {}
+    for word in given or ():
+        alias, _, text = word.partition("=")
+        try:
+            root = Digest.parse(text)
+        except FormatError as error:
+            message = f"--trust-source expects NAME=sha256:…, found {quote(word)}"
+            raise UsageError(message, hint="the SHA-256 of its 1.root.json, in 64 digits") from error
+        if not is_alias(alias):
+            raise UsageError(f"--trust-source: {quote(alias)} cannot name a source")
+        if found.setdefault(alias, root) != root:
+            raise UsageError(f"--trust-source gives {alias} two roots")
+    return found
 
 
 def _read_env_file(path: str) -> dict[str, str]:

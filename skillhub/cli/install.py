@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skillhub.cli.common import Common, Run
-from skillhub.cli.given import options_of
+from skillhub.cli.given import options_of, trusted_sources
 from skillhub.cli.render import finish
 from skillhub.errors import UsageError
 from skillhub.flows.install import install as flow
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Link,
         Mcp,
         NoEnable,
+        TrustSource,
         argument,
         option,
     )
@@ -48,6 +49,7 @@ def install(
     frozen: Annotated[bool, option("--frozen", "The lock as it stands, or fail.")] = False,
     no_enable: NoEnable = False,
     allow_unsigned: AllowUnsigned = False,
+    trust_source: TrustSource = None,
 ) -> int:
     """Find skills, verify and scan them, ask, then store, lock and enable them; all or none.
 
@@ -64,6 +66,7 @@ def install(
         skills=tuple(skill or ()),
         every=every,
         excepted=tuple(excepted or ()),
+        trusted=trusted_sources(trust_source),
     )
     ports = common.ports(allow_unsigned=allow_unsigned)
     outcome = flow([parse_ref(ref) for ref in refs or []], options, ports)

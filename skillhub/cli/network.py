@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from skillhub.world.snapshot import Snapshot
     from skillhub.world.sources import Source, Sources
 
+_YOURS = "only this project names it; a host of yours is named in config.toml: trusted-hosts"
 _OFFLINE = "--offline keeps this command from the network"
 
 
@@ -60,7 +61,7 @@ class Network:
 
         from skillhub.world.tuf_client import Registry as Client
 
-        fetcher, kept = self.fetcher(source.url), self._metadata(source)
+        fetcher, kept = self.fetcher(source.url, source.named_by), self._metadata(source)
         with ExitStack() as undo:
             if root is not None and not os.path.exists(kept):
                 undo.callback(rmtree, kept, ignore_errors=True)
@@ -86,35 +87,37 @@ class Network:
             self._named[named] = "person"
         return self._places[key]
 
-    def fetch_root(self, url: str) -> bytes:
+    def fetch_root(self, url: str, *, named_by: Who = "person") -> bytes:
         """Return the first root that the registry at ``url`` shows."""
         from skillhub.world.tuf_client import fetch_root
 
-        return fetch_root(url, self.fetcher(url))
+        return fetch_root(url, self.fetcher(url, named_by))
 
-    def fetcher(self, url: str) -> Fetcher:
-        """Return what fetches: from inside the package, or from the network.
+    def fetcher(self, url: str, named_by: Who = "person") -> Fetcher:
+        """Return what fetches from a registry that somebody named: from inside the package, or from the network.
 
         Raises:
             SourceError: with ``--offline``.
         """
         from skillhub.world.embedded import EMBEDDED_URL, embedded
 
-        return embedded() if url == EMBEDDED_URL else self._web(url)
+        if url == EMBEDDED_URL:
+            return embedded()
+        return self._web(url, named_by, _YOURS)
 
     def close(self) -> None:
         """Hang up, and throw away what was learned for one command alone."""
         self._undo.close()
 
-    def _web(self, url: str, named_by: Who = "person") -> Web:
-        """Return what fetches from a place that somebody named."""
+    def _web(self, url: str, named_by: Who = "person", hint: str | None = None) -> Web:
+        """Return what fetches from a place that somebody named; ``hint`` says how a person names it themselves."""
         if self._offline:
             raise SourceError(_OFFLINE, where=url)
         if named_by == "person":
             return self._online
         from skillhub.world.unnamed import Unnamed
 
-        return Unnamed(self._online, url)
+        return Unnamed(self._online, url, hint)
 
     @cached_property
     def _online(self) -> Web:

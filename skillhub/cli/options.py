@@ -42,4 +42,8 @@ Link = Annotated[
     option("--link", "Copies in the agents' folders, or links into the store (edits are then shared)."),
 ]
 NoEnable = Annotated[bool, option("--no-enable", "Store and lock; link nothing.")]
+TrustSource = Annotated[
+    list[str] | None,
+    option("--trust-source NAME=sha256:…", "Trust this registry of the project, by its root (repeatable)."),
+]
 AllowUnsigned = Annotated[bool, option("--allow-unsigned", "Take skills that nobody signed.")]

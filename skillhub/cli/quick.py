@@ -15,7 +15,7 @@ _PLAIN = ("json", "user_scope", "yes", "offline", "quiet", "verbose")  # of the 
 # What each calls the words that it takes, if it takes any.
 _WORDS = {"list": "", "verify": "names", "sync": "", "install": "refs"}
 _SWITCHES = {"--all": "every", "--allow-unsigned": "allow_unsigned"}  # of `install`
-_WITH_A_NAME = {"--agent": "agent", "--skill": "skill"}  # of `install`, too
+_WITH_A_NAME = {"--agent": "agent", "--skill": "skill", "--trust-source": "trust_source"}  # of `install`, too
 
 
 def run(args: list[str]) -> int | None:

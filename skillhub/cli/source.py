@@ -9,14 +9,14 @@ from skillhub.cli.common import Common, Run, now
 from skillhub.cli.given import read_file
 from skillhub.cli.options import argument, option
 from skillhub.cli.terminal import members
-from skillhub.errors import FormatError, StateError, UsageError
+from skillhub.errors import FormatError, NotFound, StateError, UsageError
 from skillhub.model.dataclass import asdict
 from skillhub.model.text import as_command
 
 if TYPE_CHECKING:
     from skillhub.flows.source_view import SourceView
     from skillhub.flows.trusting import Pin
-    from skillhub.world.sources import Source
+    from skillhub.world.sources import Source, Sources
 
 Name = Annotated[str, argument("NAME", "The source's alias.")]
 Root = Annotated[str | None, option("--root FILE", "Its 1.root.json, had elsewhere.")]
@@ -41,7 +41,7 @@ def add(
     from skillhub.flows.trusting import add_source
 
     ports = common.ports(allow_unsigned=allow_unsigned)
-    known = ports.sources.all()
+    known = ports.sources.mine()
     source = add_source(name, url, _pin(root, fingerprint), ports, dry_run=common.dry_run)
     if source in known.values():
         return common.done(_json(source), f"nothing to do: {source.alias} is {_spelled(source)}")
@@ -54,7 +54,7 @@ def list_(common: Common) -> int:
 
     Example: skillhub source list
     """
-    sources = common.sources.all().values()
+    sources = _here(common).all().values()
     if common.json:
         common.terminal.json({"sources": [_facts(source, common) for source in sources]})
     else:
@@ -70,8 +70,9 @@ def show(common: Common, name: Name) -> int:
     """
     from skillhub.flows.offered import listing_of
 
-    source = common.sources.get(name)
-    skills = listing_of(source, common.ports()).skills
+    ports = common.ports()
+    source = ports.sources.get(name)
+    skills = listing_of(source, ports).skills
     newest = [releases[0] for _, releases in sorted(skills.items())]
     if common.json:
         rows = [members(each, "name", "version", "publisher", "description") for each in newest]
@@ -93,7 +94,8 @@ def remove(common: Common, name: Name) -> int:
     """
     left: list[str] = []
     project = common.open_project()
-    gone = common.sources.get(name) if common.dry_run else common.sources.remove(name)
+    here = common.sources.within(project)
+    gone = here.get(name) if common.dry_run else here.remove(name)
     with suppress(FormatError, StateError):  # what cannot be read is told by the commands that are about it
         lock = project.lock()
         if name in lock.sources and gone.is_meant(lock.sources[name]):
@@ -103,7 +105,8 @@ def remove(common: Common, name: Name) -> int:
     if left:
         common.terminal.say(f"locked from it here, and left as they are: {', '.join(left)}")
     pin = () if gone.embedded or gone.root is None else ("--fingerprint", gone.root)
-    back = as_command("skillhub", "source", "add", gone.alias, gone.url, *pin)
+    again = ("add", gone.alias, gone.url) if gone.named_by == "person" else ("trust", gone.alias)
+    back = as_command("skillhub", "source", *again, *pin)
     common.terminal.say(f"to have it back: {back}")
     return 0
 
@@ -114,7 +117,9 @@ def trust(
     root: Root = None,
     fingerprint: Fingerprint = None,
 ) -> int:
-    """Trust a source that a repository proposes, or one anew. Anew: its registry has another root, or has one now.
+    """Trust a source that this project brings, or one anew. What a project brings counts in it alone.
+
+    Anew: its registry has another root, or has one now.
 
     Example: skillhub source trust acme --fingerprint sha256:…
     """
@@ -122,7 +127,8 @@ def trust(
 
     source = trust_source(name, _pin(root, fingerprint), common.ports(), dry_run=common.dry_run)
     done = "would trust" if common.dry_run else "trusted"
-    return common.done(_json(source), f"{done} {source.alias}: {_spelled(source)}", "green")
+    of = "" if source.named_by == "person" else ", for this project alone"
+    return common.done(_json(source), f"{done} {source.alias}: {_spelled(source)}{of}", "green")
 
 
 def _pin(root: str | None, fingerprint: str | None) -> Pin:
@@ -137,6 +143,13 @@ def _pin(root: str | None, fingerprint: str | None) -> Pin:
         raise UsageError(f"--fingerprint: {error.message}", hint=hint) from error
 
 
+def _here(common: Common) -> Sources:
+    """Return the sources that count here; where no project can be opened, the user's own."""
+    with suppress(NotFound, StateError):
+        return common.sources.within(common.open_project())
+    return common.sources
+
+
 def _view(source: Source, common: Common) -> SourceView:
     from skillhub.flows.source_view import view_source
 
@@ -146,6 +159,8 @@ def _view(source: Source, common: Common) -> SourceView:
 def _draw(source: Source, common: Common) -> None:
     out = common.terminal.out
     out(f"{source.alias}: {source.url}", "bold")
+    if source.named_by != "person":
+        out("  this project brings it, and it counts in no other; nobody there is told who asks")
     if source.root is None:
         out("  a site that is no registry: nobody but whoever serves it vouches for its skills", "yellow")
         return
@@ -165,12 +180,20 @@ def _facts(source: Source, common: Common) -> dict[str, Any]:
     if source.root is not None:
         return _view_json(_view(source, common))
     lists: dict[str, list[str]] = {"roles": [], "metadata": [], "changes": [], "warnings": []}
-    return {**_json(source), "root_version": None, "expires": None, "refreshed": None, **lists}
+    return {
+        "scope": "user",
+        **_json(source),
+        "root_version": None,
+        "expires": None,
+        "refreshed": None,
+        **lists,
+    }
 
 
 def _view_json(view: SourceView) -> dict[str, Any]:
     roles = [{"role": r.name, "threshold": r.threshold, "keys": list(r.key_ids)} for r in view.root.roles]
     return {
+        "scope": "user",
         **_json(view.source),
         "root_version": view.root.version,
         "expires": view.root.expires,
@@ -183,7 +206,8 @@ def _view_json(view: SourceView) -> dict[str, Any]:
 
 
 def _json(source: Source) -> dict[str, Any]:
-    return {"name": source.alias, "kind": source.locked().kind, "url": source.url, "root": source.root}
+    facts = {"name": source.alias, "kind": source.locked().kind, "url": source.url, "root": source.root}
+    return facts if source.named_by == "person" else {**facts, "scope": "project"}
 
 
 def _spelled(source: Source) -> str:

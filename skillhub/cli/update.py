@@ -6,8 +6,19 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 from skillhub.cli.common import Common
-from skillhub.cli.given import options_of
-from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, argument, option
+from skillhub.cli.given import options_of, trusted_sources
+from skillhub.cli.options import (
+    Agents,
+    AllowUnsigned,
+    Env,
+    EnvFile,
+    Link,
+    Mcp,
+    NoEnable,
+    TrustSource,
+    argument,
+    option,
+)
 from skillhub.cli.render import finish, show_changes, show_plan
 from skillhub.errors import UsageError
 from skillhub.flows.ports import unplanned
@@ -42,6 +53,7 @@ def update(
     link: Link = None,
     no_enable: NoEnable = False,
     allow_unsigned: AllowUnsigned = False,
+    trust_source: TrustSource = None,
 ) -> int:
     """Bring skills to the newest version that skillhub.toml allows: show the plan, ask, then change; all or none.
 
@@ -64,7 +76,8 @@ def update(
         outcome = behind(chosen, common.ports(scratch=True))
         show_changes(common, outcome)
         return BEHIND if outcome.skills or outcome.left or outcome.due else 0
-    options = replace(options_of(common, agent, env, env_file, mcp, link, no_enable), frozen=frozen)
+    options = options_of(common, agent, env, env_file, mcp, link, no_enable)
+    options = replace(options, frozen=frozen, trusted=trusted_sources(trust_source))
     ports = common.ports(allow_unsigned=allow_unsigned)
     outcome = flow(chosen, options, replace(ports, plan=_planning(common)))
     return finish(common, outcome, options, "update", "updated")

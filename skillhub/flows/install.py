@@ -16,7 +16,7 @@ from skillhub.flows.options import Options
 from skillhub.flows.outcome import LeftOut, Outcome, ask
 from skillhub.flows.plan import Plan, Planner, decide
 from skillhub.flows.ports import Ports
-from skillhub.flows.proposed import about_sources, add_sources, proposed_sources
+from skillhub.flows.proposed import needed_by, settle_sources
 from skillhub.flows.provenance import without_other_signers
 from skillhub.flows.remove import remove
 from skillhub.flows.state import State, read_state, read_unchecked
@@ -44,12 +44,10 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
             "there is neither skillhub.toml nor skillhub.lock here", where=ports.project.root, hint=hint
         )
     state = read_state(ports)
-    proposed = proposed_sources(state, ports)
-    asked = ask(about_sources(proposed), ports, options.dry_run)
-    if proposed and options.dry_run:
-        note = f"you do not have the source {', '.join(proposed)}; what it has is not known yet"
+    asked, missing = settle_sources(state, needed_by(refs, state), options, ports)
+    if missing:
+        note = f"you do not have the source {', '.join(missing)}; what it has is not known yet"
         return Outcome((), False, tuple(asked), (note,))
-    add_sources(proposed, asked, ports)
     gathered = gather(refs, options, state, ports)
     found, notes = gathered.found, gathered.warnings
     if not options.frozen:
@@ -59,6 +57,7 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
         found, apart = without_other_signers(found, state, ports)
         notes += apart
     outcome = take(found, options, state, ports)
+    ports.sources.keep()
     return replace(
         outcome,
         asked=(*asked, *outcome.asked),

@@ -180,8 +180,11 @@ def _at_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -> Way[A
             name=name, url=entry.git, type="tree", rev=entry.rev, path=entry.path, plugin=entry.plugin
         )
     else:
-        url = ports.sources.get(entry.source).url if entry.named else None
-        place = ports.reach(Site(url)) if url else ports.reach(parse_remote(entry.place), named_by=named_by)
+        source = ports.sources.get(entry.source) if entry.named else None
+        if source is not None:
+            place = ports.reach(Site(source.url), named_by=source.named_by)
+        else:
+            place = ports.reach(parse_remote(entry.place), named_by=named_by)
         release = Release(
             name=name,
             url=entry.url or "",

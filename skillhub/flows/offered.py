@@ -24,7 +24,7 @@ def releases_of(source: Source, name: str, ports: Ports) -> Index:
     """
     if source.root is not None:
         return ports.open(source).release_index([name])
-    index = ports.reach(Site(source.url)).index((name,))
+    index = ports.reach(Site(source.url), named_by=source.named_by).index((name,))
     return Index({name: index.releases(name)}, warnings=index.warnings)
 
 
@@ -36,7 +36,7 @@ def listing_of(source: Source, ports: Ports) -> Index:
     """
     if source.root is not None:
         return ports.open(source).listing()
-    return ports.reach(Site(source.url)).index()
+    return ports.reach(Site(source.url), named_by=source.named_by).index()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,4 +96,5 @@ def by_source(
     """Return how a release is had that ``releases_of`` gave; ``locked`` is as for ``by_place``."""
     if source.root is not None:
         return by_registry(source, release, index.admissions[release.publisher or ""], ports, locked)
-    return by_place(ports.reach(Site(source.url)), source.alias, release, ports, locked)
+    place = ports.reach(Site(source.url), named_by=source.named_by)
+    return by_place(place, source.alias, release, ports, locked)

@@ -9,6 +9,7 @@ from typing import Literal
 from skillhub.errors import FormatError, UsageError
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import dataclass, field
+from skillhub.model.digest import Digest
 from skillhub.model.hosts import Host, detect, host, hosts
 from skillhub.model.intent import Intent
 from skillhub.model.record import LinkKind, Records
@@ -30,6 +31,7 @@ class Options:
         skills: Of places that hold several: these, by name, ``plugin:name`` or folder.
         every: Of such places all skills; what is malformed or critical is left out.
         excepted: Of all skills, not these, by the same words: nothing of them is fetched.
+        trusted: By alias the root of each registry that the project may propose, said beforehand.
         dry_run: Work everything out, ask nothing, change nothing.
     """
 
@@ -42,6 +44,7 @@ class Options:
     skills: tuple[str, ...] = ()
     every: bool = False
     excepted: tuple[str, ...] = ()
+    trusted: Mapping[str, Digest] = field(default_factory=dict)
     dry_run: bool = False
 
 

@@ -23,7 +23,7 @@ from skillhub.world.first_seen import FirstSeen
 from skillhub.world.project import Project
 from skillhub.world.publishers import Publishers
 from skillhub.world.ref_url import url_of
-from skillhub.world.sources import Source, Sources
+from skillhub.world.sources import ProjectSources, Source
 from skillhub.world.store import Store
 
 if TYPE_CHECKING:  # `sync` has no use for releases
@@ -92,7 +92,7 @@ class Network(Protocol):
         """
         ...
 
-    def fetch_root(self, url: str) -> bytes:
+    def fetch_root(self, url: str, *, named_by: Who = "person") -> bytes:
         """Return the ``1.root.json`` of the registry at a URL; whoever calls it checks its digest."""
         ...
 
@@ -127,7 +127,7 @@ class Ports:
 
     project: Project
     store: Store
-    sources: Sources
+    sources: ProjectSources
     publishers: Publishers
     network: Network
     pick: Callable[[Sequence[Release]], Sequence[Release]]
@@ -174,8 +174,13 @@ class Ports:
         self.may(self.url_of(ref))
         return self.network.reach(ref, pin, named_by=named_by, may=self.may)
 
-    def fetch_root(self, url: str, meant: Digest | None = None) -> bytes:
+    def fetch_root(self, url: str, meant: Digest | None = None, *, named_by: Who = "person") -> bytes:
         """Return the ``1.root.json`` of the registry at a URL; whoever calls this checks its digest.
+
+        Args:
+            url: Its base.
+            meant: The root that is meant, if one is.
+            named_by: Who names it: a person, or a repository that proposes it.
 
         Raises:
             Forbidden: a line of a policy, which permits a registry by the root that is ``meant`` too.
@@ -183,7 +188,7 @@ class Ports:
             SourceError, SecurityError: it cannot be had.
         """
         self.may(url, meant)
-        return self.network.fetch_root(url)
+        return self.network.fetch_root(url, named_by=named_by)
 
     def may(self, url: str, root: Digest | None = None) -> None:
         """Refuse a place that nothing may come from.

@@ -12,7 +12,7 @@ from skillhub.model.lock import Locked, LockedSource
 from skillhub.model.provenance import Provenance
 from skillhub.model.question import Question
 from skillhub.model.record import Record
-from skillhub.model.text import as_command, shown
+from skillhub.model.text import shown
 from skillhub.model.url import authority
 from skillhub.scan.secrets import masked
 from skillhub.world.embedded import EMBEDDED_URL
@@ -184,24 +184,23 @@ def _seen(finding: Finding, candidate: Candidate) -> Iterator[str]:
 
 
 def propose_source(alias: str, source: LockedSource) -> Question:
-    """Return the question about a source that a repository brings and this user does not have."""
-    if source.kind == "well-known":
-        vouching, flag = "nobody but whoever serves it vouches for its skills", "--allow-unsigned"
-    elif source.root is None:
-        vouching, flag = "the project names no root to know it by", "--fingerprint sha256:…"
-    else:
-        vouching, flag = f"root {source.root}", f"--fingerprint {source.root}"
+    """Return the question about a registry that a project brings and this user does not have."""
+    root = f"root {source.root}" if source.root else "the project names no root to know it by"
     return Question(
-        "source" if source.root else "root",  # the latter is more than `--yes` may agree to
+        "source" if source.root else "root",
         alias,
-        f"This project uses the source {alias}, which you do not have; trust it?",
-        (f"url {source.url}", vouching),
-        f"{as_command('skillhub', 'source', 'add', alias, source.url)} {flag}",
+        f"This project brings the registry {alias}, which is none of yours; trust it in this project?",
+        (
+            f"url {source.url}",
+            root,
+            "who signs its skills is its word; compare the root with what whoever runs it tells elsewhere",
+        ),
+        f"--trust-source {alias}={source.root or 'sha256:…'}",
     )
 
 
-def first_root(alias: str, url: str, root: Digest) -> Question:
-    """Return the question about a registry's root that nobody named beforehand."""
+def first_root(alias: str, url: str, root: Digest, subject: str = "") -> Question:
+    """Return the question about a registry's root that nobody named beforehand; ``subject`` is what would name it."""
     message = f"Trust the registry at {url} as {alias}, by the root that it shows now?"
     details = (f"root {root}", "compare it with what whoever runs it tells elsewhere")
-    return Question("root", alias, message, details)
+    return Question("root", alias, message, details, subject)

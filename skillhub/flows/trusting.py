@@ -9,14 +9,16 @@ from skillhub.errors import Forbidden, NotFound, TrustDowngrade, UsageError, Wro
 from skillhub.flows.offered import listing_of
 from skillhub.flows.outcome import ask_person
 from skillhub.flows.ports import Ports
-from skillhub.flows.proposed import proposed_sources
+from skillhub.flows.proposed import refuse_unsafe
 from skillhub.flows.questions import first_root
 from skillhub.flows.state import read_state
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
+from skillhub.model.proposals import is_proposed, proposals
 from skillhub.model.question import Question
 from skillhub.model.text import quote
 from skillhub.world.embedded import EMBEDDED_URL, root_fingerprint
+from skillhub.world.named_by import Who
 from skillhub.world.sources import Source, check
 
 
@@ -66,7 +68,7 @@ def _add(alias: str, url: str, pin: Pin, is_asked: bool, ports: Ports, *, dry_ru
     question = _site(source, ports) if source.root is None else first_root(alias, url, source.root)
     if dry_run:
         return source
-    if is_asked and ports.sources.all().get(alias) != source:
+    if is_asked and ports.sources.mine().get(alias) != source:
         ask_person(question, ports)
     if root is not None:
         ports.open(source, root)
@@ -74,7 +76,7 @@ def _add(alias: str, url: str, pin: Pin, is_asked: bool, ports: Ports, *, dry_ru
 
 
 def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -> Source:
-    """Trust a source that this project proposes, or anew one whose registry has another root, or has one now.
+    """Trust anew a source whose registry has another root, or has one now; or, in this project, one that it proposes.
 
     What is locked from the registry as it was stays locked from it: that is refused until it is installed anew. A dry
     run asks nothing and trusts nothing.
@@ -85,17 +87,12 @@ def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -
         Forbidden: a policy forbids the place; it was not asked then.
         WrongBytes, Refused, SecurityError, SourceError, FormatError: as ``add_source``.
     """
-    mine = ports.sources.all().get(alias)
+    mine = ports.sources.mine().get(alias)
     if mine is not None and mine.embedded:
         hint = f"nothing is to be done; skillhub source show {alias} shows its root"
         raise UsageError(f"{alias} is inside the package, and so is the trust in it", hint=hint)
     if mine is None:
-        proposal = proposed_sources(read_state(ports), ports).get(alias)
-        if proposal is None:
-            hint = f"skillhub source add {alias} URL adds one"
-            raise NotFound(f"no source is named {quote(alias)}, and this project proposes none", hint=hint)
-        wanted = Pin(pin.root, pin.fingerprint or proposal.root)
-        return _add(alias, proposal.url, wanted, pin == Pin(), ports, dry_run=dry_run)
+        return _trust_proposal(alias, pin, ports, dry_run=dry_run)
     _refuse(mine.url, pin, ports)
     root = _root(mine.url, pin, ports)
     if root is None:
@@ -118,6 +115,38 @@ def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -
     return ports.sources.add(alias, mine.url, root, instead_of=mine)
 
 
+def _trust_proposal(alias: str, pin: Pin, ports: Ports, *, dry_run: bool) -> Source:
+    """Let a source that the project proposes count in it; the user has it nowhere else.
+
+    Raises:
+        NotFound: the project proposes none of that alias.
+        Forbidden, WrongBytes, Refused, SecurityError, SourceError, FormatError: as ``trust_source``.
+    """
+    state = read_state(ports)
+    proposal = proposals(state.lock, state.intent).get(alias)
+    if proposal is None:
+        hint = f"skillhub source add {alias} URL adds one"
+        raise NotFound(f"no source is named {quote(alias)}, and this project proposes none", hint=hint)
+    wanted = Pin(pin.root, pin.fingerprint or proposal.root)
+    _refuse(proposal.url, wanted, ports)
+    refuse_unsafe(alias, proposal.url)
+    root = _root(proposal.url, wanted, ports, named_by="repository")
+    source = ports.sources.proposed(alias, proposal.url, root)
+    if not is_proposed(source.locked(), proposal):
+        raise WrongBytes(
+            f"the project says that {alias} is {proposal}, found {source.locked()}", where=proposal.url
+        )
+    if dry_run or ports.sources.all().get(alias) == source:
+        return source
+    if root is not None:
+        if pin == Pin():
+            ask_person(first_root(alias, proposal.url, Digest.of(root)), ports)
+        ports.open(source, root)
+    adopted = ports.sources.adopt(alias, proposal.url, root)
+    ports.sources.keep()
+    return adopted
+
+
 def _refuse(url: str, pin: Pin, ports: Ports) -> None:
     """Refuse a place before it is asked: a policy that has its root alone permits it by nothing but that root.
 
@@ -132,10 +161,10 @@ def _refuse(url: str, pin: Pin, ports: Ports) -> None:
         raise
 
 
-def _root(url: str, pin: Pin, ports: Ports) -> bytes | None:
+def _root(url: str, pin: Pin, ports: Ports, *, named_by: Who = "person") -> bytes | None:
     """Return the root that is meant; None if none was said beforehand, and the site at ``url`` has none."""
     try:
-        found = pin.root if pin.root is not None else ports.fetch_root(url, pin.digest)
+        found = pin.root if pin.root is not None else ports.fetch_root(url, pin.digest, named_by=named_by)
     except NotFound:
         if pin.fingerprint is not None:
             raise

@@ -18,6 +18,7 @@ from skillhub.flows.options import Options
 from skillhub.flows.outcome import LeftOut, Outcome
 from skillhub.flows.plan import changes_of
 from skillhub.flows.ports import Ports
+from skillhub.flows.proposed import settle_sources
 from skillhub.flows.provenance import without_other_signers
 from skillhub.flows.resolve import resolve_locked
 from skillhub.flows.state import State, read_state
@@ -42,6 +43,10 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
         StateError: the disk is in the way.
     """
     state, names = read_state(ports), tuple(dict.fromkeys(names))
+    asked, missing = settle_sources(state, options.trusted, options, ports)
+    if missing:
+        note = f"you do not have the source {', '.join(missing)}; what it has is not known yet"
+        return Outcome((), False, tuple(asked), (note,))
     newer, gone = _newest(names, state, ports)
     candidates = newer.found
     if not names:
@@ -59,11 +64,13 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
         found, notes = without_other_signers(found, state, ports)
         newer.warnings.extend(notes)
     outcome = take(found, options, state, ports)
+    ports.sources.keep()
     warnings = (*newer.warnings, *outcome.warnings)
     # Also of what is only put back: that nothing differs from the version before is told in the same keys.
     changes = {name: _changes(found[name], state, ports) for name in otherwise if name in found}
     return replace(
         outcome,
+        asked=(*asked, *outcome.asked),
         left=(*gone.values(), *newer.left, *outcome.left),
         warnings=warnings,
         changes={**changes, **outcome.changes},

@@ -43,6 +43,7 @@ class Policy:
         agents: Ids of the agents that may have skills.
         allow_findings: Rules of the scan that need nobody's yes any more.
         agree: Questions that need nobody's yes any more.
+        trusted_sources: Roots of registries that projects may propose, each alone or as ``NAME=sha256:…``.
         lines: Key to the line that it stands on.
     """
 
@@ -58,6 +59,7 @@ class Policy:
     agents: tuple[str, ...] | None = None
     allow_findings: tuple[str, ...] | None = None
     agree: tuple[Kind, ...] | None = None
+    trusted_sources: tuple[str, ...] | None = None
     lines: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def where(self, key: str) -> str:
@@ -144,6 +146,11 @@ class Policies:
     def agrees(self, kind: Kind) -> bool:
         """Say whether a question of this kind is answered yes beforehand; of others no file is asked."""
         return kind in AGREEABLE and any(kind in (policy.agree or ()) for policy in self.each)
+
+    def trusts_source(self, alias: str, root: Digest) -> bool:
+        """Say whether a registry that a project proposes by this alias and root needs nobody's yes any more."""
+        said = {root, f"{alias}={root}"}
+        return any(said.intersection(policy.trusted_sources or ()) for policy in self.each)
 
     def allows_finding(self, rule: str) -> bool:
         """Say whether what this rule of the scan sees needs nobody's yes any more."""
@@ -253,4 +260,4 @@ ORIGIN = frozenset({"sources"})
 # What a lock's entry says enough for; the other two take the bytes, and the word of whoever offered them.
 LASTING = frozenset({"sources", "signed", "publishers", "deny-capabilities", "capabilities"})
 EVERYTHING = frozenset(_OBJECTIONS)
-KEYS = (*_OBJECTIONS, "agents", "allow-findings", "agree")
+KEYS = (*_OBJECTIONS, "agents", "allow-findings", "agree", "trusted-sources")

@@ -24,11 +24,12 @@ from skillhub.model.syntax.decode import (
     wrong,
 )
 from skillhub.model.syntax.toml import strict_toml, table
-from skillhub.model.text import clean
+from skillhub.model.text import clean, is_alias
 from skillhub.model.url import is_prefix
 
 SECTION = "policy"
-_NEVER_OF_A_PROJECT = ("allow-findings", "agree")
+_NEVER_OF_A_PROJECT = ("allow-findings", "agree", "trusted-sources")
+_ONCE_AGREEABLE = ("source",)  # files of before are read; it answers nothing any more
 _AGE_MAX = 3650
 _HEADER = re.compile(r"\s*\[\s*([\w.\" '-]+?)\s*\]")
 _KEY = re.compile(r"\s*([\w.\" '-]+?)\s*=")
@@ -96,6 +97,14 @@ def _source(value: object) -> str:
     return value
 
 
+def _trusted_source(value: object) -> str:
+    """Return the root of a registry, alone or behind the one alias that it may have."""
+    alias, equals, root = value.rpartition("=") if isinstance(value, str) else ("", "", "")
+    if not root.startswith("sha256:") or (equals and not is_alias(alias)):
+        wrong("the fingerprint of a root, sha256:…, or NAME=sha256:…", value)
+    return f"{alias}{equals}{Digest.parse(root)}"
+
+
 def _publisher(value: object) -> str:
     name = visible(value)
     return Digest.parse(name) if name.startswith("sha256:") else name
@@ -124,6 +133,7 @@ _READERS: dict[str, Read] = {
     "deny-capabilities": array(_capability),
     "agents": array(_agent),
     "allow-findings": array(text_that(_RULE.fullmatch, "the id of a rule, such as SH001")),
-    "agree": array(one_of(*AGREEABLE)),
+    "agree": array(one_of(*AGREEABLE, *_ONCE_AGREEABLE)),
+    "trusted-sources": array(_trusted_source),
 }
 _READ: Any = record({SECTION: table({}, _READERS, unknown=f"known: {', '.join(KEYS)}; mind the spelling")})

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.policy import Level, Policies, Policy, spell
 
-_UNION = ("deny-capabilities", "allow-findings", "agree")
+_UNION = ("deny-capabilities", "allow-findings", "agree", "trusted-sources")
 _EACH = ("sources", "publishers", "capabilities")
 
 

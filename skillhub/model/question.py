@@ -15,7 +15,7 @@ Kind = Literal[
     "critical-finding",  # or worse: only a policy may agree
     "capability",  # another version can do what the one before could not
     "need",  # another version needs what the one before did not
-    "source",  # a repository proposes a source this user does not have
+    "source",  # a project proposes a registry that this user does not have
     "root",  # a registry's root is to be trusted on first use
     "env",  # a variable is missing; the answer carries its value
     "mcp",  # an MCP server is to be written into agents' configuration
@@ -65,7 +65,7 @@ BEFOREHAND: Mapping[Kind, Beforehand] = {
     ),
     "capability": _POLICY,
     "need": _POLICY,
-    "source": _POLICY,
+    "source": Beforehand(otherwise="{subject}, or trusted-sources in the machine's or your policy"),
     "root": Beforehand(otherwise="--fingerprint sha256:… or --root FILE"),
     "env": Beforehand(otherwise="--env {subject}=VALUE"),
     "mcp": Beforehand(("--yes", "--accept mcp"), policy=True),

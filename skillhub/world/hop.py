@@ -22,22 +22,14 @@ from skillhub.world.named_by import RULES, NamedBy
 # host's, and yet in use.
 _NAME = re.compile(r"(?=.{1,254}$)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?", re.ASCII)
 # What `is_global` lets through in some version of Python: metadata services of Oracle's and of Azure's cloud
-# (the latter on a public address), relays of 6to4, documentation, and addresses that are hashes.
-_LOCAL = tuple(
-    map(
-        ipaddress.ip_network,
-        ("192.0.0.0/24", "168.63.129.16/32", "192.88.99.0/24", "3fff::/20", "2001:10::/28", "2001:20::/28"),
-    )
-)
-# All that RFC 4291 gives to the public internet: whatever else there is leads to a translator, to this machine, or
-# nowhere. The one translator that anybody may use, with IPv4 in its last bits, is on its own (RFC 6052).
-_GLOBAL = ipaddress.ip_network("2000::/3")
+# (the latter on a public address), local NAT64, and site-local addresses.
+_LOCAL = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "168.63.129.16/32", "64:ff9b:1::/48", "fec0::/10")))
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_ISATAP = 0x00005EFE  # RFC 5214, 6.1, with either value of the bit for universal
 # Neither a query, nor `%`, nor the `;` at which some servers cut a path.
 _PLAIN = re.compile(r"(?:/[A-Za-z0-9._~@:+-]+)+", re.ASCII)
 _WELL_KNOWN = ("/.well-known/agent-skills/", "/.well-known/skills/")
 _ARTIFACT = re.compile(r"/v2/.+/(?:manifests|blobs)/[^/]+", re.ASCII)
+_REGISTRY = re.compile(r".*/(?:metadata|targets)/(?:.+\.json|ahead\.txt)", re.ASCII)
 _PRIVATE = (".localhost", ".local", ".internal")
 
 
@@ -119,8 +111,8 @@ def judge(url: str, by: NamedBy, private: Container[str] = ()) -> Hop:
 
     What a site names of its own is named as the site is. One on this machine, or whose origin is known to be in a
     private network, may name what is there, too. A repository may name what is on this very machine, where any
-    program may listen and do what a path says, if it is spelled like an index, an archive, a ``SKILL.md`` or an
-    artifact, and is no other origin's than the place's.
+    program may listen and do what a path says, if it is spelled like an index, an archive, a ``SKILL.md``, an
+    artifact or a document of a registry, and is no other origin's than the place's.
 
     Raises:
         UnsafeTransfer: it is no http or https URL, or not over https where it has to be.
@@ -177,26 +169,14 @@ def is_public(address: str) -> bool:
     """Say whether an IP address is of the public internet: not private, link-local, loopback, metadata."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(parsed, ipaddress.IPv6Address):
-        mapped = parsed.ipv4_mapped
+        inner = parsed.ipv4_mapped or parsed.sixtofour or (parsed.teredo and parsed.teredo[1])
         if parsed in _NAT64:
-            mapped = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
-        if mapped:
-            return is_public(str(mapped))
-        if parsed not in _GLOBAL or not all(is_public(str(inner)) for inner in _tunnelled(parsed)):
-            return False
-        if parsed.sixtofour or parsed.teredo:  # which Python says are private, whatever they hold
-            return True
+            inner = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
+        if inner:
+            return is_public(str(inner))
     if parsed.is_multicast or any(parsed in network for network in _LOCAL):
         return False
     return parsed.is_global
-
-
-def _tunnelled(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
-    """Return the IPv4 addresses to which a router, or this machine, may send what is meant for an IPv6 address."""
-    found = [each for each in (address.sixtofour, *(address.teredo or ())) if each]
-    if (int(address) >> 32) & 0xFDFFFFFF == _ISATAP:
-        found.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-    return found
 
 
 def judged(hop: Hop, *, is_proxied: bool) -> list[tuple[str, int]]:
@@ -222,14 +202,15 @@ def judged(hop: Hop, *, is_proxied: bool) -> list[tuple[str, int]]:
 
 
 def _is_harmless_here(hop: Hop) -> bool:
-    """Say whether a URL on this machine is spelled like an index, an archive, a ``SKILL.md`` or an artifact."""
+    """Say whether a URL on this machine is spelled like what a place of skills serves, and like nothing else."""
     path = hop.target
     if hop.scheme != "http" or not hop.loopback or not _PLAIN.fullmatch(path):
         return False
     if any(part in (".", "..") for part in path.split("/")):
         return False
     is_file = kind_of(path) is not None or path.endswith(f"/{SKILL_MD}")
-    return is_file or any(each in path for each in _WELL_KNOWN) or _ARTIFACT.fullmatch(path) is not None
+    is_shaped = _ARTIFACT.fullmatch(path) is not None or _REGISTRY.fullmatch(path) is not None
+    return is_file or is_shaped or any(each in path for each in _WELL_KNOWN)
 
 
 def _is_outside(host: str) -> bool:

@@ -7,18 +7,32 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import unquote
 
-from skillhub.errors import NotFound, SourceMismatch, StateError, TrustDowngrade, UsageError
+from skillhub.errors import (
+    FormatError,
+    NotFound,
+    SourceMismatch,
+    StateError,
+    TrustDowngrade,
+    UsageError,
+)
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.lock import LockedSource
+from skillhub.model.proposals import is_proposed, proposals
 from skillhub.model.syntax.decode import array, mapping, record, text, text_that, wrong
 from skillhub.model.text import RESERVED_ALIASES, is_alias, quote
 from skillhub.model.url import names_user, parse
 from skillhub.world import files
+from skillhub.world.agreed_sources import AgreedSources
 from skillhub.world.embedded import EMBEDDED_URL, root, root_fingerprint
 from skillhub.world.home import Home
 from skillhub.world.last_seen import LastSeen
+from skillhub.world.named_by import Who
 from skillhub.world.state_file import StateFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from skillhub.world.project import Project
 
 _ROOT_CAP = 1 << 20
 _HINT = "put the file back, or move it away and add your sources again"
@@ -32,11 +46,14 @@ class Source:
     Attributes:
         url: Its base, or ``embedded:`` for the one inside the package.
         root: SHA-256 of its ``1.root.json``, for a registry that starts over is another source; None of a site.
+        named_by: ``person`` if it is one of the user's; ``repository`` if only a project names it, in which alone it
+            counts: it is reached with care, and nobody there is told who asks.
     """
 
     alias: str
     url: str
     root: Digest | None
+    named_by: Who = "person"
 
     @property
     def embedded(self) -> bool:
@@ -98,14 +115,20 @@ class Sources:
     """All sources of a user, kept in ``<state>``, never read from a repository."""
 
     def __init__(self, home: Home) -> None:
+        self._home = home
+        self._agreed = AgreedSources(home)
         self._file = StateFile(os.path.join(home.state, "sources.json"), "the sources of a user", _HINT)
         self._roots = os.path.join(home.state, "roots")
         self._metadata = os.path.join(home.state, "tuf")
         self._last_seen: dict[Digest, LastSeen] = {}
 
-    def all(self) -> Mapping[str, Source]:
-        """Return every source by alias; on first use that is the embedded registry, as ``github``."""
+    def mine(self) -> Mapping[str, Source]:
+        """Return the user's own by alias; on first use that is the embedded registry, as ``github``."""
         return self._kept().sources
+
+    def all(self) -> Mapping[str, Source]:
+        """Return every source that counts here by alias: the user's own."""
+        return self.mine()
 
     def _kept(self) -> _Kept:
         return self._file.read(_parse)
@@ -127,10 +150,18 @@ class Sources:
             raise NotFound(f"no source is named {quote(alias)}", hint=hint)
         return known[alias]
 
+    def within(self, project: Project) -> ProjectSources:
+        """Return the sources that count in a project."""
+        return ProjectSources(self._home, project)
+
     def had_another(self, alias: str) -> bool:
         """Say whether the alias was another source's before, of whose skills this one has no say."""
-        kept = self._kept()
-        return any(name == alias and was != _meaning(kept.sources.get(alias)) for name, was in kept.former)
+        meant = _meaning(self.all().get(alias))
+        return any(name == alias and was != meant for name, was in self._former())
+
+    def _former(self) -> frozenset[tuple[str, str]]:
+        """Return what aliases meant before, as pairs of both."""
+        return self._kept().former
 
     def root(self, source: Source) -> bytes:
         """Return the trusted first root of the source.
@@ -165,25 +196,36 @@ class Sources:
         """Return what ``add`` would add.
 
         Raises:
-            UsageError: alias or URL are none, or the root is the embedded registry's, whose keys are public.
+            UsageError, TrustDowngrade: as ``_possible``.
             SourceMismatch: the alias is taken by another source.
+        """
+        source = self._possible(alias, url, first_root)
+        mine = self.mine()
+        if mine.get(alias, source) not in (source, instead_of):
+            raise SourceMismatch(
+                f"the source {alias} is {mine[alias].locked()}; found {source.locked()}",
+                hint=f"choose another name, or skillhub source remove {alias} first",
+            )
+        return source
+
+    def _possible(self, alias: str, url: str, first_root: bytes | None, named_by: Who = "person") -> Source:
+        """Return a source of that alias, URL and root.
+
+        Raises:
+            UsageError: alias or URL are none, or the root is the embedded registry's, whose keys are public.
             TrustDowngrade: it is to be a site that nobody vouches for, and was a registry before.
         """
         check(alias, url)
-        source = Source(alias, url.rstrip("/"), Digest.of(first_root) if first_root is not None else None)
+        root_digest = Digest.of(first_root) if first_root is not None else None
+        source = Source(alias, url.rstrip("/"), root_digest, named_by)
         if source.root == root_fingerprint() and not source.embedded:
             raise UsageError("that is the root of the embedded registry, whose keys are public test keys")
-        kept = self._kept()
-        if source.root is None and _place(source.url) in kept.registries:
+        registries = self._kept().registries | self._agreed.registries()
+        if source.root is None and _place(source.url) in registries:
             raise TrustDowngrade(
                 "expected a registry, as it was one before, found a site without metadata",
                 where=source.url,
                 hint="somebody may have taken the metadata away; ask whoever runs it",
-            )
-        if kept.sources.get(alias, source) not in (source, instead_of):
-            raise SourceMismatch(
-                f"the source {alias} is {kept.sources[alias].locked()}; found {source.locked()}",
-                hint=f"choose another name, or skillhub source remove {alias} first",
             )
         return source
 
@@ -204,14 +246,17 @@ class Sources:
         )  # what is refused leaves nothing behind, not even a lock file
         with self._file.locked():
             source = self.meant(alias, url, first_root, instead_of)
-            if first_root is not None and source.root is not None and not source.embedded:
-                path = os.path.join(self._roots, f"{source.root.hex}.json")
-                files.write_atomic(path, first_root, mode=0o600)
-            self._write({**self.all(), alias: source}, instead_of)
+            self._keep_root(source, first_root)
+            self._write({**self.mine(), alias: source}, instead_of)
         return source
 
+    def _keep_root(self, source: Source, first_root: bytes | None) -> None:
+        if first_root is not None and source.root is not None and not source.embedded:
+            path = os.path.join(self._roots, f"{source.root.hex}.json")
+            files.write_atomic(path, first_root, mode=0o600)
+
     def remove(self, alias: str) -> Source:
-        """Forget the source; what was installed from it stays.
+        """Forget the source, here and wherever it was agreed to for a project; what was installed from it stays.
 
         Raises:
             NotFound: there is none of that alias.
@@ -219,7 +264,8 @@ class Sources:
         self.get(alias)
         with self._file.locked():
             gone = self.get(alias)
-            self._write({name: source for name, source in self.all().items() if name != alias}, gone)
+            self._write({name: source for name, source in self.mine().items() if name != alias}, gone)
+        self._agreed.forget(alias, gone.locked())
         return gone
 
     def _write(self, sources: Mapping[str, Source], gone: Source | None = None) -> None:
@@ -228,6 +274,105 @@ class Sources:
         were = kept.registries | _registries(sources.values())
         former = kept.former | ({(gone.alias, _meaning(gone))} if gone else frozenset())
         self._file.write({"former": sorted(former), "registries": sorted(were), "sources": rows})
+
+
+class ProjectSources(Sources):
+    """The sources that count in one project: the user's own, and those that it proposes and that were agreed to.
+
+    An agreement is bound to the user, the project, the alias, the URL and the root. It counts as long as lock and
+    intent of the project say the same; no other project has any of it.
+    """
+
+    def __init__(self, home: Home, project: Project) -> None:
+        super().__init__(home)
+        self._project = project
+        self._theirs: Mapping[str, Source] | None = None
+        self._coming: dict[str, tuple[Source, bytes | None]] = {}
+
+    def all(self) -> Mapping[str, Source]:
+        """Return every source that counts here by alias: the user's own, and the project's that were agreed to."""
+        if self._theirs is None:
+            self._theirs = self._proposed()
+        mine = self.mine()
+        return {**mine, **{alias: each for alias, each in self._theirs.items() if alias not in mine}}
+
+    def _proposed(self) -> Mapping[str, Source]:
+        agreed = self._agreed.of(self._project.key)
+        if not agreed:
+            return {}
+        try:
+            wanted = proposals(self._project.lock(), self._project.intent())
+        except (
+            FormatError,
+            StateError,
+            SourceMismatch,
+        ):  # told of by whoever reads them; nothing of it counts
+            return {}
+        return {
+            alias: Source(alias, each.url, each.root, "repository")
+            for alias, each in agreed.items()
+            if alias in wanted and is_proposed(each, wanted[alias])
+            if each.url != EMBEDDED_URL or each.root == root_fingerprint()
+        }
+
+    def _former(self) -> frozenset[tuple[str, str]]:
+        agreed = self._agreed.of(self._project.key).items()
+        return (
+            super()._former()
+            | self._agreed.former(self._project.key)
+            | {(alias, each.root or each.url) for alias, each in agreed}
+        )
+
+    def proposed(self, alias: str, url: str, first_root: bytes | None) -> Source:
+        """Return what ``adopt`` would adopt.
+
+        Raises:
+            UsageError, TrustDowngrade: as ``meant``.
+        """
+        return self._possible(alias, url, first_root, "repository")
+
+    def adopt(self, alias: str, url: str, first_root: bytes | None) -> Source:
+        """Let a source that the project proposes count in it, and in no other; ``keep`` remembers that.
+
+        Raises:
+            UsageError, TrustDowngrade: as ``proposed``.
+        """
+        source = self.proposed(alias, url, first_root)
+        self._coming[alias] = source, first_root
+        self._theirs = {**self.all(), alias: source}
+        return source
+
+    def keep(self) -> None:
+        """Remember what was adopted; the same again is no change.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        for alias, (source, first_root) in self._coming.items():
+            self._keep_root(source, first_root)
+            is_registry = source.root is not None and not source.embedded
+            place = _place(source.url) if is_registry else None
+            self._agreed.add(self._project.key, alias, source.locked(), place)
+        self._coming.clear()
+
+    def root(self, source: Source) -> bytes:
+        """Return the trusted first root of the source, as ``Sources.root`` does."""
+        known = (data for each, data in self._coming.values() if each.root == source.root)
+        return next(known, None) or super().root(source)
+
+    def remove(self, alias: str) -> Source:
+        """Forget the source: the user's own of that alias, else what was agreed to for the project.
+
+        Raises:
+            NotFound: there is none of that alias.
+        """
+        gone = self.get(alias)
+        if alias in self.mine():
+            gone = super().remove(alias)
+        else:
+            self._agreed.forget(alias, gone.locked(), self._project.key)
+        self._theirs = None
+        return gone
 
 
 def _meaning(source: Source | None) -> str:

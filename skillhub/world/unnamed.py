@@ -16,11 +16,14 @@ class Unnamed(Web):
     Args:
         web: Who asks.
         place: What a person would give to ``install``, for the hint.
+        hint: How a person names the place themselves, where it is not by that.
     """
 
-    def __init__(self, web: Web, place: str) -> None:
+    def __init__(self, web: Web, place: str, hint: str | None = None) -> None:
         self._web = web
-        self._place = place
+        self._hint = (
+            hint or f"only this repository names it; if it is meant: skillhub install {as_word(place)}"
+        )
 
     def ask(
         self, url: str, *, cap: int, named_by: NamedBy = PERSON, headers: Mapping[str, str] | None = None
@@ -33,6 +36,5 @@ class Unnamed(Web):
         try:
             return self._web.ask(url, cap=cap, named_by=NamedBy("repository", named_by.site), headers=headers)
         except UnsafeTransfer as error:
-            hint = f"only this repository names it; if it is meant: skillhub install {as_word(self._place)}"
-            error.hint = error.hint or hint
+            error.hint = error.hint or self._hint
             raise

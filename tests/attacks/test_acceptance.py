@@ -243,7 +243,8 @@ def test_case_9_whoever_serves_the_index_can_neither_roll_it_back_nor_freeze_it(
         proposal = f'[sources.stale]\nurl = "{url}"\nroot = "{Digest.of(stale.root)}"\n'
         shell.write("project/skillhub.toml", proposal + '[skills]\ngreeting = { source = "stale" }\n')
         before = {*filter(os.path.isfile, shell.files())}
-        for words in (("source", "add", "stale", url, "--root", root), ("install", *YES)):
+        trusted = ("--trust-source", f"stale={Digest.of(stale.root)}")
+        for words in (("source", "add", "stale", url, "--root", root), ("install", *YES, *trusted)):
             done = shell.run(*words, "--json")
             assert (done.status, done.error["code"]) == (5, "metadata-expired")
             assert {*filter(os.path.isfile, shell.files())} == before

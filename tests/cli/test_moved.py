@@ -103,7 +103,8 @@ def test_a_lock_that_is_written_says_where_the_registry_is_now_and_nothing_is_ag
     assert (again.status, again.json["changed"]) == (0, False), again.err
     clone = Shell(tmp_path / "clone")
     shutil.copy(moved.project / "skillhub.lock", clone.project)
-    assert clone.run("install", "--yes").status == 0
+    trusted = f"acme={moved.lock()['sources']['acme']['root']}"
+    assert clone.run("install", "--yes", "--trust-source", trusted).status == 0
 
 
 def test_attack_a_lock_of_the_same_root_sends_nobody_elsewhere(moved: Shell) -> None:
@@ -121,5 +122,5 @@ def test_a_dry_run_of_trust_trusts_nothing(shell: Shell, registry: Served, pin: 
     with online(registry.site) as url:
         (shell.project / "skillhub.toml").write_text(f'[sources.acme]\nurl = "{url}"\n')
         done = shell.run("source", "trust", "acme", *pin, "--dry-run")
-    assert (done.status, done.out) == (0, f"would trust acme: {url}, root {pin[1]}\n")
+    assert (done.status, done.out) == (0, f"would trust acme: {url}, root {pin[1]}, for this project alone\n")
     assert shell.run("source", "list", "--json").json == before

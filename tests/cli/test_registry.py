@@ -145,7 +145,9 @@ def test_a_lock_brings_back_the_registry_of_the_package_once_that_is_agreed_to(s
     assert shell.run("source", "remove", "github").status == 0
     asked = shell.run("install", "--json")
     assert (asked.status, [each["kind"] for each in asked.json["questions"]]) == (6, ["source"])
-    assert shell.run("install", "--yes").status == 0
+    assert shell.run("install", "--yes").status == 6
+    trusted = f"github={shell.lock()['sources']['github']['root']}"
+    assert shell.run("install", "--yes", "--trust-source", trusted).status == 0
     assert [each["url"] for each in shell.run("source", "list", "--json").json["sources"]] == ["embedded:"]
 
 

@@ -198,7 +198,8 @@ def test_a_source_that_a_repository_proposes_is_asked_about(world, hub):
     answers = Answers("yes")
     world.install(answers=answers)
     assert answers.kinds_seen == ["source", "install"]
-    assert world.sources.get("acme").root == root
+    assert world.ports().sources.get("acme").root == root
+    assert "acme" not in world.sources.all()
 
 
 def test_a_proposed_source_with_another_root_than_it_says(world, tmp_path):

@@ -114,6 +114,6 @@ def test_a_repository_as_the_lock_names_it_is_one_word(world):
     assert caught.value.hint.endswith(f": 'git+{url}.git'")
 
 
-def test_where_a_proposed_source_is_is_one_word():
-    source = LockedSource(kind="well-known", url="https://host/[x]")
-    assert "'https://host/[x]'" in propose_source("acme", source).subject
+def test_what_trusts_a_proposed_registry_says_its_name_and_root():
+    source = LockedSource(kind="registry", url="https://host/[x]", root=Digest.of(b"root"))
+    assert propose_source("acme", source).subject == f"--trust-source acme={source.root}"

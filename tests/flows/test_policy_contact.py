@@ -252,7 +252,7 @@ class Cut:
     def reach(self, ref, pin=None, *, named_by="person", may=None):
         self._cut(str(ref))
 
-    def fetch_root(self, url):
+    def fetch_root(self, url, *, named_by="person"):
         self._cut(url)
 
     def _cut(self, url):

@@ -125,9 +125,9 @@ def test_a_proposal_without_a_root_is_told_with_what_trusts_it(world: World) -> 
     proposing(world)
     with pytest.raises(Refused) as caught:
         world.install(answers=Answers("yes", root="unanswered"))
-    assert caught.value.hint == f"to trust it: skillhub source add acme {URL} --fingerprint sha256:…"
+    assert caught.value.hint == "to trust it: --trust-source acme=sha256:…"
     [(question, _)] = caught.value.asked
-    assert question.details == (f"url {URL}", "the project names no root to know it by")
+    assert question.details[:2] == (f"url {URL}", "the project names no root to know it by")
 
 
 def test_of_a_proposal_without_a_root_a_person_sees_the_one_that_it_shows(world: World) -> None:
@@ -137,7 +137,7 @@ def test_of_a_proposal_without_a_root_a_person_sees_the_one_that_it_shows(world:
     world.install(answers=answers)
     assert answers.kinds_seen == ["root", "root"]
     assert f"root {root}" in answers.seen[1].details
-    assert world.sources.get("acme").root == root
+    assert world.ports().sources.get("acme").root == root
 
 
 def test_the_roots_of_several_proposals_are_seen_in_the_order_of_the_proposals(world: World) -> None:

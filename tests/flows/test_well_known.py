@@ -24,6 +24,7 @@ from skillhub.model.digest import Digest
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Lock, LockedSource
 from skillhub.model.ref import Named, parse_ref
+from skillhub.world.folders import remove_tree
 from tests.support.reaching import Reaching
 from tests.support.registry import Simulator
 from tests.support.site import JSON, LEGACY, WELL_KNOWN, current, entry, legacy, offer, skill_md
@@ -145,20 +146,22 @@ def test_on_another_machine_the_source_is_asked_for_and_the_lock_gives_the_same(
 ) -> None:
     added.install("docs:pdf")
     other = added.as_cloned()
-    error = refused(other, Refused, lambda: other.install(answers=Answers("yes", root="unanswered")))
-    assert error.where == "docs"
+    error = refused(other, Refused, lambda: other.install(answers=Answers("yes", unsigned="unanswered")))
+    assert error.where == "pdf"
+    remove_tree(other.home.cache)
     changed(web)
     web.at("/old.md", answer(skill_md("pdf"), "Content-Type: text/markdown"))
     refused_bytes = unlocked(other.snapshot())
     with pytest.raises(WrongBytes, match="pdf"):
         other.install()
-    # The source is this user's now; of the skill there is nothing.
-    assert other.sources.get("docs").root is None
+    assert [*other.ports().sources.all()] == ["github"]
     assert not other.copy("pdf").exists()
     assert set(refused_bytes) <= set(unlocked(other.snapshot()))
     web.at("/pdf/SKILL.md", answer(skill_md("pdf"), "Content-Type: text/markdown"))
     other.install()
     assert other.text("pdf").encode() == skill_md("pdf")
+    assert [*other.ports().sources.all()] == ["github", "docs"]
+    assert [*other.sources.all()] == ["github"]
 
 
 def test_a_site_without_digests_is_pinned_by_its_trees(world: Reaching) -> None:
@@ -213,12 +216,12 @@ class TestWhatWasARegistry:
     def test_attack_a_lock_calls_a_registry_a_site_to_who_does_not_know_it(
         self, world: Reaching, web: Web
     ) -> None:
-        url = web.url("/$(id)")
-        web.at(f"/$(id){ROOT}", answer(b"{}", JSON))
+        url = web.url("/hub")
+        web.at(f"/hub{ROOT}", answer(b"{}", JSON))
         lock = Lock({}, {"acme": LockedSource(kind="well-known", url=url)})
         (world.base / "skillhub.lock").write_bytes(lock.dump())
         error = refused(world, SourceMismatch, lambda: world.install())
-        assert f"skillhub source add acme '{url}'" in error.hint
+        assert f"skillhub source add acme {url}" in error.hint
 
 
 def test_a_site_that_became_a_registry_is_trusted_by_its_root(world: Reaching, tmp_path: Path, web) -> None:

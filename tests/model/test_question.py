@@ -27,7 +27,7 @@ ANSWERED = {
     "critical-finding": set(),
     "capability": {"--yes"},
     "need": {"--yes"},
-    "source": {"--yes"},
+    "source": set(),
     "root": set(),
     "env": set(),
     "mcp": {"--yes", "--accept mcp"},

@@ -120,9 +120,9 @@ class World:
         return Ports(
             project=project,
             store=self.store,
-            sources=self.sources,
+            sources=self.sources.within(project),
             publishers=self.publishers,
-            network=Given(self._open, self.reach, lambda url: self._simulator(url).root),
+            network=Given(self._open, self.reach, lambda url, named_by="person": self._simulator(url).root),
             pick=self.picker,
             approver=self.answers,
             environ=self.environ,

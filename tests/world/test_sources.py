@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from skillhub.errors import FormatError, NotFound, SourceMismatch, StateError, TrustDowngrade, UsageError
+from skillhub.model.digest import Digest
 from skillhub.model.lock import Lock
 from skillhub.model.ref import parse_ref
 from skillhub.world.embedded import root
 from skillhub.world.home import Home
+from skillhub.world.project import Project
 from skillhub.world.sources import Sources
 
 URL = "https://registry.example/hub"
@@ -155,3 +159,35 @@ def test_attack_what_was_a_registry_comes_back_as_a_site(sources, tmp_path, url)
 def test_a_url_that_no_source_can_have(sources, url):
     with pytest.raises(UsageError):
         sources.add("acme", url, b"root")
+
+
+def test_what_a_project_brings_counts_in_it_once_it_is_kept_and_what_it_was_before_is_known(tmp_path):
+    home = Home.of({"SKILLHUB_HOME": str(tmp_path / "hub")})
+    here, there = (Project(str(tmp_path / name), "project", home) for name in ("here", "there"))
+    for project in (here, there):
+        os.makedirs(project.base)
+        says(project, b"one")
+    sources = Sources(home).within(here)
+    adopted = sources.adopt("acme", URL, b"one")
+    assert (adopted.named_by, sources.all()["acme"], sources.root(adopted)) == ("repository", adopted, b"one")
+    assert "acme" not in Sources(home).within(here).all()
+    sources.keep()
+    assert Sources(home).within(here).all()["acme"] == adopted
+    assert "acme" not in Sources(home).all()
+    assert "acme" not in Sources(home).within(there).all()
+    says(here, b"two")
+    other = Sources(home).within(here)
+    assert "acme" not in other.all()
+    assert other.had_another("acme")
+    other.adopt("acme", URL, b"two")
+    other.keep()
+    assert Sources(home).within(here).had_another("acme")
+    with pytest.raises(TrustDowngrade):
+        Sources(home).within(there).adopt("acme", URL, None)
+    with pytest.raises(TrustDowngrade):
+        Sources(home).add("mine", URL, None)
+
+
+def says(project, root):
+    text = f'[sources.acme]\nurl = "{URL}"\nroot = "{Digest.of(root)}"\n'
+    Path(project.intent_path).write_text(text)

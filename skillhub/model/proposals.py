@@ -1,0 +1,41 @@
+"""The sources that a project proposes: what lock and intent say of them together."""
+
+from __future__ import annotations
+
+from skillhub.errors import SourceMismatch
+from skillhub.model.lock import Lock, LockedSource
+
+TYPE_CHECKING = False  # as type checkers know it; at run time it would load a parser of TOML
+if TYPE_CHECKING:
+    from skillhub.model.intent import Intent
+
+
+def proposals(lock: Lock, intent: Intent) -> dict[str, LockedSource]:
+    """Return them by alias; one of kind ``registry`` without a root may turn out to be a site.
+
+    A registry is known by its root, so that the intent may say where it has moved to; a site is known by its URL.
+
+    Raises:
+        SourceMismatch: lock and intent give one alias to two sources.
+    """
+    found = dict(lock.sources)
+    for alias, wanted in intent.sources.items():
+        url, locked = wanted.url.rstrip("/"), lock.sources.get(alias)
+        if locked is None:
+            found[alias] = LockedSource(kind="registry", url=url, root=wanted.root)
+        elif wanted.root not in (None, locked.root) or (locked.root is None and url != locked.url):
+            root = f" with root {wanted.root}" if wanted.root else ""
+            raise SourceMismatch(
+                f"the lock has the source {alias} as {locked}; skillhub.toml names {url}{root}",
+                hint=f"remove what is locked from {alias}, or correct [sources.{alias}]",
+            )
+        else:
+            found[alias] = LockedSource(kind=locked.kind, url=url, root=locked.root)
+    return found
+
+
+def is_proposed(agreed: LockedSource, proposal: LockedSource) -> bool:
+    """Say whether what was agreed to is what is proposed: the URL, and the root unless none was said."""
+    if proposal.root is None and proposal.kind == "registry":
+        return agreed.url == proposal.url
+    return (agreed.kind, agreed.url, agreed.root) == (proposal.kind, proposal.url, proposal.root)

@@ -1,0 +1,432 @@
+"""A registry that only a clone names: it counts after a person or their machine said so, and in that clone alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from skillhub.model.digest import Digest
+from tests.support.here import Here, let_go
+from tests.support.served import Served
+from tests.support.site import JSON, WELL_KNOWN, current, offer
+from tests.support.web import Web, answer
+
+__all__ = ["let_go"]
+pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("let_go")]
+YES = ("--yes", "--allow-unsigned")
+FROZEN = ("install", "--frozen", *YES)
+OTHER = f"sha256:{'0' * 64}"
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory):
+    """A registry of two skills, whose publisher calls itself acme."""
+    served = Served(tmp_path_factory.mktemp("operator"))
+    served.publish("1.0.0")
+    served.publish("1.0.0", "parting")
+    return served
+
+
+@pytest.fixture
+def root(registry):
+    return str(Digest.of(registry.root.read_bytes()))
+
+
+def serve(web: Web, site: Path) -> None:
+    for path in site.rglob("*"):
+        if path.is_file():
+            web.at(f"/{path.relative_to(site).as_posix()}", answer(path.read_bytes()))
+
+
+@pytest.fixture
+def web(registry):
+    with Web() as web:
+        serve(web, registry.site)
+        yield web
+
+
+@pytest.fixture
+def clone(tmp_path, web, root):
+    """A machine that is new, with a clone whose intent and lock name a registry that it does not have."""
+    first = Here(tmp_path / "first")
+    assert first.run("source", "add", "acme", web.url(""), "--fingerprint", root).status == 0
+    assert first.run("install", "acme:greeting", *YES).status == 0
+    clone = Here(tmp_path / "clone")
+    shutil.copy(first.project / "skillhub.lock", clone.project)
+    intent = (first.project / "skillhub.toml").read_text()
+    clone.write(
+        "project/skillhub.toml", f'[sources.acme]\nurl = "{web.url("")}"\nroot = "{root}"\n\n{intent}'
+    )
+    web.heads.clear()
+    return clone
+
+
+def another(clone: Here, name: str = "other") -> Here:
+    """Return the same user in another project."""
+    twin = Here(clone.folder)
+    twin.project = clone.folder / name
+    twin.project.mkdir()
+    return twin
+
+
+def sources(shell: Here) -> dict[str, dict[str, object]]:
+    return {each["name"]: each for each in shell.run("source", "list", "--json").json["sources"]}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        FROZEN,
+        ("install", *YES),
+        ("install", "acme:parting", *YES),
+        ("install", "greeting", *YES),
+        ("install", "--json", *YES),
+        ("install", *YES, "--accept", "findings", "--accept", "mcp", "--accept", "needs"),
+        ("install",),
+        ("install", "--frozen"),
+    ],
+)
+def test_attack_yes_is_no_answer_to_a_registry_that_a_clone_proposes(clone, web, root, words):
+    before = clone.files()
+    done = clone.run(*words)
+    assert done.status == 6, done.err
+    assert f"--trust-source acme={root}" in done.err + done.out
+    assert not web.heads
+    assert {path for path in clone.files().keys() - before.keys() if not path.endswith(".lock")} == set()
+    assert [*sources(clone)] == ["github"]
+
+
+@pytest.mark.parametrize(
+    "words", [("update",), ("update", "greeting"), ("update", "--check"), ("sync",), ("enable", "greeting")]
+)
+def test_attack_another_command_than_install_takes_a_registry_of_a_clone(clone, web, words):
+    assert clone.run(*words, "--yes").status != 0
+    assert not web.heads
+    assert [*sources(clone)] == ["github"]
+
+
+@pytest.mark.parametrize("where", ["intent", "lock"])
+def test_attack_a_registry_that_the_lock_or_the_intent_alone_proposes(clone, web, root, where):
+    gone = {"intent": "skillhub.lock", "lock": "skillhub.toml"}[where]
+    (clone.project / gone).unlink()
+    done = clone.run("install", *YES, "--json")
+    assert (done.status, [each["kind"] for each in done.json["questions"]]) == (6, ["source"])
+    assert not web.heads
+    assert clone.run("install", *YES, "--trust-source", f"acme={root}").status == 0
+
+
+def test_a_machine_without_a_person_says_beforehand_which_registry_is_meant(clone, root):
+    done = clone.run(*FROZEN, "--trust-source", f"acme={root}", "--json")
+    assert done.status == 0, done.err
+    assert done.json["questions"][0]["answer"] == "yes"
+    assert (clone.project / ".agents/skills/greeting/SKILL.md").is_file()
+    assert clone.run("audit", "--json").json["ok"]
+    assert clone.run("verify").status == clone.run(*FROZEN).status == 0
+    assert clone.run("update", "--check").status == 0
+
+
+@pytest.mark.parametrize("form", ["{root}", "acme={root}"])
+@pytest.mark.parametrize("kind", ["sources", "agree"])
+def test_a_policy_of_the_user_says_which_registry_is_meant(clone, root, form, kind):
+    line = f'trusted-sources = ["{form.format(root=root)}"]'
+    clone.write("hub/config/policy.toml", line if kind == "sources" else 'agree = ["source", "unsigned"]')
+    assert clone.run(*FROZEN).status == (0 if kind == "sources" else 6)
+
+
+@pytest.mark.parametrize("line", [f"other={OTHER}", OTHER, "other={root}", f"acme={OTHER}"])
+def test_attack_a_policy_trusts_another_root_or_another_name(clone, root, line):
+    clone.write("hub/config/policy.toml", f'trusted-sources = ["{line.format(root=root)}"]')
+    assert clone.run(*FROZEN).status == 6
+
+
+def test_attack_a_project_trusts_its_own_registry(clone, root, web):
+    intent = (clone.project / "skillhub.toml").read_text()
+    clone.write("project/skillhub.toml", f'{intent}\n[policy]\ntrusted-sources = ["{root}"]\n')
+    done = clone.run(*FROZEN, "--json")
+    assert (done.status, done.error["code"]) == (4, "format")
+    assert not web.heads
+
+
+@pytest.mark.parametrize(
+    ("word", "status"),
+    [
+        (f"acme={OTHER}", 5),
+        ("nobody={root}", 2),
+        ("github={root}", 5),
+        ("acme", 2),
+        ("acme=", 2),
+        ("{root}", 2),
+        ("acme={root}0", 2),
+        ("ACME={root}", 2),
+        ("local={root}", 2),
+        ("acme=sha1:00", 2),
+        ("={root}", 2),
+        ("acme={root},{root}", 2),
+    ],
+)
+def test_attack_what_is_said_beforehand_is_about_another_registry(clone, web, root, word, status):
+    done = clone.run(*FROZEN, "--trust-source", word.format(root=root), "--json")
+    assert (done.status, "trust-source" in done.error["message"]) == (status, True)
+    assert not web.heads
+
+
+def test_attack_one_alias_is_given_two_roots(clone, root):
+    words = ("--trust-source", f"acme={root}", "--trust-source", f"acme={OTHER}")
+    assert clone.run(*FROZEN, *words).status == 2
+    assert clone.run(*FROZEN, *words[:2], *words[:2]).status == 0
+
+
+def test_attack_a_registry_of_one_project_counts_in_another(clone, root, web):
+    assert clone.run(*FROZEN, "--trust-source", f"acme={root}").status == 0
+    other = another(clone)
+    assert [*sources(other)] == ["github"]
+    for ref in ("acme:parting", "parting"):
+        assert other.run("install", ref, *YES, "--json").error["code"] == "not-found"
+        assert other.run("show", ref, "--json").error["code"] == "not-found"
+    assert other.run("source", "show", "acme", "--json").error["code"] == "not-found"
+    assert not [
+        each for each in other.run("search", "parting", "--json").json["hits"] if each.get("source") == "acme"
+    ]
+    assert other.run("install", "acme:parting", "-g", *YES).status == 3
+    for name in ("skillhub.toml", "skillhub.lock"):
+        shutil.copy(clone.project / name, other.project)
+    assert other.run(*FROZEN).status == 6
+    assert clone.run("install", "acme:parting", *YES).status == 0
+
+
+def test_attack_the_same_folder_holds_another_clone_later(clone, root, web):
+    """What was agreed to counts as long as the project says the same, and comes back with it."""
+    assert clone.run(*FROZEN, "--trust-source", f"acme={root}").status == 0
+    for name in ("skillhub.toml", "skillhub.lock"):
+        (clone.project / name).rename(clone.home / name)
+    assert [*sources(clone)] == ["github"]
+    assert clone.run("install", "acme:parting", *YES).status == 3
+    for name in ("skillhub.toml", "skillhub.lock"):
+        (clone.home / name).rename(clone.project / name)
+    assert clone.run("install", "acme:parting", *YES).status == 0
+
+
+@pytest.mark.parametrize("changed", ["url", "root", "alias", "site"])
+def test_attack_a_project_changes_what_was_agreed_to(clone, root, web, registry, changed):
+    assert clone.run(*FROZEN, "--trust-source", f"acme={root}").status == 0
+    lock, intent = clone.lock(), (clone.project / "skillhub.toml").read_text()
+    with Web() as evil:
+        serve(evil, registry.site)
+        row = lock["sources"]["acme"]
+        if changed == "url":
+            row["url"] = evil.url("")
+            intent = intent.replace(web.url(""), evil.url(""))
+        elif changed == "root":
+            row["root"] = OTHER
+            intent = intent.replace(root, OTHER)
+        elif changed == "alias":
+            lock["sources"]["other"] = lock["sources"].pop("acme")
+            lock["skills"]["greeting"]["source"] = "other"
+            intent = intent.replace("acme", "other")
+        else:
+            row |= {"kind": "well-known"}
+            del row["root"]
+            intent = intent.replace(f'root = "{root}"\n', "")
+        clone.write("project/skillhub.lock", json.dumps(lock))
+        clone.write("project/skillhub.toml", intent)
+        shutil.rmtree(clone.hub / "data", ignore_errors=True)
+        web.heads.clear()
+        done = clone.run("install", *YES, "--json")
+        assert done.status == (5 if changed == "site" else 6), done.out
+        if changed != "site":
+            assert [each["kind"] for each in done.json["questions"]] == ["source"]
+        assert not evil.heads
+        assert "acme" not in sources(clone)
+
+
+def test_attack_an_alias_of_the_users_is_given_to_another_registry_by_a_flag(clone, root, web, tmp_path):
+    mine = Served(tmp_path / "mine")
+    mine.publish("1.0.0", "mine")
+    with Web() as other:
+        serve(other, mine.site)
+        pin = str(Digest.of(mine.root.read_bytes()))
+        assert clone.run("source", "add", "acme", other.url(""), "--fingerprint", pin).status == 0
+        for words in (FROZEN, (*FROZEN, "--trust-source", f"acme={root}"), ("update", *YES)):
+            done = clone.run(*words, "--json")
+            assert (done.status, done.error["code"]) == (5, "source-mismatch")
+    assert not web.heads
+
+
+def test_attack_lock_and_intent_give_one_alias_to_two_registries(clone, root, web):
+    intent = (clone.project / "skillhub.toml").read_text()
+    clone.write("project/skillhub.toml", intent.replace(root, OTHER))
+    for word in (root, OTHER):
+        done = clone.run("install", *YES, "--trust-source", f"acme={word}", "--json")
+        assert (done.status, done.error["code"]) == (5, "source-mismatch")
+    assert not web.heads
+
+
+def netrc(clone, web):
+    path = clone.write("home/.netrc", "machine 127.0.0.1 login me password s3cret\n")
+    path.chmod(0o600)
+    clone.write("hub/config/config.toml", f'[tokens]\n"127.0.0.1:{web.port}" = {{ env = "TOKEN" }}\n')
+
+
+@pytest.mark.parametrize("way", ["flag", "policy", "trust"])
+def test_attack_a_clone_has_its_registry_told_who_asks(clone, web, root, way):
+    netrc(clone, web)
+    words = FROZEN
+    if way == "flag":
+        words = (*FROZEN, "--trust-source", f"acme={root}")
+    elif way == "policy":
+        clone.write("hub/config/policy.toml", f'trusted-sources = ["{root}"]')
+    else:
+        assert clone.run("source", "trust", "acme", "--fingerprint", root, TOKEN="s3cret").status == 0
+    assert clone.run(*words, TOKEN="s3cret").status == 0
+    for more in (
+        ("update", "--check"),
+        ("audit",),
+        ("source", "show", "acme"),
+        ("search", "parting"),
+        ("diff", "greeting"),
+    ):
+        assert clone.run(*more, TOKEN="s3cret").status == 0
+    assert clone.run("install", "acme:parting", *YES, TOKEN="s3cret").status == 0
+    assert web.heads
+    assert not [head for head in web.heads if "authorization" in head.lower()]
+
+
+def test_a_registry_whose_host_the_user_names_is_told_who_asks(clone, web, root):
+    netrc(clone, web)
+    config = (clone.hub / "config/config.toml").read_text()
+    clone.write("hub/config/config.toml", f'trusted-hosts = ["127.0.0.1:{web.port}"]\n{config}')
+    assert clone.run(*FROZEN, "--trust-source", f"acme={root}", TOKEN="s3cret").status == 0
+    assert all("Authorization: Bearer s3cret" in head for head in web.heads)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://127.0.0.1:{port}",
+        "https://localhost:{port}",
+        "https://[::1]:{port}",
+        "https://10.0.0.7",
+        "https://169.254.169.254",
+        "https://192.168.0.1:8443",
+        "https://[fd00::1]",
+        "https://0.0.0.0:{port}",
+        "http://10.0.0.7",
+        "http://2130706433:{port}",
+        "http://169.254.169.254/latest",
+    ],
+)
+def test_attack_a_clone_leads_to_a_private_address(clone, web, root, url):
+    place = url.format(port=web.port)
+    for name in ("skillhub.toml", "skillhub.lock"):
+        text = (clone.project / name).read_text().replace(web.url(""), place)
+        clone.write(f"project/{name}", text)
+    for words in (
+        (*FROZEN, "--trust-source", f"acme={root}"),
+        ("source", "trust", "acme", "--fingerprint", root),
+    ):
+        done = clone.run(*words, "--json")
+        assert (done.status, done.error["code"]) == (5, "unsafe-transfer"), done.out
+    assert not web.heads
+    assert [*sources(clone)] == ["github"]
+
+
+def test_attack_a_clone_asks_a_program_on_this_machine_for_what_no_registry_has(clone, root):
+    """A path of the clone's choice before what a registry serves is spelled like a registry's, and has no query."""
+    with Web() as here:
+        for place in ("/api/delete?x=", "/%2e%2e", "/a;b"):
+            source = f'[sources.acme]\nurl = "{here.url(place)}"\nroot = "{root}"\n'
+            clone.write("project/skillhub.toml", f'{source}[skills]\ngreeting = {{ source = "acme" }}\n')
+            (clone.project / "skillhub.lock").unlink(missing_ok=True)
+            done = clone.run("install", *YES, "--trust-source", f"acme={root}")
+            assert done.status in (2, 4, 5), done.err
+        assert not here.heads
+
+
+def test_attack_a_registry_shows_another_root_than_was_said(clone, web, root, tmp_path):
+    evil = Served(tmp_path / "evil")
+    evil.publish("1.0.0")
+    web.acts.clear()
+    serve(web, evil.site)
+    done = clone.run(*FROZEN, "--trust-source", f"acme={root}", "--json")
+    assert (done.status, done.error["code"]) == (5, "wrong-bytes")
+    assert [*sources(clone)] == ["github"]
+
+
+def test_attack_a_proposal_without_a_root_shows_one_when_it_is_asked(clone, web, root):
+    clone.write(
+        "project/skillhub.toml",
+        f'[sources.acme]\nurl = "{web.url("")}"\n[skills]\ngreeting = {{ source = "acme" }}\n',
+    )
+    (clone.project / "skillhub.lock").unlink()
+    assert clone.run("install", *YES).status == 6
+    assert not web.heads
+    wrong = clone.run("install", *YES, "--trust-source", f"acme={OTHER}", "--json")
+    assert (wrong.status, wrong.error["code"]) == (5, "wrong-bytes")
+    assert clone.run("install", *YES, "--trust-source", f"acme={root}").status == 0
+
+
+def test_a_site_of_the_lock_needs_nobodys_trust_and_is_unsigned(tmp_path):
+    with Web() as site:
+        site.at(WELL_KNOWN, answer(current(offer(site, "pdf")), JSON))
+        first = Here(tmp_path / "first")
+        assert first.run("source", "add", "docs", site.url(""), "--allow-unsigned").status == 0
+        assert first.run("install", "docs:pdf", *YES).status == 0
+        clone = Here(tmp_path / "clone")
+        for name in ("skillhub.toml", "skillhub.lock"):
+            shutil.copy(first.project / name, clone.project)
+        netrc(clone, site)
+        site.heads.clear()
+        done = clone.run("install", "--frozen", "--yes", "--json")
+        assert (done.status, [each["kind"] for each in done.json["questions"]]) == (
+            6,
+            ["unsigned", "install"],
+        )
+        assert clone.run(*FROZEN, TOKEN="s3cret").status == 0
+        assert not [head for head in site.heads if "authorization" in head.lower()]
+        assert sources(clone)["docs"]["scope"] == "project"
+        assert [*sources(another(clone))] == ["github"]
+
+
+def test_what_has_nothing_to_do_with_a_proposal_is_installed_without_it(clone, web):
+    clone.skill("project/plain")
+    assert clone.run("install", "./plain", *YES).status == 0
+    assert clone.run("list").status == clone.run("verify", "plain").status == 0
+    assert not web.heads
+
+
+def test_the_sources_of_a_project_are_shown_as_its_own_and_forgotten_by_name(clone, root, web):
+    assert clone.run(*FROZEN, "--trust-source", f"acme={root}").status == 0
+    listed = sources(clone)
+    assert [(each["name"], each["scope"]) for each in listed.values()] == [
+        ("github", "user"),
+        ("acme", "project"),
+    ]
+    assert "this project brings it" in clone.run("source", "list").out
+    assert "this project brings it" in clone.run("source", "show", "acme").out
+    removed = clone.run("source", "remove", "acme", "--json")
+    assert (removed.status, removed.json["scope"]) == (0, "project")
+    assert f"skillhub source trust acme --fingerprint {root}" in removed.err
+    assert clone.run("install", "acme:parting", *YES).status == 6
+    again = clone.run("source", "trust", "acme", "--fingerprint", root)
+    assert (again.status, "for this project alone" in again.out) == (0, True)
+    assert clone.run("install", "acme:parting", *YES).status == 0
+
+
+def test_attack_a_source_that_was_removed_lives_on_in_a_project(clone, root, web):
+    assert clone.run(*FROZEN, "--trust-source", f"acme={root}").status == 0
+    assert clone.run("source", "add", "acme", web.url(""), "--fingerprint", root).status == 0
+    assert sources(clone)["acme"]["scope"] == "user"
+    assert another(clone).run("source", "remove", "acme").status == 0
+    assert [*sources(clone)] == ["github"]
+    assert clone.run("install", "acme:parting", *YES).status == 6
+
+
+def test_attack_what_was_agreed_to_is_damaged_and_not_taken_for_nothing(clone, root):
+    assert clone.run(*FROZEN, "--trust-source", f"acme={root}").status == 0
+    path = clone.hub / "state/project-sources.json"
+    for text in ("{}", "", "null", '{"version": 1}', path.read_text().replace("sha256:", "sha1:")):
+        path.write_text(text)
+        assert clone.run("install", *YES).status == 7
