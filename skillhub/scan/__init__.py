@@ -12,11 +12,12 @@ from skillhub.model.capability import is_text
 from skillhub.model.finding import SEVERITIES, Finding, Rule
 from skillhub.model.tree import File, Tree
 from skillhub.scan.commands import FETCH, SYSTEM
-from skillhub.scan.files import FILES, SCANNED_MAX, files
-from skillhub.scan.hidden import HIDDEN, hidden
+from skillhub.scan.files import FILES, files, is_read
+from skillhub.scan.hidden import HIDDEN, hidden, hidden_in_binary
 from skillhub.scan.instructions import INSTRUCTIONS
 from skillhub.scan.secrets import SECRETS, secrets
 from skillhub.scan.secrets import WORDS as SECRET_WORDS
+from skillhub.scan.views import joined, views, windows
 
 _PATTERNS: Final = (*FETCH, *INSTRUCTIONS, *SYSTEM)
 RULES: Final = {rule.id: rule for rule in (*HIDDEN, *SECRETS, *FILES, *(rule for rule, _ in _PATTERNS))}
@@ -36,8 +37,8 @@ PLACES_MAX: Final = 10
 def scan(tree: Tree) -> tuple[Finding, ...]:
     """Return what the rules see in ``tree``: the worst first, then by path, line and rule.
 
-    The same tree gives the same findings on every machine. Of each file the first 2 MiB are searched, and
-    a larger one is a finding itself; of each rule at most ten lines of a file are named.
+    The same tree gives the same findings on every machine. Every file is searched to its end; of each rule at most
+    ten lines of a file are named.
     """
     found = (finding for path, file in tree.items() for finding in _findings(path, file))
     return tuple(sorted(found, key=_worst_first))
@@ -51,27 +52,36 @@ def _findings(path: str, file: File) -> Iterator[Finding]:
     text = is_text(file.data)
     for rule in files(path, file.data, text):
         yield rule.finding(path, 0)
+    is_document = text or is_read(path, file.data)
     seen: dict[str, set[int]] = {}
-    ends: list[int] = []
-    for rule, offset in _places(file.data, text):
-        ends = ends or [*(end.start() for end in re.finditer(b"\n", file.data)), len(file.data)]
-        line = bisect_left(ends, offset) + 1
-        lines = seen.setdefault(rule.id, set())
-        if line not in lines and len(lines) < PLACES_MAX:
-            lines.add(line)
-            yield rule.finding(path, line)
+    for view in views(file.data, text):
+        ends: list[int] = []
+        for rule, offset in _places(view, path, is_document):
+            ends = ends or [*(end.start() for end in re.finditer(b"\n", view)), len(view)]
+            line = bisect_left(ends, offset) + 1
+            lines = seen.setdefault(rule.id, set())
+            if line not in lines and len(lines) < PLACES_MAX:
+                lines.add(line)
+                yield rule.finding(path, line)
 
 
-def _places(whole: bytes, text: bool) -> Iterator[tuple[Rule, int]]:
-    data = whole[:SCANNED_MAX]
-    if text:
-        yield from hidden(data)
-    words = _WORDS.intersection(data.translate(_ONLY_WORDS).split())
-    yield from secrets(data, words)
-    worth = sorted({number for word in words for number in _BY_WORD.get(word, ())})
-    looks = [LOOKS[number] for number in worth if LOOKS[number][1].is_worth(words)]
-    if looks:
-        # A line that a shell joins to the next is one line here; offsets stay what they were.
-        lowered = data.lower().replace(b"\\\r\n", b"   ").replace(b"\\\n", b"  ")
-        for rule, look in looks:
-            yield from ((rule, offset) for offset in look.places(lowered))
+def _places(view: bytes, path: str, is_document: bool) -> Iterator[tuple[Rule, int]]:
+    for window in windows(view):
+        for rule, offset in _in_window(window.data, path, is_document, first=window.start == 0):
+            at = window.start + offset
+            if window.keep <= at < window.until:
+                yield rule, at
+
+
+def _in_window(data: bytes, path: str, is_document: bool, *, first: bool) -> Iterator[tuple[Rule, int]]:
+    yield from hidden(data, first=first) if is_document else hidden_in_binary(data)
+    yield from secrets(data, SECRET_WORDS.intersection(_words(data)))
+    for text, offset_of in joined(data.lower(), path):
+        words = _WORDS.intersection(_words(text))
+        worth = sorted({number for word in words for number in _BY_WORD.get(word, ())})
+        for rule, look in (LOOKS[number] for number in worth if LOOKS[number][1].is_worth(words)):
+            yield from ((rule, offset_of(offset)) for offset in look.places(text))
+
+
+def _words(data: bytes) -> list[bytes]:
+    return data.translate(_ONLY_WORDS).split()

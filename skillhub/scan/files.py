@@ -19,7 +19,7 @@ GARBLED: Final = Rule("SH502", "high", "a script that is not plain text", "write
 LARGE: Final = Rule(
     "SH503",
     "medium",
-    "a file too large to be scanned whole",
+    "a file larger than people read",
     "keep large data out of a skill",
 )
 SETTINGS: Final = Rule(
@@ -48,13 +48,41 @@ SKILL_WITHIN: Final = Rule(
 )
 FILES: Final = (COMPILED, GARBLED, LARGE, SETTINGS, INSTALL_HOOK, UNREADABLE, SKILL_WITHIN)
 
-SCANNED_MAX = 2 * 1024 * 1024
+READ_MAX = 2 * 1024 * 1024
 # ELF, Windows, Mach-O (thin and fat, also Java classes), WebAssembly.
 _MAGIC = (
     *(b"\x7fELF", b"MZ", b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe"),
     *(b"\xca\xfe\xba\xbe", b"\0asm"),
 )
+# Pictures, fonts, archives, sound and video, which no agent reads as text.
+_MEDIA = (
+    *(
+        b"\x89PNG",
+        b"\xff\xd8\xff",
+        b"GIF8",
+        b"RIFF",
+        b"%PDF-",
+        b"PK\x03\x04",
+        b"\x1f\x8b",
+        b"BZh",
+        b"\xfd7zXZ",
+        b"ID3",
+    ),
+    *(
+        b"\0\1\0\0",
+        b"OTTO",
+        b"wOFF",
+        b"wOF2",
+        b"ttcf",
+        b"true",
+        b"OggS",
+        b"SQLite",
+        b"\0\0\1\0",
+        b"\x28\xb5\x2f\xfd",
+    ),
+)
 _COMPILED = (".pyc", ".pyo", ".class", ".jar", ".node")
+_PROGRAMS = (*_COMPILED, ".exe", ".com", ".dll", ".so", ".dylib", ".wasm")
 # What an agent or editor takes as its own settings once the folder is opened or copied.
 _SETTINGS = (
     *(".mcp.json", ".claude/settings.json", ".claude/settings.local.json", ".vscode/tasks.json"),
@@ -63,7 +91,20 @@ _SETTINGS = (
 _PAGES = (".md", ".mdx", ".markdown", ".rst", ".txt", ".json", ".yaml", ".yml", ".toml")
 # Folders of a skill that agents do not look for skills in, besides hidden ones.
 _NO_SKILLS = frozenset({"scripts", "references", "assets", "agents", "node_modules"})
+_CONTROLS = bytes((*range(9), 11, 12, *range(14, 32), 127))
+_ODD_SHARE = 0.3
 _INSTALL_HOOKS = (b'"preinstall"', b'"postinstall"', b'"prepare"')
+
+
+def is_read(path: str, data: bytes) -> bool:
+    """Say whether a file that is no text may be read or run as if it were: by its name, or by most of its bytes."""
+    if path.lower().endswith((*RUN_BY_NAME, *_PAGES)) or data.startswith(b"#!"):
+        return not path.lower().endswith(_PROGRAMS)
+    if data.startswith((*_MAGIC, *_MEDIA)):
+        return False
+    valid = data.decode("utf-8", "ignore").encode()
+    odd = len(data) - len(valid) + len(valid) - len(valid.translate(None, _CONTROLS))
+    return odd < len(data) * _ODD_SHARE
 
 
 def files(path: str, data: bytes, text: bool) -> Iterator[Rule]:
@@ -75,7 +116,7 @@ def files(path: str, data: bytes, text: bool) -> Iterator[Rule]:
         yield GARBLED
     elif not text and folded.endswith(_PAGES):
         yield UNREADABLE
-    if len(data) > SCANNED_MAX:
+    if len(data) > READ_MAX:
         yield LARGE
     if folded.endswith(_SETTINGS):
         yield SETTINGS

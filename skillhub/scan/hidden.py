@@ -1,7 +1,9 @@
 """Characters that draw nothing, or turn the text around them: what a person cannot see, a model reads.
 
-Emoji joined by zero-width joiners, variation selectors after a character, flags of regions, and joiners
-inside words of scripts that need them are ordinary text.
+Every such character counts, but for the sequences in ``_ALLOWED``: emoji, keycaps, the three flags of regions
+that emoji have, variants that Unicode standardizes, joiners and marks beside the scripts that need them. The tables
+are our own and not those of ``unicodedata``, whose answers differ between versions of Python: a skill gives the same
+findings on each.
 """
 
 from __future__ import annotations
@@ -27,13 +29,13 @@ UNSEEN: Final = Rule(
 ZERO_RUN: Final = Rule(
     "SH003",
     "high",
-    "a run of zero-width characters, which can carry hidden text",
+    "several characters that are never shown, which can carry hidden text",
     "remove them",
 )
-ZERO_WORD: Final = Rule(
+ZERO: Final = Rule(
     "SH004",
     "medium",
-    "a zero-width character inside a word, which hides the word from a search",
+    "a character that is never shown, where neither a script nor an emoji needs it",
     "remove it",
 )
 STEERING: Final = Rule(
@@ -42,55 +44,141 @@ STEERING: Final = Rule(
     "a control character that a terminal obeys or leaves out: what is shown is not what is read",
     "remove it, or write it as an escape sequence",
 )
-HIDDEN: Final = (BIDI, UNSEEN, ZERO_RUN, ZERO_WORD, STEERING)
+HIDDEN: Final = (BIDI, UNSEEN, ZERO_RUN, ZERO, STEERING)
 
-# ASCII that honest text is made of; page breaks (VT, FF) go on below what is shown and cover nothing.
-_PLAIN = bytes((*range(9, 13), *range(32, 127)))
+# More selectors than this that select nothing are text; so are more other characters that draw nothing. Fewer come
+# from careless copying, and carry no more than a few letters.
+_STRAY_SELECTORS_MAX = 3
+_STRAYS_MAX = 16
+# Random bytes are one of these characters every few 100,000.
+_IN_BINARY_MAX = 16
+
+# ASCII that honest text is made of; most texts have nothing else.
+_PLAIN = bytes((9, 10, *range(32, 127)))
 # Embeddings, overrides, isolates (CVE-2021-42574).
 _BIDI = "[\u202a-\u202e\u2066-\u2069]"
-# Of Unicode's Default_Ignorable_Code_Point what is not elsewhere here, and the marks of annotations.
+# Unicode's Default_Ignorable_Code_Point, as far as it is not elsewhere here; the marks of annotations; the line
+# break of IBM's and page breaks; what is blank and no blank: fillers, an empty Braille cell, an empty note;
+# shorthand's and hieroglyphs' marks; noncharacters.
 _ZERO = (
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u2065\u206a-\u206f\u3164\ufeff"
-    "\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0080-\U000e00ff\U000e01f0-\U000e0fff]"
+    "[\x0b\x0c\x85\u00ad\u034f\u061c\u070f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u2065\u206a-\u206f"
+    "\u2800\u3164\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U00013430-\U0001343f\U00016fe4"
+    "\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0080-\U000e00ff\U000e01f0-\U000e0fff]"
 )
-# A soft hyphen, alone, says where a word may be parted.
-_ZERO_WORD = f"(?<=[A-Za-z])(?:{_ZERO}{{2}}|(?!\u00ad){_ZERO})(?=[A-Za-z])"
-# C1 (ECMA-48) too, which terminals take for the two bytes that begin with ESC; U+0085 is a line break.
+# Icons of fonts for programmers stand alone; text in them does not.
+_PRIVATE = "[\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd]{8}"
+# C1 (ECMA-48) too, which terminals take for the two bytes that begin with ESC.
 _CONTROL = "[\x01-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]"
 # What follows it is drawn over its line. Before LF it ends a line, and so do several, as careless tools write.
 _RETURN = r"(?<!\r)\r++(?!\n|\Z)"
-# Legitimate only as the tail of a flag: U+1F3F4, a few tags, U+E007F.
 _TAG = "[\U000e0000-\U000e007f]"
-_FLAG = re.compile(f"\U0001f3f4{_TAG}{{2,6}}\U000e007f")
-# Each selects a variant of one character; two in a row select nothing.
-_SELECTORS = "[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}"
-_SUSPECT = re.compile("|".join((_BIDI, _ZERO, _CONTROL, "\r", _TAG, _SELECTORS)))
-_PATTERNS = tuple(
-    (rule, re.compile(pattern))
-    for rule, pattern in (
-        (UNSEEN, _TAG),
-        (UNSEEN, _SELECTORS),
-        (BIDI, _BIDI),
-        (ZERO_RUN, _ZERO + "{3}"),
-        (ZERO_WORD, _ZERO_WORD),
-        (STEERING, f"{_CONTROL}|{_RETURN}"),
+_SELECTOR = "[\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+_RTL = (
+    "\u0590-\u061b\u061d-\u070e\u0710-\u08ff\ufb1d-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc"
+    "\U00010800-\U00010fff\U0001e800-\U0001efff"
+)
+# Arabic, Syriac, N'Ko; the scripts of India, Sri Lanka, Tibet, Burma, Cambodia, Mongolia, Java, Bali and their like.
+_JOINING = (
+    "\u0600-\u061b\u061d-\u070e\u0710-\u07ff\u0840-\u08ff\ufb50-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc\u0900-\u0dff\u0f00-\u109f"
+    "\u1700-\u17b3\u17b6-\u180a\u1810-\u18af\u1900-\u1cff\ua800-\uabff\U00010a00-\U00010eff\U00011000-\U00011fff\U0001e900-\U0001e95f"
+)
+# Thai, Lao, Tibetan, Burmese, Khmer and their kin part no words by blanks.
+_UNPARTED = "\u0e00-\u109f\u1780-\u17b3\u17b6-\u17ff\u1950-\u19ff\u1a20-\u1aaf\ua980-\ua9ff\uaa60-\uaadf"
+_HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_PICTURE = (
+    "\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u24c2\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\u3030\u303d"
+    "\u3297\u3299\U0001f000-\U0001faff"
+)
+# Of StandardizedVariants.txt: mathematics, zero, Burmese, Phags-pa, Manichaean and punctuation of CJK.
+_VARIED = (
+    "0\u2205\u2229\u222a\u2268\u2269\u2272\u2273\u228a\u228b\u2293-\u2295\u2297\u229c\u22da\u22db\u2a3c\u2a3d\u2a9d\u2a9e"
+    "\u2aac\u2aad\u2acb\u2acc\u1000-\u109f\uaa60-\uaa7f\ua840-\ua877\U00010ac0-\U00010aef\u3001\u3002\uff01\uff0c\uff0e"
+    "\uff1a\uff1b\uff1f"
+)
+_EMOJI = f"[{_PICTURE}](?:[\ufe0e\ufe0f]|[\U0001f3fb-\U0001f3ff])?"
+_SINGLE = f"(?!{_SELECTOR}|{_ZERO})"
+_ALLOWED = re.compile(
+    "|".join(
+        (
+            "\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074|"
+            "\U000e0077\U000e006c\U000e0073)\U000e007f",
+            f"{_EMOJI}(?:\u200d{_EMOJI}){{0,7}}+{_SINGLE}",
+            f"[#*0-9][\ufe0e\ufe0f]\u20e3{_SINGLE}",
+            f"[{_VARIED}]\ufe00{_SINGLE}",
+            f"[{_HAN}][\ufe00-\ufe02]{_SINGLE}",
+            "[\U00013000-\U0001342f][\ufe00-\ufe06]",
+            "(?<=[\u1820-\u18aa])[\u180b-\u180d\u180f](?![\u180b-\u180d\u180f])",
+            "(?<=[\u1820-\u18aa\u180b-\u180d])\u180e(?=[\u1820-\u18aa])",
+            "(?<=[\U00013000-\U0001342f\U00013440-\U00013455])[\U00013430-\U0001343f]{1,2}+",
+            f"(?<=[{_JOINING}])[\u200c\u200d]{_SINGLE}|\u200c(?=[\u0600-\u06ff])(?<!{_ZERO}\u200c)",
+            f"(?<=[{_UNPARTED}])\u200b{_SINGLE}",
+            f"(?<=[{_RTL}])[\u061c\u200e\u200f]{_SINGLE}",
+            f"[\u061c\u200e\u200f](?=[ -/:-@]{{0,4}}[{_RTL}])(?<!{_ZERO}[\u061c\u200e\u200f])",
+            "(?<=[\u0591-\u05c7])\u034f(?=[\u0591-\u05ea])|\u070f(?=[\u0710-\u074a])",
+            "\u115f(?=[\u1160-\u11ff\ud7b0-\ud7c6])|(?<=[\u1100-\u115f\ua960-\ua97c])\u1160"
+            "(?=[\u1160-\u11ff\ud7b0-\ud7fb]|\\Z|\\W)",
+            "(?<=[\u2801-\u28ff])\u2800++|\u2800{1,80}+(?=[\u2801-\u28ff])",  # a row of a drawing in Braille
+            "(?<=\\w)\u00ad(?=\\w)",  # alone, says where a word may be parted
+            "(?<![^\n\r])[\x0b\x0c]|[\x0b\x0c](?=[\r\n]|\\Z)",  # a page break, alone where a line begins or ends
+        )
     )
 )
+_MARK = re.compile(f"\ufeff{_SINGLE}")
+_IDEOGRAPH = re.compile(f"[{_HAN}][\U000e0100-\U000e01ef]{_SINGLE}")
+_SUSPECT = re.compile("|".join((_BIDI, _ZERO, _CONTROL, "\r", _TAG, _SELECTOR, _PRIVATE)))
+_FIND = re.compile(
+    f"(?P<tag>{_TAG}|{_SELECTOR}{{2}})|(?P<bidi>{_BIDI})|(?P<run>{_ZERO}{{3}}|{_PRIVATE})|(?P<zero>{_ZERO})"
+    f"|(?P<selector>{_SELECTOR})|(?P<control>{_CONTROL}|{_RETURN})"
+)
+_RULES = {"tag": UNSEEN, "bidi": BIDI, "run": ZERO_RUN, "zero": ZERO, "selector": ZERO, "control": STEERING}
+_IN_BINARY = re.compile("|".join((_BIDI, "[\u200b-\u200f\u2060-\u2064\ufeff]", _TAG, _SELECTOR)))
 
 
-def hidden(data: bytes) -> Iterator[tuple[Rule, int]]:
+def hidden(data: bytes, *, first: bool = True) -> Iterator[tuple[Rule, int]]:
     """Yield what is hidden in the UTF-8 text ``data``: the rule, and the offset of each place.
 
-    A character that the end of ``data`` cuts is none.
+    Args:
+        data: The bytes; those that are not UTF-8 hide nothing, and a character that the end cuts is none.
+        first: Whether they are the first of the file, where a byte order mark may stand.
     """
     # Of most texts hardly any is left to look at.
     odd = data.replace(b"\r\n", b"").translate(None, _PLAIN)
     if not odd or not _SUSPECT.search(odd.decode("utf-8", "ignore")):
         return
-    text = _FLAG.sub(lambda match: "?" * len(match[0].encode()), data.decode("utf-8", "ignore"))
-    for rule, pattern in _PATTERNS:
-        char = offset = 0
-        for match in pattern.finditer(text):
-            offset += len(text[char : match.start()].encode())
-            char = match.start()
-            yield rule, offset
+    text = data.decode("utf-8", "surrogateescape")
+    if first and _MARK.match(text):
+        text = "???" + text[1:]
+    text = _ALLOWED.sub(_blanked, text)
+    ideographs = len(_IDEOGRAPH.findall(text))
+    if 0 < ideographs <= _STRAYS_MAX:
+        text = _IDEOGRAPH.sub(_blanked, text)
+    left: list[tuple[str, int]] = []
+    char = offset = 0
+    for match in _FIND.finditer(text):
+        offset += len(text[char : match.start()].encode("utf-8", "surrogateescape"))
+        char = match.start()
+        left.append((match.lastgroup or "", offset))
+    kinds = [kind for kind, _ in left]
+    is_written = (
+        kinds.count("selector") - (ideographs if ideographs > _STRAYS_MAX else 0) > _STRAY_SELECTORS_MAX
+    )
+    is_many = kinds.count("zero") + ideographs > _STRAYS_MAX
+    for kind, offset in left:
+        if kind == "selector" and is_written:
+            yield UNSEEN, offset
+        elif kind in ("zero", "selector") and is_many:
+            yield ZERO_RUN, offset
+        else:
+            yield _RULES[kind], offset
+
+
+def hidden_in_binary(data: bytes) -> Iterator[tuple[Rule, int]]:
+    """Yield the first place of what is hidden in bytes that are no text, if there is more of it than chance has."""
+    text = data.decode("utf-8", "surrogateescape")
+    found = [match.start() for match in _IN_BINARY.finditer(text)]
+    if len(found) > _IN_BINARY_MAX:
+        yield UNSEEN, len(text[: found[0]].encode("utf-8", "surrogateescape"))
+
+
+def _blanked(match: re.Match[str]) -> str:
+    return "?" * len(match[0].encode("utf-8", "surrogateescape"))

@@ -124,7 +124,7 @@ def test_a_dry_run_tells_all_that_would_be_agreed_to(shell):
 
 def test_what_is_less_than_high_is_told_once_for_each_rule(shell):
     shell.skill("project/odd", **{f"{each}.md": "the pass\u200bword\n" for each in "abc"})
-    told = "medium: a.md:1: a zero-width character inside a word, which hides the word from a search [SH004]"
+    told = "medium: a.md:1: a character that is never shown, where neither a script nor an emoji needs it [SH004]"
     told = f"{told} (and in 2 more)"
     assert f"note: {told}" in shell.run("install", "./odd", "--dry-run").err
     for flags, often in ((["--allow-unsigned", "--yes"], 1), (["--allow-unsigned", "--yes"], 0)):
@@ -137,7 +137,7 @@ def test_what_is_less_than_high_is_told_once_for_each_rule(shell):
         True,
         {
             "code": "SH004",
-            "message": "medium: a zero-width character inside a word, which hides the word from a search",
+            "message": "medium: a character that is never shown, where neither a script nor an emoji needs it",
             "where": "a.md:1",
         },
     )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from skillhub.model.finding import Finding, at_least
 from skillhub.model.tree import File, Tree
 from skillhub.scan import PLACES_MAX, RULES, scan
-from skillhub.scan.files import SCANNED_MAX
+from skillhub.scan.files import READ_MAX
 from skillhub.scan.secrets import masked
 from tests.support.effort import is_linear
 
@@ -48,7 +48,11 @@ def test_a_line_that_the_shell_joins_keeps_its_number():
 
 
 def test_a_hidden_character_behind_long_ones_keeps_its_line():
-    found = scan(tree(a="é\n🏴\U000e0067\U000e0062\U000e007f 葛\n\u202e\n\x1b[8m\n".encode()))
+    found = scan(
+        tree(
+            a="é\n🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f 葛\n\u202e\n\x1b[8m\n".encode()
+        )
+    )
     assert [(finding.rule, finding.line) for finding in found] == [("SH001", 3), ("SH005", 4)]
 
 
@@ -132,7 +136,7 @@ def test_a_live_token(secret):
         ("scripts/a.py", b"print('\xe9')\n", "SH502"),
         ("a", b"#!/bin/sh\n\xff\n", "SH502"),
         ("scripts/a.ps1", "iex".encode("utf-16"), "SH502"),
-        ("data.csv", b"a" * (SCANNED_MAX + 1), "SH503"),
+        ("data.csv", b"a" * (READ_MAX + 1), "SH503"),
         (".mcp.json", b"{}", "SH504"),
         ("assets/.claude/settings.json", b"{}", "SH504"),
         ("package.json", b'{"scripts": {"postinstall": "node x"}}', "SH505"),

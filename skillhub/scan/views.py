@@ -1,0 +1,102 @@
+"""How the bytes of a file are looked at, so that neither an encoding nor a boundary hides anything.
+
+A shell leaves out NUL and runs the rest; an editor shows UTF-16 as the text that it is. A long file is looked at in
+windows that overlap by more than any rule spans.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from skillhub.model.dataclass import dataclass
+
+WINDOW: Final = 1 << 20
+# A match is kept by the window that its place is in: it may begin this much before, and end this much behind.
+_BEFORE: Final = 1 << 10
+_AFTER: Final = 1 << 12
+_BOMS: Final = (
+    (b"\xff\xfe\0\0", "utf-32-le"),
+    (b"\0\0\xfe\xff", "utf-32-be"),
+    (b"\xff\xfe", "utf-16-le"),
+    (b"\xfe\xff", "utf-16-be"),
+)
+# Text in Latin letters without a mark has NUL as every second byte, or as three of four.
+_NUL_SHARE: Final = 0.2
+# Of what a wrong guess gives less is ASCII.
+_ASCII_SHARE: Final = 0.3
+_PRINTABLE = bytes((9, 10, 13, *range(32, 127)))
+_JOINTS: Final = (
+    ((".ps1", ".psm1"), re.compile(rb"[\\`]\r?\n")),
+    ((".bat", ".cmd"), re.compile(rb"[\\^]\r?\n")),
+    (("",), re.compile(rb"\\\r?\n")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Some of a file: what is found from ``keep`` to ``until`` is its own, offsets of the file."""
+
+    data: bytes
+    start: int
+    keep: int
+    until: int
+
+
+def views(data: bytes, text: bool) -> Iterator[bytes]:
+    """Yield the bytes, and what else programs or people see in them if they are no UTF-8 ``text``."""
+    yield data
+    if text:
+        return
+    if b"\0" in data:
+        yield data.translate(None, b"\0")
+    yield from _decoded(data)
+
+
+def _decoded(data: bytes) -> Iterator[bytes]:
+    for mark, encoding in _BOMS:
+        if data.startswith(mark):
+            yield _utf8(data[len(mark) :], encoding)
+            return
+    nul = data.count(0)
+    if nul < len(data) * _NUL_SHARE:
+        return
+    unit = 4 if nul > len(data) * 0.6 else 2
+    for end in ("le", "be"):
+        found = _utf8(data, f"utf-{unit * 8}-{end}")
+        if len(found.translate(None, _PRINTABLE)) < len(found) * (1 - _ASCII_SHARE):
+            yield found
+
+
+def _utf8(data: bytes, encoding: str) -> bytes:
+    return data.decode(encoding, "replace").encode("utf-8", "replace")
+
+
+def windows(data: bytes) -> Iterator[Window]:
+    """Yield the file in pieces that overlap; a file of ordinary size is one."""
+    for keep in range(0, max(len(data), 1), WINDOW):
+        start, until = max(0, keep - _BEFORE), keep + WINDOW
+        last = until >= len(data)
+        piece = data if last and not start else data[start : until + _AFTER]
+        yield Window(piece, start, keep, len(data) + 1 if last else until)
+
+
+def joined(lowered: bytes, path: str) -> Iterator[tuple[bytes, Callable[[int], int]]]:
+    """Yield the text with the lines joined that a shell joins, and for each what gives the offset in ``lowered``.
+
+    A joint is a blank, as a reader takes it; and it is nothing, as a shell takes it, where a word goes on behind it.
+    """
+    joint = next(each for ends, each in _JOINTS if path.lower().endswith(ends))
+    # A carriage return alone ended a line once, and does for Python today.
+    blanked = joint.sub(lambda match: b" " * len(match[0]), lowered).replace(b"\r", b"\n")
+    yield blanked, int
+    joints = [match.span() for match in joint.finditer(lowered)]
+    if joints:
+        taken = [0]
+        for start, end in joints:
+            taken.append(taken[-1] + end - start)
+        starts = [start - gone for (start, _), gone in zip(joints, taken, strict=False)]
+        closed = joint.sub(b"", lowered).replace(b"\r", b"\n")
+        yield closed, lambda offset: offset + taken[bisect_right(starts, offset)]
