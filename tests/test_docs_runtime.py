@@ -18,7 +18,10 @@ PAGE = (Path(__file__).resolve().parents[1] / "docs" / "runtime.md").read_text(e
 
 
 @pytest.fixture
-def names(tmp_path):
+def names(tmp_path, monkeypatch):
+    monkeypatch.delenv("SKILLHUB_HOME", raising=False)
+    for variable in ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
     project = tmp_path / "project"
     skills = {
         "meeting-notes": ("Sums up a meeting.", "Who, what, when.\n"),
@@ -39,7 +42,7 @@ def names(tmp_path):
 
 def test_the_examples_run_one_after_the_other(names):
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     for block in blocks:
         exec(compile(block, "docs/runtime.md", "exec"), names)
 

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from skillhub.cli.common import Common, Run
 from skillhub.cli.options import argument, option
-from skillhub.errors import SkillhubError, UsageError
+from skillhub.errors import UsageError
 
 if TYPE_CHECKING:
     from skillhub.model.profile import Profile
-    from skillhub.model.skill import Skill
     from skillhub.runtime.catalog import Catalog
-    from skillhub.runtime.folder import Agreed
 
 HostName = Annotated[str, option("--host NAME", "The agent whose folders, rules and words count.")]
 Window = Annotated[int | None, option("--window TOKENS", "How many tokens the model's context has.", min=1)]
@@ -38,6 +36,9 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
         common.terminal.warn(f"warning: {seen.warning}")
     for name in seen.omitted:
         common.terminal.warn(f"  left out: {name}")
+    for skill in seen.held:
+        why = skill.why
+        common.terminal.warn(f"{why['message']}; {why['command']}")
     for each in seen.shadowed:
         common.terminal.say(f"{each.skill.path} is hidden by {each.by.path}", "dim")
     for problem in seen.problems:
@@ -63,7 +64,7 @@ def resolve(
         )
     profile, catalog = seen_by(common, host)
     leads = len(catalog.skills) if profile.many else 1
-    rules = Rules(leads=leads, objection=lambda skill: _drift(skill, common))
+    rules = Rules(leads=leads)
     found = mentioned(text, catalog, rules=rules)
     if common.json:
         return common.result(found.to_json())
@@ -105,7 +106,7 @@ def load(
     profile, catalog = seen_by(common, host)
     skill = pick(catalog, name, os.path.abspath(os.path.expanduser(path)) if path else None)
     request = Request(arguments=arguments, session=Session(session), rules=profile.rules)
-    loaded = read(skill, request, _agreed(skill, common))
+    loaded = read(skill, request)
     for note in loaded.notes:
         common.terminal.say(note, "dim")
     if common.json:
@@ -114,27 +115,6 @@ def load(
         for line in inject(loaded, profile).split("\n"):
             common.terminal.verbatim(line.expandtabs(4))
     return 0
-
-
-def _agreed(skill: Skill, common: Common) -> Agreed | None:
-    """Return what the folder of a locked skill must hold."""
-    from skillhub.runtime.folder import Agreed
-
-    tree = skill.tree
-    return Agreed(tree, common.store.listing(tree), common.home.state) if tree else None
-
-
-def _drift(skill: Skill, common: Common) -> str | None:
-    """Return why ``load`` would refuse the files of a locked skill, if it would."""
-    from skillhub.runtime.folder import Folder
-
-    agreed = _agreed(skill, common)
-    try:
-        if agreed is not None:
-            Folder(skill.path or "").check(agreed)
-    except SkillhubError as error:
-        return error.message
-    return None
 
 
 def seen_by(common: Common, host: str) -> tuple[Profile, Catalog]:
@@ -146,15 +126,11 @@ def seen_by(common: Common, host: str) -> tuple[Profile, Catalog]:
     from skillhub.model.profile import profile
     from skillhub.runtime.agent import catalog_of
     from skillhub.runtime.roots import Surroundings
-    from skillhub.world.installed import managed
-    from skillhub.world.project import Project
 
     row = profile(host)
     project = common.open_project()
-    projects = [project]
-    if project.scope == "project":
-        projects.append(Project.of_user(common.user_home, common.home))
-    known = [skill for each in projects for skill in managed(each, common.store, os.environ)]
+    for each in (project, project.users(common.user_home)):
+        each.lock(), each.records()  # whoever types a command is told of one that cannot be read
     around = Surroundings(
         cwd=_folder(common),
         home=common.user_home,
@@ -162,7 +138,7 @@ def seen_by(common: Common, host: str) -> tuple[Profile, Catalog]:
         state=common.home.state,
         markers=("skillhub.toml", "skillhub.lock"),
     )
-    return row, catalog_of(row, around, known)
+    return row, catalog_of(row, around)
 
 
 def _folder(common: Common) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skillhub.model.dataclass import dataclass
+from skillhub.model.dataclass import dataclass, field
 from skillhub.model.digest import Digest
 from skillhub.model.signer import Signer
 
@@ -14,6 +14,9 @@ State: TypeAlias = "Literal['enabled', 'disabled']"
 Scope: TypeAlias = "Literal['project', 'user']"
 # Where agents read skills: beside the two scopes that skillhub installs into, what others put there.
 SkillScope: TypeAlias = "Literal['project', 'user', 'system', 'admin', 'plugin', 'extra']"
+# Why a skill of a lock is not loaded: its files are not the lock's, nobody agreed to it on this machine, or it was
+# disabled or waits for a need.
+HeldStatus: TypeAlias = "Literal['drifted', 'not-agreed', 'disabled']"
 # How far a skill reaches: no further than the disk, to the user who asks for it, to the model by itself.
 Reach: TypeAlias = "Literal['disabled', 'enabled', 'active']"
 
@@ -55,6 +58,15 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """Why a skill is not loaded: a sentence that its name begins (``reason``), and the command that lifts it."""
+
+    status: HeldStatus
+    reason: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
 class Skill:
     """What ``list`` shows: the lock's entry, this machine's state, and the facts read off the content.
 
@@ -69,6 +81,8 @@ class Skill:
         user_invocable: Whether a user may ask for it by name; ``invocation`` is about the model.
         argument_hint: What to type behind its name, such as ``[issue-number]``.
         patch: The project's patch of it, which nobody signed; relative to the project.
+        held: Why it is not loaded, where the lock or this machine's record says so; then ``state`` is ``disabled``.
+        locks: The ``Locks`` that count where it was found; ``load`` asks them again.
     """
 
     name: str
@@ -94,11 +108,26 @@ class Skill:
     argument_hint: str = ""
     patch: str | None = None
     stored: str | None = None
+    held: Held | None = None
+    locks: object = field(default=None, repr=False, compare=False)
 
     @property
     def full_name(self) -> str:
         """``namespace:name``, or the name where there is no namespace."""
         return f"{self.namespace}:{self.name}" if self.namespace else self.name
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is locked and in no folder that was looked into, so that its path is that of the store."""
+        return self.managed and not self.root
+
+    @property
+    def why(self) -> dict[str, str]:
+        """``why``, ``message`` and ``command`` of a skill that is held back, for protocols; nothing of others."""
+        if self.held is None:
+            return {}
+        message = f"{self.full_name} {self.held.reason}"
+        return {"why": self.held.status, "message": message, "command": self.held.command}
 
     @property
     def reach(self) -> Reach:

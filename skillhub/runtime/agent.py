@@ -1,18 +1,22 @@
-"""Finds the skills of one agent: the roots of its profile, what its settings switch off, and what is locked."""
+"""Finds the skills of one agent: the roots of its profile, what its settings switch off, and what is locked.
+
+The locks and this machine's record of them are found here, for every host: what differs from its lock, was not agreed
+to on this machine, or is disabled, is listed as held back and is not loaded.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Iterable
 
 from skillhub.model.dataclass import replace
 from skillhub.model.profile import Profile
 from skillhub.model.skill import Skill
 from skillhub.model.text import quote
 from skillhub.runtime.cache import Cache
-from skillhub.runtime.catalog import Catalog, Problem
+from skillhub.runtime.catalog import Catalog, Problem, folded
 from skillhub.runtime.discover import Search, discover
+from skillhub.runtime.locks import STORED, Known, Locks, NoLocks, drift, holding, not_agreed
 from skillhub.runtime.roots import Surroundings, roots
 from skillhub.runtime.state import layers, settled
 
@@ -23,28 +27,42 @@ def catalog_of(
     known: Iterable[Skill] = (),
     cache: Cache | None = None,
     reload: bool = False,
+    ignore_locks: bool = False,
 ) -> Catalog:
     """Return the skills that an agent has before it, sorted by scope, name and path.
 
+    What is linked for a locked skill is that skill, and nothing else has its name. One that is held back is there
+    with the state ``disabled`` and with why (``Skill.held``), also where it is in no folder. While a lock cannot be
+    read, every skill is held back.
+
     Args:
         profile: The agent.
-        around: Where it runs.
-        known: The locked skills; what is linked for one of them is that skill, and nothing else has its name. Those
-            that are disabled are in the catalogue, for they are in no folder.
+        around: Where it runs; the locks of the project, and of the user, are found from it.
+        known: More skills that count as locked.
         cache: Where looks into folders are kept.
         reload: Read everything, whatever the cache has.
+        ignore_locks: Show each skill as the host alone would, whatever a lock or this machine's record says of it.
     """
     said, problems = layers(profile, around)
     extra = tuple(path for layer in said for path in layer.extra)
     wider = replace(around, extra=(*around.extra, *extra)) if extra else around
-    search = Search(rules=profile.rules, bounds=profile.bounds, cache=cache, reload=reload)
-    found = discover(roots(profile, wider), search)
-    known = tuple(known)
-    skills, odd = _recognized(found.skills, known)
+    places = roots(profile, wider)
+    locks = NoLocks() if ignore_locks else Locks(around, (around.cwd, *(root.path for root in places)))
+    search = Search(rules=profile.rules, bounds=profile.bounds, cache=cache, reload=reload, locks=locks)
+    found = discover(places, search)
+    led = {os.path.dirname(each.path or "") for each in found.skills if each.links != (each.path,)}
+    facts = _more(locks.read(led), known)
+    skills, odd, met = _recognized(found.skills, facts, locks)
     if said:
         skills = list(settled(skills, said))
-    waiting = (skill for skill in known if skill.state == "disabled")
-    catalog = Catalog.of((*skills, *waiting), (*problems, *found.problems, *odd), profile.hides, known)
+    waiting = [
+        replace(skill, locks=locks)
+        for skill in facts.skills
+        if skill.state == "disabled" and id(skill) not in met
+    ]
+    unread = [Problem(error.where or around.cwd, error.message) for error in facts.errors]
+    every = (*problems, *unread, *found.problems, *odd)
+    catalog = Catalog.of((*skills, *waiting), every, profile.hides, facts.skills)
     rank = {scope: number for number, scope in enumerate(profile.listing)}
     ordered = sorted(
         catalog.skills,
@@ -59,52 +77,65 @@ def catalog_of(
     return replace(catalog, skills=tuple(ordered), host=profile.id)
 
 
-def _recognized(skills: Iterable[Skill], known: Iterable[Skill]) -> tuple[list[Skill], list[Problem]]:
-    """Return the skills, and what is wrong with them: what is where a locked one was linked is the locked one.
+def _more(facts: Known, known: Iterable[Skill]) -> Known:
+    """Return what is known of locks, with the skills that a host says are locked besides."""
+    more = tuple(known)
+    if not more:
+        return facts
+    real: dict[str, str] = {}
+    places = {
+        folded(place): skill
+        for skill in more
+        for link in skill.links
+        for folder, name in [os.path.split(link)]
+        for place in (link, os.path.join(real.setdefault(folder, os.path.realpath(folder)), name))
+    }
+    return replace(facts, skills=(*facts.skills, *more), places={**places, **facts.places})
+
+
+def _recognized(
+    skills: Iterable[Skill], facts: Known, locks: Locks
+) -> tuple[list[Skill], list[Problem], set[int]]:
+    """Return the skills, what is wrong with them, and which locked ones were met, by ``id``.
+
+    What is where a locked one was linked is the locked one.
 
     It goes by the name and the description that were agreed to, whatever its ``SKILL.md`` says by now. What lies in
     it is a part of it, and no skill of its own.
     """
-    real = cache(os.path.realpath)  # of a folder, once for all that are linked there
-    linked = {
-        place: skill
-        for skill in known
-        for link in skill.links
-        # As what is found is told, through links on the way to it.
-        for place in (link, os.path.join(real(os.path.dirname(link)), os.path.basename(link)))
-    }
-    if not linked:
-        return list(skills), []
+    if facts.errors:
+        held = not_agreed(facts.errors[0])
+        return [holding(skill, held) for skill in skills], [], set()
+    if not (facts.places or facts.store):
+        return list(skills), [], set()
     kept: list[Skill] = []
     problems: list[Problem] = []
+    met: set[int] = set()
     for skill in skills:
-        path = skill.path or ""
-        above = next((place for place in _above(skill) if place in linked), None)
-        locked = linked[above] if above else None
-        if locked is None:
-            kept.append(skill)
-        elif above not in (path, *skill.links):
+        path, owner = skill.path or "", facts.at(skill)
+        if owner is None:
+            is_stored = skill.links != (path,) and facts.is_linked_into_store(skill)
+            kept.append(holding(skill, STORED) if is_stored else skill)
+            continue
+        locked = owner.skill
+        if owner.how == "inside":
             problems.append(
                 Problem(path, f"it lies in the folder of {locked.name}, which is locked as a whole")
             )
+        elif owner.how == "left":
+            why = drift(skill, locked.tree, locks) if locked.tree else None
+            kept.append(holding(skill, why) if why else skill)
         else:
             if skill.name != locked.name:
                 message = f"expected the locked {locked.name}, found {quote(skill.name)}"
                 problems.append(Problem(path, message))
-            kept.append(_as_locked(skill, locked))
-    return kept, problems
+            met.add(id(locked))
+            kept.append(_as_locked(skill, locked, locks))
+    return kept, problems, met
 
 
-def _above(skill: Skill) -> Iterator[str]:
-    """Yield where a skill was met and where it is, then the folders above these as far as its root."""
-    places = [*skill.links, skill.path or ""]
-    for _ in range(max(1, places[0].count(os.sep) - skill.root.count(os.sep))):
-        yield from places
-        places = [*map(os.path.dirname, places)]
-
-
-def _as_locked(skill: Skill, locked: Skill) -> Skill:
-    return replace(
+def _as_locked(skill: Skill, locked: Skill, locks: Locks) -> Skill:
+    found = replace(
         locked,
         path=skill.path,
         stored=locked.path,
@@ -114,4 +145,9 @@ def _as_locked(skill: Skill, locked: Skill) -> Skill:
         invocation="user" if "user" in (skill.invocation, locked.invocation) else "model",
         user_invocable=skill.user_invocable,
         argument_hint=skill.argument_hint,
+        locks=locks,
     )
+    if locked.held is None and locked.tree is not None:
+        held = drift(found, locked.tree, locks)
+        return holding(found, held) if held else found
+    return found

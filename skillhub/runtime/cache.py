@@ -21,6 +21,11 @@ from skillhub.runtime.files import Stamp, changed, write_own
 from skillhub.runtime.walk import Find, Look
 
 _VERSION: Final = 2
+# What a walk may say of a skill; the rest is said by locks and records, of which the cache knows nothing.
+_FACTS: Final[Mapping[str, type]] = {
+    **dict.fromkeys(("name", "description", "version", "namespace", "argument_hint", "invocation"), str),
+    "user_invocable": bool,
+}
 _CAP: Final = 1 << 28
 _NEVER: Final[Stamp] = ""
 # An edit within the same tick of the file system's clock as the last one leaves the stamp as it was. Ticks are
@@ -36,26 +41,33 @@ class Cache:
         self._folder = folder
         self._last: dict[str, Look] = {}
 
-    def load(self, root: str, rules: Rules, bounds: Bounds) -> Look:
-        """Return what the last walk through a root found; the caller checks its stamps. Empty if there was none."""
-        path = self._path(root, rules, bounds)
+    def load(self, root: str, rules: Rules, bounds: Bounds, contained: bool = False) -> Look:
+        """Return what the last walk through a root found; the caller checks its stamps. Empty if there was none.
+
+        Args:
+            root: The folder.
+            rules: How strictly skills were read.
+            bounds: How far the walk went.
+            contained: Whether no link might lead out of the root, which decides what is met.
+        """
+        path = self._path(root, rules, bounds, contained)
         if path in self._last:
             return self._last[path]
         try:
             data = read(path, _CAP)
-            look = Look() if data is None else _parse(json.loads(data))
+            look = Look() if data is None else _parse(json.loads(data), root)
         except (FormatError, StateError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return Look()  # cut off or tampered with: as good as deleted
         self._last[path] = look
         return look
 
-    def save(self, root: str, rules: Rules, bounds: Bounds, look: Look) -> None:
+    def save(self, root: str, rules: Rules, bounds: Bounds, look: Look, contained: bool = False) -> None:
         """Keep what a walk found; what changed a moment ago is kept without its stamp. A full disk is no error."""
         now = time.time_ns()
         look.folders = _settled(look.folders, now)
         for find in look.finds:
             find.stamps = _settled(find.stamps, now)
-        path = self._path(root, rules, bounds)
+        path = self._path(root, rules, bounds, contained)
         self._last[path] = look
         block = {
             "version": _VERSION,
@@ -69,9 +81,9 @@ class Cache:
         except StateError:
             return
 
-    def _path(self, root: str, rules: Rules, bounds: Bounds) -> str:
+    def _path(self, root: str, rules: Rules, bounds: Bounds, contained: bool) -> str:
         # Links on the way to the root may change where it is, so that the place it has now is part of the key.
-        key = f"{_VERSION}\0{root}\0{os.path.realpath(root)}\0{rules}\0{bounds}"
+        key = f"{_VERSION}\0{root}\0{os.path.realpath(root)}\0{contained}\0{rules}\0{bounds}"
         return os.path.join(
             self._folder, f"{sha256(key.encode('utf-8', 'surrogateescape')).hexdigest()}.json"
         )
@@ -97,12 +109,29 @@ def _row(problem: Problem) -> list[Any]:
     return [problem.path, problem.message, problem.line, problem.level]
 
 
-def _parse(block: dict[str, Any]) -> Look:
+def _parse(block: dict[str, Any], root: str) -> Look:
     if block["version"] != _VERSION:
         return Look()
     finds = [Find(*row) for row in block["finds"]]
+    base = os.path.realpath(root)
     for find in finds:
         find.found = find.found or find.folder
+        if not (_is_below(find, root, base) and _are_facts(find.facts)):
+            return Look()  # no walk through this root found it
         if find.problems:
             find.problems = [Problem(*each) for each in cast("list[list[Any]]", find.problems)]
     return Look({**block["folders"]}, finds, [Problem(*each) for each in block["problems"]])
+
+
+def _is_below(find: Find, root: str, base: str) -> bool:
+    """Say whether a folder is where a walk through ``root``, which really is ``base``, meets it."""
+    below = find.found.removeprefix(root)
+    if find.found in (root, base):
+        return find.folder == base
+    if below == find.found or not below.startswith(os.sep) or f"{os.sep}." in below:
+        return False
+    return find.folder == base + below or find.folder == os.path.realpath(find.found)
+
+
+def _are_facts(facts: Mapping[str, Any] | None) -> bool:
+    return facts is None or all(isinstance(value, _FACTS.get(key, ())) for key, value in facts.items())

@@ -6,10 +6,42 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
+from unicodedata import normalize
 
 from skillhub.model.dataclass import dataclass
 from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
+
+
+def folded(text: str) -> str:
+    """Return a path or name as file systems compare it that tell neither case nor composed letters apart."""
+    return text.lower() if text.isascii() else normalize("NFC", normalize("NFC", text).casefold())
+
+
+class LockedNames:
+    """The names of locked skills, which nobody else may have, however they are spelled."""
+
+    def __init__(self, skills: Iterable[Skill]) -> None:
+        names: dict[str, Skill] = {}
+        self._places: dict[tuple[str, str], Skill] = {}
+        for skill in skills:
+            names[f"{skill.source}:{skill.name}"] = names[skill.full_name] = skill
+            # What is not enabled here is in no folder; whatever is where it would be was put there by others.
+            if skill.held is not None and skill.held.status != "drifted":
+                self._places[skill.scope, folded(skill.name)] = skill
+        self.spelled = frozenset(names)
+        self._names = {folded(name): skill for name, skill in names.items()}
+
+    def of(self, skill: Skill) -> Skill | None:
+        """Return the locked skill whose name, or whose folder, another has."""
+        if not self._names:
+            return None
+        if found := self._names.get(folded(skill.full_name)):
+            return found
+        holder, folder = os.path.split(next(iter(skill.links), skill.path or ""))
+        if not self._places or skill.root not in ("", holder):
+            return None
+        return self._places.get((skill.scope, folded(folder)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +119,12 @@ class Catalog:
         first: dict[str, Skill] = {}
         for skill in sorted(given, key=lambda each: not each.managed):
             first.setdefault(skill.full_name, skill)
-        taken = {
-            name: skill
-            for skill in (*locked, *reversed(given))
-            if skill.managed
-            for name in (f"{skill.source}:{skill.name}", skill.full_name)
-        }
+        taken = LockedNames(skill for skill in (*locked, *reversed(given)) if skill.managed)
         kept: list[Skill] = []
         shadowed: list[Shadowed] = []
         found = list(problems)
         for skill in given:
-            imitated = None if skill.managed else taken.get(skill.full_name)
+            imitated = None if skill.managed else taken.of(skill)
             winner = imitated or first[skill.full_name]
             if winner is skill or not (hides or imitated):
                 kept.append(skill)
@@ -106,7 +133,7 @@ class Catalog:
             if imitated:
                 message = f"it has the name of {imitated.name}, which the lock has from {imitated.source}"
                 found.append(Problem(skill.path or "", message))
-        return cls(tuple(kept), tuple(shadowed), tuple(found), frozenset(taken))
+        return cls(tuple(kept), tuple(shadowed), tuple(found), taken.spelled)
 
     @cached_property
     def _by_name(self) -> Mapping[str, Sequence[Skill]]:

@@ -56,12 +56,14 @@ class Search:
         bounds: How far to go into each root.
         cache: Where looks are kept from one process to the next; None keeps none.
         reload: Read everything, whatever the cache has.
+        locks: What each skill is to be held against when it is loaded.
     """
 
     rules: Rules = field(default_factory=Rules)
     bounds: Bounds = field(default_factory=Bounds)
     cache: Cache | None = None
     reload: bool = False
+    locks: object = None
 
 
 def discover(roots: Iterable[Root], search: Search | None = None) -> Discovered:
@@ -72,16 +74,17 @@ def discover(roots: Iterable[Root], search: Search | None = None) -> Discovered:
     skills: list[Skill] = []
     problems: list[Problem] = []
     seen: set[str] = set()
+    search = search or Search()
     with _collecting_nothing():
         for root in roots:
-            look = _look(root, search or Search())
+            look = _look(root, search)
             problems += look.problems
             for find in look.finds:
                 if find.folder not in seen:
                     seen.add(find.folder)
                     problems += find.problems
                     if find.facts is not None:
-                        skills.append(_skill(find, find.facts, root))
+                        skills.append(_skill(find, find.facts, root, search.locks))
     return Discovered(tuple(skills), tuple(problems))
 
 
@@ -100,19 +103,18 @@ def _collecting_nothing() -> Iterator[None]:
 def _look(root: Root, search: Search) -> Look:
     cache = search.cache
     is_contained = root.scope == "system"
-    # What links may be followed decides what is met.
-    key = f"{root.path}\0contained" if is_contained else root.path
-    earlier = Look() if cache is None or search.reload else cache.load(key, search.rules, search.bounds)
+    asked = root.path, search.rules, search.bounds
+    earlier = Look() if cache is None or search.reload else cache.load(*asked, is_contained)
     if (earlier.folders or earlier.finds) and earlier.is_current():
         return earlier
     look = Walk(root.path, is_contained, search.rules, search.bounds, earlier).look()
     if cache is not None and (look.folders or look.finds):
-        cache.save(key, search.rules, search.bounds, look)
+        cache.save(*asked, look, is_contained)
     return look
 
 
-def _skill(find: Find, facts: Mapping[str, Any], root: Root) -> Skill:
-    if find.made and find.made[0] == root:
+def _skill(find: Find, facts: Mapping[str, Any], root: Root, locks: object) -> Skill:
+    if find.made and find.made[0] == (root, locks):
         return find.made[1]
     skill = Skill(
         path=find.folder,
@@ -121,9 +123,10 @@ def _skill(find: Find, facts: Mapping[str, Any], root: Root) -> Skill:
         links=(find.found,),
         managed=False,
         root=root.path,
+        locks=locks,
         **{"namespace": root.namespace, **facts},
     )
-    find.made = root, skill
+    find.made = (root, locks), skill
     return skill
 
 

@@ -63,6 +63,7 @@ class Folder:
 
     def __init__(self, path: str, skipped: Collection[str] = ()) -> None:
         self.path = os.path.realpath(path)
+        self._listing: Listing | None = None
         self.stamps: dict[str, Stamp] = {}
         self.odd: list[str] = []
         try:
@@ -84,10 +85,12 @@ class Folder:
     def read(self, relative: str, limit: int) -> bytes:
         """Return the bytes of a file inside the skill, the same that was there when this was made.
 
+        Once the folder is held to a tree, these very bytes are hashed before they are handed out.
+
         Raises:
             OutsideSkill: the path leads out of the skill, or over a link.
             NotFound: there is no such file.
-            Drifted: the file was changed meanwhile.
+            Drifted: the file was changed meanwhile, or is not the one of that tree.
             FormatError: it has more than ``limit`` bytes.
             StateError: it cannot be read.
         """
@@ -100,9 +103,14 @@ class Folder:
         if expected is None:
             self._no_file(relative, segments)
         try:
-            return self._bytes(segments, expected, limit)
+            data = self._bytes(segments, expected, limit)
         except OSError as error:
             raise StateError(f"cannot be read: {error.strerror}", where=f"{self.path}/{relative}") from error
+        if self._listing is not None:
+            listed = self._listing.get(relative)
+            if listed is None or sha256(data).hexdigest() != listed.sha256:
+                raise _drifted(f"{quote(relative)} was changed", self.path)
+        return data
 
     def _no_file(self, relative: str, segments: list[str]) -> NoReturn:
         for end in range(1, len(segments) + 1):
@@ -151,6 +159,16 @@ class Folder:
         if record and all(changed(each) < oldest for each in self.stamps.values()):
             with suppress(StateError):  # where nothing can be written, all is read again each time
                 write_own(record, json.dumps(self._record(agreed.tree)).encode())
+
+    def hold_to(self, agreed: Agreed) -> None:
+        """Do ``check``, and have ``read`` hand out nothing but what this tree has. Raises as ``check``."""
+        self.check(agreed)
+        listing = agreed.listing
+        if listing is None or listing.digest != agreed.tree:
+            listing = Listing(self._hashed(None))
+            if listing.digest != agreed.tree:
+                raise _drifted(_difference(listing, agreed), self.path)
+        self._listing = listing
 
     def _hashed(self, listing: Listing | None) -> Iterator[tuple[str, ListedFile]]:
         for relative in self.names:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from hashlib import sha256
 from typing import Final
 
-from skillhub.errors import NotFound, Refused, UsageError
+from skillhub.errors import Drifted, NotFound, Refused, UsageError
 from skillhub.model import head
 from skillhub.model.dataclass import dataclass, field
 from skillhub.model.skill import Skill
@@ -16,6 +16,7 @@ from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.arguments import Given, put_in
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.folder import Agreed, Folder
+from skillhub.runtime.locks import STORED, Locks, holding, imitates, is_inside
 from skillhub.runtime.requested import Fork, Hook, hooks_of
 from skillhub.runtime.resolve import Caller, called, refusal
 from skillhub.runtime.suggest import Suggestions
@@ -71,6 +72,7 @@ class Request:
         session: The conversation, where the host keeps one.
         rules: How strictly the host reads, ``Profile.rules``.
         commands: Leave to run commands.
+        ignore_locks: Load the skill as the host alone would, whatever a lock or this machine's record says of it.
     """
 
     arguments: str = ""
@@ -78,6 +80,7 @@ class Request:
     session: Session | None = None
     rules: head.Rules = field(default_factory=head.Rules)
     commands: Commands | None = None
+    ignore_locks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,26 +154,34 @@ def pick(catalog: Catalog, name: str | None = None, path: str | None = None) -> 
 def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = None) -> Loaded:
     """Return the skill, read now; nothing of it is run but commands that ``request`` gives leave to run.
 
+    The lock that knows it, and this machine's record, are read anew. What is handed out is hashed as it is read.
+
     Args:
-        skill: One of a catalogue.
+        skill: One of a catalogue, or one that a host found by itself.
         request: What for.
-        agreed: What its folder must hold; without it, of a locked skill the lock's tree.
+        agreed: What its folder must hold besides what its lock says.
 
     Raises:
-        Refused: it is disabled, or not for this caller.
+        Refused: it is disabled, was not agreed to on this machine, or is not for this caller.
         Drifted: its files are not those that were agreed to.
         FormatError: it cannot be read as ``request.rules`` want.
         OutsideSkill: its ``SKILL.md`` is a link.
         StateError: the disk refuses.
     """
     asked = request or Request()
-    _refuse(skill, asked.caller)
-    if agreed is None and skill.tree is not None:
-        agreed = Agreed(skill.tree)
+    if not asked.ignore_locks:
+        skill, ours = _by_now(skill)
+        agreed = agreed or ours
+        if agreed is not None and ours is not None and agreed.tree != ours.tree:
+            message = f"expected the tree {ours.tree}, which is locked, found that {agreed.tree} is asked for"
+            raise Drifted(message, where=skill.path)
+    if agreed is None or skill.held is None or skill.held.status != "drifted":
+        _refuse(skill, asked.caller)
     # What was agreed to is checked whole; of what somebody works on, tools keep folders that are none of the skill's.
     folder = Folder(skill.path or "", () if agreed else _NOT_THE_SKILLS)
     if agreed is not None:
-        folder.check(agreed)
+        folder.hold_to(agreed)
+        _refuse(skill, asked.caller)
     data = folder.read(SKILL_MD, _CAP)
     read = head.read(data, os.path.basename(skill.path or ""), asked.rules)
     version = agreed.tree if agreed else f"sha256:{sha256(data).hexdigest()}"
@@ -190,6 +201,30 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
         is_repeat=asked.session is not None and asked.session.has(folder.path, version),
         notes=_notes(skill, tools, folder),
     )
+
+
+def _by_now(skill: Skill) -> tuple[Skill, Agreed | None]:
+    """Return the skill as its lock and this machine's record have it now, and what its folder must hold.
+
+    Raises:
+        FormatError, StateError: a lock or a record cannot be read, so that nobody knows what was agreed to.
+    """
+    locks = skill.locks if isinstance(skill.locks, Locks) else Locks.near(skill)
+    known = locks.read((os.path.dirname(skill.path or ""),))
+    if known.errors:
+        raise known.errors[0]
+    owner = known.at(skill)
+    if owner is None:
+        held = STORED if known.is_linked_into_store(skill) and not skill.managed else None
+        if (imitated := known.named(skill)) is not None:
+            held = imitates(imitated)
+        return (holding(skill, held) if held else skill), Agreed(skill.tree) if skill.tree else None
+    if owner.how == "inside":
+        return holding(skill, is_inside(owner.skill)), None
+    if owner.how == "place" and owner.skill.held is not None:
+        return holding(skill, owner.skill.held), None
+    tree = owner.skill.tree or skill.tree
+    return skill, locks.agreed(tree) if tree else None
 
 
 def _refuse(skill: Skill, caller: Caller) -> None:

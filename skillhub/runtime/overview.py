@@ -61,6 +61,7 @@ class Section:
         shortened: How many of those in it have less than their description.
         used: What the text takes of the budget, in its unit.
         budget: None for any amount.
+        catalog: All skills that there are, those among them that the model is not shown.
     """
 
     host: str
@@ -73,6 +74,12 @@ class Section:
     unit: Unit
     shadowed: tuple[Shadowed, ...]
     problems: tuple[Problem, ...]
+    catalog: tuple[Skill, ...] = ()
+
+    @property
+    def held(self) -> tuple[Skill, ...]:
+        """Those that are held back, each with why."""
+        return tuple(skill for skill in self.catalog if skill.held is not None)
 
     @property
     def truncated(self) -> bool:
@@ -96,7 +103,7 @@ class Section:
         return {
             "host": self.host,
             "text": self.text,
-            "skills": list(self.skills),
+            "skills": [self._row(skill) for skill in self.catalog],
             "omitted": list(self.omitted),
             "shadowed": [each.to_json() for each in self.shadowed],
             "problems": [each.to_json() for each in self.problems],
@@ -106,6 +113,18 @@ class Section:
             "unit": self.unit,
             "shortened": self.shortened,
             "warning": self.warning,
+        }
+
+    def _row(self, skill: Skill) -> dict[str, Any]:
+        return {
+            "name": skill.full_name,
+            "description": skill.description,
+            "path": None if skill.is_elsewhere else skill.path,
+            "scope": skill.scope,
+            "source": skill.source,
+            "enabled": skill.state == "enabled",
+            "listed": skill.reach == "active" and skill.full_name in self.skills,
+            **skill.why,
         }
 
 
@@ -141,6 +160,7 @@ def section(catalog: Catalog, profile: Profile, window: int | None = None) -> Se
         unit=limit.unit,
         shadowed=catalog.shadowed,
         problems=catalog.problems,
+        catalog=catalog.skills,
     )
 
 

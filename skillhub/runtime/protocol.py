@@ -20,7 +20,11 @@ from skillhub.runtime.roots import Surroundings
 
 
 def skills_list(
-    profile: Profile, folders: Iterable[Surroundings], cache: Cache | None = None, reload: bool = False
+    profile: Profile,
+    folders: Iterable[Surroundings],
+    cache: Cache | None = None,
+    reload: bool = False,
+    ignore_locks: bool = False,
 ) -> dict[str, Any]:
     """Return the answer to ``skills.list``: for each folder its skills and what could not be read.
 
@@ -29,6 +33,7 @@ def skills_list(
         folders: Each with the roots that this host adds to it (``extra``), which are absolute.
         cache: Where looks into folders are kept.
         reload: Read everything again, whatever the cache has.
+        ignore_locks: As for ``catalog_of``.
 
     Raises:
         UsageError: an added root is not absolute; what it means would depend on who asks.
@@ -38,7 +43,7 @@ def skills_list(
         for root in each.extra:
             if not os.path.isabs(root):
                 raise UsageError(f"expected an added root to be absolute, found {quote(root)}")
-        catalog = catalog_of(profile, each, cache=cache, reload=reload)
+        catalog = catalog_of(profile, each, cache=cache, reload=reload, ignore_locks=ignore_locks)
         errors = [problem.to_json() for problem in catalog.problems]
         found.append(
             {"cwd": each.cwd, "skills": [record(skill) for skill in catalog.skills], "errors": errors}
@@ -64,20 +69,21 @@ def context_inspect(
 
 
 def record(skill: Skill) -> dict[str, Any]:
-    """Return one skill as protocols have it; ``id`` is the same as long as the folder is."""
+    """Return one skill as protocols have it, with ``why`` if it is held back; ``id`` stays as long as the folder."""
     folder = skill.path or ""
     path = os.path.join(folder, SKILL_MD)
     return {
         "id": sha256(os.fsencode(path)).hexdigest()[:16],
         "name": skill.full_name,
         "description": skill.description,
-        "path": path,
-        "dir": folder,
+        "path": None if skill.is_elsewhere else path,
+        "dir": None if skill.is_elsewhere else folder,
         "scope": skill.scope,
         "enabled": skill.state == "enabled",
         "reach": skill.reach,
         "argument_hint": skill.argument_hint,
         "mtime_ms": _changed(path),
+        **skill.why,
     }
 
 

@@ -82,8 +82,13 @@ class Hits:
 
 
 def rows_of(skills: Iterable[Skill]) -> Iterator[Stored]:
-    """Yield what an index holds of skills on disk, their instructions among it; what cannot be read has none."""
+    """Yield what an index holds of skills on disk, their instructions among it; what cannot be read has none.
+
+    What is held back is not found.
+    """
     for skill in skills:
+        if skill.held is not None:
+            continue
         yield Stored(
             name=skill.full_name,
             description=skill.description,

@@ -154,6 +154,9 @@ def may_invoke(skill: Skill, caller: Caller) -> bool:
 
 def refusal(skill: Skill, caller: Caller) -> tuple[str, str] | None:
     """Return why a caller may not have a skill, and what to do about it, if anything; None if they may."""
+    if skill.held is not None:
+        does = "enable it with" if skill.held.status == "disabled" else "what lifts it"
+        return skill.held.reason, f"{does}: {skill.held.command}"
     if may_invoke(skill, caller):
         return None
     if skill.state == "enabled":

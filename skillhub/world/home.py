@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Mapping
 
 from skillhub.errors import StateError
 from skillhub.model.dataclass import dataclass
 from skillhub.world.files import disk_error
+
+# The base directories of freedesktop.org: the variable, and where it is below the home folder without it.
+_XDG = (
+    ("XDG_CONFIG_HOME", (".config",)),
+    ("XDG_DATA_HOME", (".local", "share")),
+    ("XDG_CACHE_HOME", (".cache",)),
+    ("XDG_STATE_HOME", (".local", "state")),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,42 @@ class Home:
         _refuse_others(home.config)
         _refuse_others(home.state)
         return home
+
+    @classmethod
+    def around(cls, environ: Mapping[str, str], user_home: str) -> Home:
+        """Return the home of somebody whose variables and home folder are given, which need not be this process's.
+
+        Raises:
+            StateError: as ``of`` raises it.
+        """
+        root = environ.get("SKILLHUB_HOME", "")
+        if root:
+            if root == "~" or root.startswith(("~/", f"~{os.sep}")):
+                root = user_home + root[1:]
+            return cls.of({"SKILLHUB_HOME": root})
+        home = cls(*_platforms(environ, user_home))
+        _refuse_others(home.config)
+        _refuse_others(home.state)
+        return home
+
+
+def _platforms(environ: Mapping[str, str], user_home: str) -> tuple[str, str, str, str]:
+    """Return the four folders of the platform below this home folder, as ``platformdirs`` has them below its own."""
+    if sys.platform in ("win32", "darwin"):
+        from platformdirs import PlatformDirs  # noqa: PLC0415 - as above
+
+        place, own = PlatformDirs("skillhub", appauthor=False), os.path.expanduser("~")
+        there = (place.user_config_dir, place.user_data_dir, place.user_cache_dir, place.user_state_dir)
+        config, data, cache, state = (
+            user_home + each[len(own) :] if each.startswith(own + os.sep) else each for each in there
+        )
+        return config, data, cache, state
+    config, data, cache, state = (
+        os.path.join(said if said.strip() else os.path.join(user_home, *below), "skillhub")
+        for variable, below in _XDG
+        for said in [environ.get(variable, "")]
+    )
+    return config, data, cache, state
 
 
 def user_home() -> str:

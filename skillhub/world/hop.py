@@ -22,9 +22,18 @@ from skillhub.world.named_by import RULES, NamedBy
 # host's, and yet in use.
 _NAME = re.compile(r"(?=.{1,254}$)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?", re.ASCII)
 # What `is_global` lets through in some version of Python: metadata services of Oracle's and of Azure's cloud
-# (the latter on a public address), local NAT64, and site-local addresses.
-_LOCAL = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "168.63.129.16/32", "64:ff9b:1::/48", "fec0::/10")))
+# (the latter on a public address), relays of 6to4, documentation, and addresses that are hashes.
+_LOCAL = tuple(
+    map(
+        ipaddress.ip_network,
+        ("192.0.0.0/24", "168.63.129.16/32", "192.88.99.0/24", "3fff::/20", "2001:10::/28", "2001:20::/28"),
+    )
+)
+# All that RFC 4291 gives to the public internet: whatever else there is leads to a translator, to this machine, or
+# nowhere. The one translator that anybody may use, with IPv4 in its last bits, is on its own (RFC 6052).
+_GLOBAL = ipaddress.ip_network("2000::/3")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_ISATAP = 0x00005EFE  # RFC 5214, 6.1, with either value of the bit for universal
 # Neither a query, nor `%`, nor the `;` at which some servers cut a path.
 _PLAIN = re.compile(r"(?:/[A-Za-z0-9._~@:+-]+)+", re.ASCII)
 _WELL_KNOWN = ("/.well-known/agent-skills/", "/.well-known/skills/")
@@ -169,14 +178,26 @@ def is_public(address: str) -> bool:
     """Say whether an IP address is of the public internet: not private, link-local, loopback, metadata."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(parsed, ipaddress.IPv6Address):
-        inner = parsed.ipv4_mapped or parsed.sixtofour or (parsed.teredo and parsed.teredo[1])
+        mapped = parsed.ipv4_mapped
         if parsed in _NAT64:
-            inner = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
-        if inner:
-            return is_public(str(inner))
+            mapped = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
+        if mapped:
+            return is_public(str(mapped))
+        if parsed not in _GLOBAL or not all(is_public(str(inner)) for inner in _tunnelled(parsed)):
+            return False
+        if parsed.sixtofour or parsed.teredo:  # which Python says are private, whatever they hold
+            return True
     if parsed.is_multicast or any(parsed in network for network in _LOCAL):
         return False
     return parsed.is_global
+
+
+def _tunnelled(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
+    """Return the IPv4 addresses to which a router, or this machine, may send what is meant for an IPv6 address."""
+    found = [each for each in (address.sixtofour, *(address.teredo or ())) if each]
+    if (int(address) >> 32) & 0xFDFFFFFF == _ISATAP:
+        found.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    return found
 
 
 def judged(hop: Hop, *, is_proxied: bool) -> list[tuple[str, int]]:

@@ -68,17 +68,11 @@ class Project:
         Raises:
             StateError: the repository around ``start`` is another user's, who may have put it there as a trap.
         """
-        folder = start = os.path.abspath(start)
-        while True:
-            if any(os.path.lexists(os.path.join(folder, name)) for name in (LOCK, INTENT)):
-                return cls(folder, "project", home)
-            if os.path.lexists(git := os.path.join(folder, ".git")):
-                _refuse_other_owner(os.lstat(git), git)
-                return cls(folder, "project", home)
-            parent = os.path.dirname(folder)
-            if parent == folder:
-                return cls(start, "project", home)
-            folder = parent
+        folder = project_folder(start)
+        git = os.path.join(folder, ".git")
+        if not _has_lock_or_intent(folder) and os.path.lexists(git):
+            _refuse_other_owner(os.lstat(git), git)
+        return cls(folder, "project", home)
 
     @classmethod
     def of_user(cls, user_home: str, home: Home) -> Project:
@@ -185,6 +179,22 @@ class Project:
         if (self._read(name) or b"") == data:
             return
         files.write_atomic(files.inside(self.root, name), data)
+
+
+def project_folder(start: str) -> str:
+    """Return the folder of the project that ``start`` lies in, whosever it is; see ``Project.find``."""
+    folder = start = os.path.abspath(start)
+    while True:
+        if _has_lock_or_intent(folder) or os.path.lexists(os.path.join(folder, ".git")):
+            return folder
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return start
+        folder = parent
+
+
+def _has_lock_or_intent(folder: str) -> bool:
+    return any(os.path.lexists(os.path.join(folder, name)) for name in (LOCK, INTENT))
 
 
 def state_key(base: str, scope: Scope) -> str:

@@ -13,12 +13,15 @@ import ssl
 import time
 from contextlib import ExitStack
 
-from skillhub.errors import SourceError
+from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.model.dataclass import dataclass
 from skillhub.world.hop import Hop, is_public, judged
 from skillhub.world.proxy import Proxy, proxy_for
 
 AGENT = "skillhub"
+# What may be said around a body, and for each byte of it in many chunks: enough for any head that a server needs.
+_LINES_MAX = 256 << 10
+_LINES_PER_BYTE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +88,12 @@ class Wire(io.RawIOBase):
         with ExitStack() as undo:
             undo.callback(sock.close)
             wire = cls(sock, clock, proxy)
+            if hop.guarded and not wire.public and not proxy:
+                raise UnsafeTransfer("leads into a private network", where=hop.url)
             if tls:
                 if proxy:
                     wire._tunnel(hop, proxy)
+                sock.settimeout(clock.left())
                 wire._sock = tls.wrap_socket(sock, server_hostname=hop.host)
             undo.pop_all()
         return wire
@@ -125,7 +131,9 @@ class Wire(io.RawIOBase):
     def at_rest(self) -> bool:
         """Whether the last answer was read to its end: what is left of one would be taken for the next."""
         last = self._response
-        return last is not None and last.isclosed() and not last.length and not last.will_close
+        if last is None or not last.isclosed() or last.length or last.will_close:
+            return False
+        return last.status >= 200  # after what is said on the way, such as 103, the answer itself is to come
 
     def makefile(self, mode: str) -> io.BufferedReader:
         """Return a reader of one answer, as ``HTTPResponse`` wants it."""
@@ -148,14 +156,37 @@ class Wire(io.RawIOBase):
 
 
 class _Reader(io.BufferedReader):
-    """The end of an answer closes its reader; the connection stays."""
+    """Reads one answer; its end closes this reader, and the connection stays.
+
+    Lines are what is around a body: the head, answers before it (``100 Continue``), sizes of chunks, trailers.
+    A server may send them without end, so they buy no time, and there may be only so many.
+    """
+
+    def __init__(self, wire: Wire, size: int) -> None:
+        super().__init__(wire, size)
+        self._clock = wire.clock
+        self._lines = 0
+        self._read = 0
 
     def readline(self, size: int | None = -1) -> bytes:
         """Return a line; `HTTPResponse` would take a head that breaks off for a whole one."""
         line = super().readline(size)
         if not line.endswith(b"\n") and len(line) != size:
             raise ConnectionResetError("the connection broke off")
+        self._lines += len(line)
+        self._clock.count(-len(line))
+        self._clock.left()
+        if self._lines > _LINES_MAX + self._read * _LINES_PER_BYTE:
+            raise http.client.HTTPException("the server says too much around its answer")
         return line
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return so many bytes of the body, or those that are left."""
+        if size is None or size < 0:  # as a chunk of -1 bytes asks for
+            raise http.client.HTTPException("the server says no length")
+        data = super().read(size)
+        self._read += len(data)
+        return data
 
     def close(self) -> None:
         pass

@@ -22,6 +22,11 @@ def seen(tmp_path_factory):
     return shell
 
 
+def names(shown):
+    """Return the names of all skills in a catalogue."""
+    return [each["name"] for each in shown["skills"]]
+
+
 def resolved(shell, text):
     done = shell.run("resolve", text, "--json")
     assert done.status == 0, done.err
@@ -171,8 +176,10 @@ def test_attack_edited_copy_calls_itself_otherwise_or_describes_itself_anew(seen
     assert resolved(seen, "$release-notes")["mentions"][0]["outcome"] == "disabled"
     shown = seen.run("catalog", "--json").json
     assert "IGNORE" not in shown["text"]
-    assert "release-notes" in shown["skills"]
-    assert "zz" not in shown["skills"]
+    rows = {each["name"]: each for each in shown["skills"]}
+    assert (rows["release-notes"]["enabled"], rows["release-notes"]["why"]) == (False, "drifted")
+    assert rows["release-notes"]["command"] == "skillhub sync"
+    assert "zz" not in rows
     told = [each["message"] for each in shown["problems"] if each["path"] == str(edited.parent)]
     assert told == (["expected the locked release-notes, found 'zz'"] if name == "zz" else [])
 
@@ -186,7 +193,7 @@ def test_attack_a_skill_put_into_the_copy_of_a_locked_one(seen, inner):
     shown = seen.run("catalog", "--json").json
     shutil.rmtree(seen.project / ".agents/skills/release-notes" / inner.partition("/")[0])
     assert [each.status for each in done] == [3, 3]
-    assert "nested" not in shown["skills"]
+    assert "nested" not in names(shown)
     told = [each["message"] for each in shown["problems"] if each["path"] == str(folder)]
     assert told == ["it lies in the folder of release-notes, which is locked as a whole"]
 
@@ -250,8 +257,8 @@ def test_attack_a_locked_name_where_the_locked_skill_is_not(seen, imitated, host
     for place in imitated:
         assert seen.run("load", "--path", place, "--host", host).status == 3
     shown = seen.run("catalog", "--host", host, "--json").json
-    assert shown["skills"].count("release-notes") == is_there
-    assert "github:release-notes" not in shown["skills"]
+    assert names(shown).count("release-notes") == is_there
+    assert "github:release-notes" not in names(shown)
     problems = {each["path"]: each["message"] for each in shown["problems"] if each["level"] == "error"}
     assert {*problems} <= {*map(str, imitated)}
     assert str(imitated[0 if host == "claude-code" else 1]) in problems

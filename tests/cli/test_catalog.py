@@ -15,12 +15,18 @@ def test_the_contracts_shape(shell):
     shell.write("project/.agents/skills/bad/SKILL.md", "---\nname: bad\ndescription: [\n---\n")
     shown = shell.run("catalog", "--json").json
     assert list(shown)[: len(KEYS)] == KEYS
-    assert (shown["host"], shown["skills"], shown["omitted"], shown["truncated"]) == (
-        "agents",
-        ["mine"],
-        [],
-        False,
-    )
+    assert (shown["host"], shown["omitted"], shown["truncated"]) == ("agents", [], False)
+    assert shown["skills"] == [
+        {
+            "name": "mine",
+            "description": "Does what mine does.",
+            "path": str(shell.project / ".agents/skills/mine"),
+            "scope": "project",
+            "source": None,
+            "enabled": True,
+            "listed": True,
+        }
+    ]
     assert shown["shadowed"] == [
         {
             "name": "mine",
@@ -71,11 +77,22 @@ def test_what_does_not_fit_is_told_with_names(shell):
 def test_what_is_installed_is_listed_and_known(shell):
     assert shell.run("install", "github:release-notes", "--yes").status == 0
     shown = shell.run("catalog", "--json").json
-    assert (shown["skills"], shown["problems"]) == (["release-notes"], [])
+    (found,) = shown["skills"]
+    assert (found["name"], found["source"], found["enabled"], found["listed"]) == (
+        "release-notes",
+        "github",
+        True,
+        True,
+    )
+    assert shown["problems"] == []
     assert str(shell.project / ".agents/skills/release-notes/SKILL.md") in shown["text"]
 
 
 def test_what_is_disabled_is_not_shown_to_a_model(shell):
     assert shell.run("install", "github:release-notes", "--yes").status == 0
     assert shell.run("disable", "release-notes").status == 0
-    assert shell.run("catalog", "--json").json["skills"] == []
+    shown = shell.run("catalog", "--json").json
+    (found,) = shown["skills"]
+    assert (found["enabled"], found["listed"], found["why"]) == (False, False, "disabled")
+    assert found["command"] == "skillhub enable release-notes"
+    assert "release-notes" not in shown["text"]

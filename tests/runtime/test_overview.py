@@ -173,7 +173,11 @@ def test_the_json_of_the_contract():
         "used",
         "budget",
     } <= set(shown)
-    assert shown["skills"] == ["repo-review", "escapes", "github:gh-fix-ci", "release-notes", "in-background"]
+    listed = [each["name"] for each in shown["skills"] if each["listed"]]
+    assert listed == ["repo-review", "escapes", "github:gh-fix-ci", "release-notes", "in-background"]
+    assert all(
+        {"name", "description", "path", "scope", "source", "enabled"} <= set(each) for each in shown["skills"]
+    )
 
 
 def test_ten_thousand_skills_are_fitted_at_once():

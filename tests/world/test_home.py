@@ -111,3 +111,20 @@ def test_attack_a_planted_home_gives_neither_sources_nor_agreement(tmp_path):
         done = shell.run(*words, "--json")
         assert done.error["code"] == "state"
         assert shell.files() == before
+
+
+@pytest.mark.parametrize("variables", [{}, {"XDG_STATE_HOME": "/x/state"}, {"XDG_DATA_HOME": " "}])
+def test_the_home_of_somebody_else_is_found_as_their_own_process_finds_it(tmp_path, monkeypatch, variables):
+    for name in ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    theirs = Home.around(variables, str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert Home.of({}) == theirs
+    named = {"SKILLHUB_HOME": "~/hub"}
+    assert (
+        Home.around(named, str(tmp_path))
+        == Home.of(named)
+        == Home.of({"SKILLHUB_HOME": str(tmp_path / "hub")})
+    )

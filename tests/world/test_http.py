@@ -10,6 +10,7 @@ from tests.support.web import Web, answer, by, endless, hang_up, in_turn, raw, r
 # What is to come has time to, on a busy machine too; what never ends is not waited for.
 AGAIN = Patience(pauses=(0.0, 0.01))
 HURRY = Patience(grace=0.5, rate=10_000_000, pauses=())
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.fixture
@@ -114,6 +115,57 @@ def test_slow_drip_is_cut_off(web, head):
 def test_headers_without_end(web, http):
     with pytest.raises(SourceError):
         http.get(web.at("/a", endless(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n")), cap=100)
+
+
+AROUND = {
+    "100 Continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "100 Continue with fields": (b"", b"HTTP/1.1 100 Continue\r\nA: b\r\nB: c\r\n\r\n"),
+    "100 Continue in one field": (b"HTTP/1.1 100 Continue\r\n", b"A: b\r\n"),
+    "trailers": (CHUNKED + b"1\r\nx\r\n0\r\n", b"A: b\r\n"),
+    "long trailers": (CHUNKED + b"0\r\n", b"A: " + b"b" * 60000 + b"\r\n"),
+    "trailers of another status": (CHUNKED.replace(b"200 OK", b"404 No") + b"0\r\n", b"A: b\r\n"),
+    "extensions of chunks": (CHUNKED, b"1;" + b"a" * 60000 + b"\r\nx\r\n"),
+    "a long field": (b"HTTP/1.1 200 OK\r\nA: ", b"b" * 1000),
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_attack_what_is_around_an_answer_without_end_at_full_speed(web, around):
+    """The time of this request is a day, so only the bytes that it takes end it."""
+    patience = Patience(grace=86400, total=86400, pauses=(0.0,))
+    with Http(patience=patience) as http, pytest.raises(SourceError):
+        http.get(web.at("/a", endless(*AROUND[around])), cap=1 << 30)
+
+
+@pytest.mark.parametrize("around", [each for each in AROUND if "Continue" in each or "trailers" in each])
+def test_attack_what_is_around_an_answer_buys_no_time(web, around):
+    """Were a second bought by each byte of it, any of them would go on for ever."""
+    patience = Patience(grace=0.3, rate=1.0, total=86400, pauses=(0.0,))
+    head, piece = AROUND[around]
+    if len(piece) > 100:
+        piece = piece[:10] + piece[-2:]
+    with Http(patience=patience) as http, pytest.raises(SourceError):
+        http.get(web.at("/a", endless(head, piece, 0.01)), cap=1 << 30)
+
+
+def test_attack_a_chunk_of_less_than_nothing_is_read_to_no_end(web):
+    with Http(patience=Patience(grace=86400, total=86400, pauses=(0.0,))) as http:
+        for size in (b"-1", b"-2", b"-ffffff"):
+            head = CHUNKED + size + b"\r\n"
+            with pytest.raises(SourceError):
+                http.get(web.at("/a", endless(head, b"x" * 65536)), cap=100)
+
+
+def test_attack_an_answer_that_follows_early_hints_is_no_answer_to_the_next_request(web, http):
+    hints = b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx"
+    assert http.ask(web.at("/a", raw(hints)), cap=100).status == 103
+    assert http.get(web.at("/b", answer(b"the answer")), cap=100).data == b"the answer"
+
+
+def test_an_answer_in_chunks_of_one_byte_each_is_read(web, http):
+    data = bytes(range(256)) * 800
+    body = b"".join(b"1\r\n%c\r\n" % each for each in data)
+    assert http.get(web.at("/a", raw(CHUNKED + body + b"0\r\n\r\n")), cap=1 << 20).data == data
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "deflate, identity"])

@@ -14,6 +14,17 @@ LOCAL = """
     2001:0:4136:e378:8000:63bf:3fff:fdd2 ::ffff:10.0.0.1 ::ffff:127.0.0.1 64:ff9b::a00:1 64:ff9b:1::a00:1
     2002:a00:1:: 2001:db8::1
     """
+# IPv4 in IPv6, in each way that a router, a translator or a socket may take out again, and what is near to them.
+EMBEDDED = """
+    ::127.0.0.1 ::10.0.0.1 ::169.254.169.254 ::8.8.8.8 ::7f00:1 ::2
+    ::ffff:169.254.169.254 ::ffff:0:127.0.0.1 ::ffff:0:8.8.8.8 ::ffff:7f00:1 ::fffe:127.0.0.1
+    64:ff9b::127.0.0.1 64:ff9b::169.254.169.254 64:ff9b:1::8.8.8.8 64:ff9b:1:ffff::1 64:ff9b:2::8.8.8.8
+    64:ff9b:0:1::8.8.8.8
+    2002:7f00:1:: 2002:a9fe:a9fe::a9fe:a9fe 2002:c0a8:1::1
+    2001:0:7f00:1:0:ffff:f7f7:f7f7 2001:0:a9fe:a9fe:8000:63bf:fefe:fefe 2001:0:4136:e378:8000:63bf:80ff:fffe
+    2606:4700::5efe:127.0.0.1 2606:4700::200:5efe:10.0.0.1 2606:4700:1:2:0:5efe:a9fe:a9fe fe80::5efe:8.8.8.8
+    3fff::1 5f00::1 2001:10::1 2001:20::1 100::1 4000::1 8000::1 fec0::5efe:1.1.1.1 192.88.99.1
+    """
 
 
 @pytest.mark.parametrize(
@@ -70,7 +81,7 @@ def test_redirect_from_https_to_http():
 
 PUBLIC = """
     1.1.1.1 64:ff9b::a83f:8111 2606:4700::1111 64:ff9b::101:101 ::ffff:1.1.1.1 2002:101:101::
-    2001:0:4136:e378:8000:63bf:fefe:fefe
+    2001:0:4136:e378:8000:63bf:fefe:fefe 2606:4700::5efe:1.1.1.1 2a00:1450:4001:81b::200e 2001:4860:4860::8888
     """
 
 
@@ -82,6 +93,12 @@ def test_public_addresses(address):
 @pytest.mark.parametrize("address", LOCAL.split())
 def test_addresses_that_are_not_public(address):
     assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", EMBEDDED.split())
+def test_attack_an_address_of_a_private_network_inside_of_another(address):
+    assert not is_public(address)
+    assert not is_public(f"{address}%eth0")
 
 
 @pytest.mark.parametrize("bad", ["é", "\n", "\r", "\t", "\0", "\x7f", " ", "\\"])

@@ -1,0 +1,546 @@
+"""What a lock knows is not loaded but as it is locked, agreed to and enabled here, by any way into the library."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import pytest
+
+from skillhub.errors import Drifted, FormatError, NotFound, Refused, SkillhubError, StateError
+from skillhub.model.skill import Skill
+from skillhub.runtime import (
+    Cache,
+    Request,
+    SearchIndex,
+    Surroundings,
+    catalog_of,
+    complete,
+    context_inspect,
+    load,
+    mentioned,
+    pick,
+    profile,
+    profiles,
+    rows_of,
+    search,
+    section,
+    skills_list,
+)
+from skillhub.runtime.roots import roots
+from tests.support.here import Here
+
+EVIL = "---\nname: demo\ndescription: EVIL\n---\nEVIL\n"
+
+
+class Machine(Here):
+    """A machine with ``demo`` locked, agreed to and enabled in the project; what a host asks of the library there."""
+
+    def around(self, **more):
+        environ = {"SKILLHUB_HOME": str(self.hub)}
+        given = {"cwd": str(self.project), "home": str(self.home), "environ": environ}
+        return Surroundings(**(given | more))
+
+    def catalog(self, host="agents", **more):
+        return catalog_of(profile(host), self.around(**more))
+
+    @property
+    def copy_of_demo(self):
+        return self.project / ".agents/skills/demo"
+
+    def evil(self, place, text=EVIL):
+        return self.write(f"project/{place}/SKILL.md", text)
+
+
+@pytest.fixture
+def here(tmp_path):
+    machine = Machine(tmp_path)
+    (machine.project / ".git").mkdir()
+    machine.write("project/mine/demo/SKILL.md", "---\nname: demo\ndescription: Good.\n---\nGood.\n")
+    machine.write("project/mine/demo/references/style.md", "Short.\n")
+    done = machine.run("install", "./mine/demo", "--yes", "--allow-unsigned")
+    assert done.status == 0, done.err
+    return machine
+
+
+def got(machine, host="agents", **more):
+    """Return all text that any way into the library hands out of any skill, and why each is held back."""
+    catalog = machine.catalog(host, **more)
+    text = [section(catalog, profile(host)).text]
+    for skill in catalog.skills:
+        for each in (skill, *catalog.named(skill.name)):
+            try:
+                text.append(load(each, Request(rules=profile(host).rules)).body)
+            except SkillhubError:
+                continue
+    for name in [*(skill.full_name for skill in catalog.skills), "demo", "zz", "Demo"]:
+        found = mentioned(f"${name} x", catalog)
+        text += [load(each).body for each in found.skills]
+    return "".join(text), {skill.full_name: skill.held.status for skill in catalog.skills if skill.held}
+
+
+def test_what_is_as_locked_is_listed_and_loaded(here):
+    catalog = here.catalog()
+    (skill,) = catalog.skills
+    assert (skill.state, skill.managed, skill.held) == ("enabled", True, None)
+    loaded = load(skill)
+    assert (loaded.body, loaded.read("references/style.md")) == ("Good.\n", b"Short.\n")
+    assert "Good." in section(catalog, profile("agents")).text
+
+
+def test_a_skill_in_no_lock_loads_as_its_host_would_load_it(here):
+    here.evil(".agents/skills/loose", "---\nname: loose\ndescription: x\n---\nLoose.\n")
+    assert load(pick(here.catalog(), "loose")).body == "Loose.\n"
+
+
+def _body(here):
+    (here.copy_of_demo / "SKILL.md").write_text("---\nname: demo\ndescription: Good.\n---\nEVIL\n")
+
+
+def _frontmatter(here):
+    (here.copy_of_demo / "SKILL.md").write_text("---\nname: zz\ndescription: EVIL\n---\nEVIL\n")
+
+
+def _another_case(here):
+    (here.copy_of_demo / "SKILL.md").write_text("---\nname: DEMO\ndescription: EVIL\n---\nEVIL\n")
+
+
+def _namespace(here):
+    (here.copy_of_demo / "SKILL.md").write_text(
+        "---\nname: demo\nnamespace: local\ndescription: EVIL\n---\nEVIL\n"
+    )
+
+
+def _file_more(here):
+    (here.copy_of_demo / "run.sh").write_text("EVIL\n")
+
+
+def _file_less(here):
+    (here.copy_of_demo / "references/style.md").unlink()
+
+
+def _execute_bit(here):
+    (here.copy_of_demo / "references/style.md").chmod(0o755)
+
+
+def _other_file(here):
+    (here.copy_of_demo / "references/style.md").write_text("EVIL!\n")
+
+
+def _link_to_another_folder(here):
+    here.evil("elsewhere")
+    shutil.rmtree(here.copy_of_demo)
+    here.copy_of_demo.symlink_to(here.project / "elsewhere")
+
+
+def _link_inside(here):
+    here.evil("elsewhere")
+    (here.copy_of_demo / "SKILL.md").unlink()
+    (here.copy_of_demo / "SKILL.md").symlink_to(here.project / "elsewhere/SKILL.md")
+
+
+def _same_size_and_time(here):
+    path = here.copy_of_demo / "SKILL.md"
+    status = path.stat()
+    path.write_bytes(path.read_bytes().replace(b"Good.\n", b"EVIL.\n"))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+DRIFTS = [
+    _body,
+    _frontmatter,
+    _another_case,
+    _namespace,
+    _file_more,
+    _file_less,
+    _execute_bit,
+    _other_file,
+    _link_to_another_folder,
+    _same_size_and_time,
+]
+
+
+@pytest.mark.parametrize("attack", DRIFTS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("host", ["agents", "codex", "opencode"])
+def test_attack_library_loads_a_changed_copy_of_a_locked_skill(here, attack, host):
+    load(here.catalog(host).named("demo")[0])  # what was seen whole before is seen changed
+    attack(here)
+    text, held = got(here, host)
+    assert "EVIL" not in text
+    assert [*held.values()] == ["drifted"]
+    (skill,) = (each for each in here.catalog(host).skills if each.held)
+    assert (skill.name, skill.state, skill.description) == ("demo", "disabled", "Good.")
+    assert skill.held.command == "skillhub sync"
+    with pytest.raises(Drifted):
+        load(skill)
+
+
+def test_attack_a_link_in_the_place_of_skill_md_is_not_read(here):
+    _link_inside(here)
+    text, _ = got(here)
+    assert "EVIL" not in text
+
+
+@pytest.mark.parametrize("attack", DRIFTS, ids=lambda each: each.__name__)
+def test_attack_a_copy_changed_after_the_catalogue_was_made(here, attack):
+    catalog = here.catalog()
+    attack(here)
+    for skill in (*catalog.skills, *mentioned("$demo x", catalog).skills, pick(catalog, "demo")):
+        with pytest.raises(Drifted):
+            load(skill)
+
+
+def test_attack_a_file_changed_after_the_skill_was_loaded(here):
+    loaded = load(here.catalog().skills[0])
+    path = here.copy_of_demo / "references/style.md"
+    for change in (lambda: path.write_text("EVIL!!\n"), path.unlink, lambda: path.symlink_to("/etc/passwd")):
+        change()
+        with pytest.raises(SkillhubError) as caught:
+            loaded.read("references/style.md")
+        assert caught.value.code in ("drifted", "outside-skill")
+
+
+def test_attack_a_file_whose_stamp_is_forged_is_hashed_as_it_is_handed_out(here):
+    loaded = load(here.catalog().skills[0])
+    path = here.copy_of_demo / "references/style.md"
+    path.write_text("EVIL!\n")
+    loaded.folder.stamps.update(type(loaded.folder)(loaded.folder.path).stamps)
+    with pytest.raises(Drifted):
+        loaded.read("references/style.md")
+
+
+def test_attack_a_file_that_came_later_is_none_of_the_skill(here):
+    loaded = load(here.catalog().skills[0])
+    (here.copy_of_demo / "late.md").write_text("EVIL\n")
+    with pytest.raises(NotFound):
+        loaded.read("late.md")
+
+
+@pytest.mark.parametrize("inner", ["nested", "more/nested", "references/nested"])
+def test_attack_a_skill_nested_in_a_locked_one(here, inner):
+    here.evil(f".agents/skills/demo/{inner}", EVIL.replace("name: demo", "name: nested"))
+    text, held = got(here)
+    assert ("EVIL" in text, held) == (False, {"demo": "drifted"})
+    mine = Skill(
+        name="nested",
+        path=str(here.copy_of_demo / inner),
+        scope="project",
+        state="enabled",
+        managed=False,
+        locks=here.catalog().skills[0].locks,
+    )
+    with pytest.raises(Refused):
+        load(mine)
+
+
+@pytest.mark.parametrize(
+    "place", [".claude/skills/demo", ".agents/skills/aaa", ".agents/skills/Demo", "skills/deep/x"]
+)
+@pytest.mark.parametrize("name", ["demo", "DEMO", "Demo", "local:demo"])
+@pytest.mark.parametrize("host", sorted(profiles()))
+def test_attack_an_imitation_in_another_root_or_folder_or_case(here, place, name, host):
+    here.evil(place, EVIL.replace("name: demo", f"name: {name}"))
+    text, _ = got(here, host)
+    assert "EVIL" not in text
+
+
+def test_attack_a_locked_copy_that_is_renamed_and_changed(here):
+    here.copy_of_demo.rename(here.copy_of_demo.with_name("renamed"))
+    (here.copy_of_demo.with_name("renamed") / "SKILL.md").write_text(EVIL)
+    text, _ = got(here)
+    assert "EVIL" not in text
+
+
+def test_attack_a_folder_linked_twice_is_the_locked_one_each_time(here):
+    (here.project / ".claude").mkdir()
+    (here.project / ".claude/skills").symlink_to(here.project / ".agents/skills")
+    (here.copy_of_demo / "SKILL.md").write_text("---\nname: zz\ndescription: EVIL\n---\nEVIL\n")
+    for host in ("claude-code", "opencode", "codex"):
+        text, held = got(here, host)
+        assert ("EVIL" in text, held.get("demo")) == (False, "drifted")
+
+
+def stored(here):
+    """Return the folder of the one tree in the store."""
+    (folder,) = (each for each in (here.hub / "data/store").glob("*/*") if each.is_dir())
+    return folder
+
+
+def test_attack_a_link_into_the_store_to_what_nobody_agreed_to(here):
+    assert here.run("remove", "demo", "--yes").status == 0
+    folder = stored(here)
+    for name in ("demo", "zz"):
+        (here.project / ".agents/skills").mkdir(parents=True, exist_ok=True)
+        (here.project / ".agents/skills" / name).symlink_to(folder)
+    text, held = got(here)
+    assert ("Good." in text, set(held.values())) == (False, {"not-agreed"})
+
+
+def test_what_is_enabled_as_a_link_into_the_store_is_loaded_and_checked(here):
+    assert here.run("remove", "demo", "--yes").status == 0
+    done = here.run("install", "./mine/demo", "--yes", "--allow-unsigned", "--link", "symlink")
+    assert done.status == 0, done.err
+    assert load(here.catalog().skills[0]).body == "Good.\n"
+    path = stored(here) / "SKILL.md"
+    path.chmod(0o644)
+    path.write_text(EVIL)
+    text, held = got(here)
+    assert ("EVIL" in text, held) == (False, {"demo": "drifted"})
+
+
+def test_attack_a_clone_brings_lock_and_copy(here, tmp_path):
+    other = Machine(tmp_path / "other")
+    shutil.rmtree(other.project)
+    shutil.copytree(here.project, other.project, symlinks=True)
+    for name in ("demo", "zz", "DEMO"):
+        other.evil(".agents/skills/demo", EVIL.replace("name: demo", f"name: {name}"))
+        text, held = got(other)
+        assert ("EVIL" in text, held) == (False, {"demo": "not-agreed"})
+    (skill,) = other.catalog().skills
+    assert skill.held.command == "skillhub install"
+    with pytest.raises(Refused, match="not agreed to on this machine"):
+        load(skill)
+    mine = Skill(
+        name="zz",
+        path=str(other.copy_of_demo),
+        scope="project",
+        state="enabled",
+        managed=False,
+        locks=skill.locks,
+    )
+    with pytest.raises(Refused):
+        load(mine)
+
+
+def test_attack_the_lock_has_another_tree_than_was_agreed_to(here):
+    (here.copy_of_demo / "SKILL.md").write_text(EVIL)
+    listing = here.run("pack", "./.agents/skills/demo", "--json")
+    assert listing.status == 0, listing.err
+    lock = json.loads((here.project / "skillhub.lock").read_text())
+    lock["skills"]["demo"]["tree"] = listing.json["tree"]
+    (here.project / "skillhub.lock").write_text(json.dumps(lock))
+    text, held = got(here)
+    assert ("EVIL" in text, held) == (False, {"demo": "not-agreed"})
+
+
+def test_attack_the_lock_lets_go_of_a_skill_that_is_changed(here):
+    lock = json.loads((here.project / "skillhub.lock").read_text())
+    lock["skills"] = {}
+    (here.project / "skillhub.lock").write_text(json.dumps(lock))
+    assert "Good." in got(here)[0]
+    catalog = here.catalog()
+    for attack in (_body, _frontmatter):
+        attack(here)
+        text, held = got(here)
+        assert ("EVIL" in text, [*held.values()]) == (False, ["drifted"])
+        with pytest.raises(Drifted):
+            load(catalog.skills[0])
+
+
+@pytest.mark.parametrize(
+    "lock", [b"", b"{", b"<<<<<<< HEAD\n{}\n=======\n", b'{"version": 99}', b"\xff\xfe", None]
+)
+def test_attack_a_lock_that_cannot_be_read_lets_nothing_through(here, lock):
+    here.evil(".agents/skills/loose", EVIL.replace("name: demo", "name: loose"))
+    catalog = here.catalog()
+    path = here.project / "skillhub.lock"
+    path.unlink()
+    path.mkdir() if lock is None else path.write_bytes(lock)
+    text, held = got(here)
+    assert ("EVIL" in text, "Good" in text) == (False, False)
+    assert held == {"demo": "not-agreed", "loose": "not-agreed"}
+    assert str(path) in here.catalog().problems[0].path
+    for skill in catalog.skills:
+        with pytest.raises((FormatError, StateError)):
+            load(skill)
+
+
+def test_attack_a_record_that_cannot_be_read_lets_nothing_through(here):
+    (record,) = (here.hub / "state/projects").glob("*.json")
+    record.write_text("{")
+    text, held = got(here)
+    assert ("Good" in text, held) == (False, {"demo": "not-agreed"})
+
+
+def test_without_a_record_nothing_was_agreed_to(here):
+    (record,) = (here.hub / "state/projects").glob("*.json")
+    record.unlink()
+    text, held = got(here)
+    assert ("Good" in text, held) == (False, {"demo": "not-agreed"})
+    assert got(here, environ={"SKILLHUB_HOME": str(here.folder / "nothing")})[1] == {"demo": "not-agreed"}
+
+
+@pytest.mark.parametrize("planted", [".git", "skillhub.toml", "skillhub.lock"])
+@pytest.mark.parametrize("where", [".agents", ".agents/skills", "sub"])
+def test_attack_a_repository_hides_its_lock_behind_another_project(here, planted, where):
+    folder = here.project / where
+    folder.mkdir(exist_ok=True)
+    if planted == ".git":
+        (folder / planted).mkdir()
+    else:
+        empty = '{"skills": {}, "sources": {}, "version": 1}\n' if planted.endswith("lock") else ""
+        (folder / planted).write_text(empty)
+    _frontmatter(here)
+    for cwd in (here.project, folder):
+        for host in sorted(profiles()):
+            assert "EVIL" not in got(here, host, cwd=str(cwd))[0]
+
+
+@pytest.mark.parametrize("host", ["codex", "claude-code", "opencode"])
+def test_attack_a_copy_above_the_folder_that_the_host_works_in(here, host):
+    _frontmatter(here)
+    here.evil(".claude/skills/zz")
+    deep = here.project / "a/b"
+    deep.mkdir(parents=True)
+    assert "EVIL" not in got(here, host, cwd=str(deep))[0]
+
+
+def test_attack_a_copy_reached_as_an_extra_folder_of_another_project(here, tmp_path):
+    _frontmatter(here)
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / ".agents/skills").mkdir(parents=True)
+    extra = (str(here.project / ".agents/skills"),)
+    assert "EVIL" not in got(here, cwd=str(elsewhere), extra=extra)[0]
+    (elsewhere / ".agents/skills/linked").symlink_to(here.copy_of_demo)
+    assert "EVIL" not in got(here, cwd=str(elsewhere))[0]
+
+
+def test_attack_a_copy_is_put_where_a_skill_is_disabled(here):
+    assert here.run("disable", "demo").status == 0
+    for name in ("demo", "zz"):
+        here.evil(".agents/skills/demo", EVIL.replace("name: demo", f"name: {name}"))
+        text, held = got(here)
+        assert ("EVIL" in text, held) == (False, {"demo": "disabled"})
+    assert here.catalog().named("demo")[0].held.command == "skillhub enable demo"
+
+
+def test_attack_a_copy_is_put_where_a_skill_waits_for_a_need(here):
+    text = '---\nname: waits\ndescription: x\ncompatibility: x\nmetadata:\n  requires: "env:NOT_THERE"\n---\nEVIL\n'
+    here.write("project/mine/waits/SKILL.md", text)
+    here.write(
+        "project/mine/waits/agents/openai.yaml",
+        "dependencies:\n  tools:\n    - type: env_var\n      value: NOT_THERE\n      description: x\n",
+    )
+    done = here.run("install", "./mine/waits", "--yes", "--allow-unsigned")
+    assert done.status == 6, done.out + done.err
+    shutil.copytree(here.project / "mine/waits", here.project / ".agents/skills/waits")
+    text, held = got(here)
+    assert ("EVIL" in text, held) == (False, {"waits": "disabled"})
+    (skill,) = here.catalog().named("waits")
+    assert "waits for something that it needs" in skill.why["message"]
+
+
+def test_the_users_own_lock_counts_as_well(here):
+    here.write("project/mine/own/SKILL.md", "---\nname: own\ndescription: x\n---\nOwn.\n")
+    assert here.run("install", "./mine/own", "--global", "--yes", "--allow-unsigned").status == 0
+    assert "Own." in got(here)[0]
+    (here.home / ".agents/skills/own/SKILL.md").write_text(EVIL.replace("name: demo", "name: zz"))
+    text, held = got(here)
+    assert ("EVIL" in text, held) == (False, {"own": "drifted"})
+    (skill,) = here.catalog().named("own")
+    assert skill.held.command == "skillhub sync --global"
+
+
+def test_a_skill_that_a_host_found_by_itself_is_held_against_its_lock(here, monkeypatch):
+    monkeypatch.setenv("SKILLHUB_HOME", str(here.hub))
+    monkeypatch.setenv("HOME", str(here.home))
+    mine = Skill(
+        name="whatever", path=str(here.copy_of_demo), scope="project", state="enabled", managed=False
+    )
+    assert load(mine).body == "Good.\n"
+    _body(here)
+    with pytest.raises(Drifted):
+        load(mine)
+    catalog = catalog_of(profile("agents"), Surroundings(cwd=str(here.project), home=str(here.home)))
+    assert [skill.held.status for skill in catalog.skills] == ["drifted"]
+    assert "EVIL" in load(mine, Request(ignore_locks=True)).body
+
+
+@pytest.mark.parametrize("attack", DRIFTS, ids=lambda each: each.__name__)
+def test_attack_every_other_way_into_the_library(here, attack):
+    attack(here)
+    (answer,) = skills_list(profile("agents"), [here.around()])["data"]
+    (row,) = answer["skills"]
+    assert (row["name"].removeprefix("local:"), row["enabled"], row["why"]) == ("demo", False, "drifted")
+    assert (row["command"], row["message"].count("demo")) != ("", 0)
+    catalog = here.catalog()
+    (row,) = context_inspect(catalog)["skills"]["catalog"]
+    assert (row["enabled"], row["why"]) == (False, "drifted")
+    (row,) = section(catalog, profile("agents")).to_json()["skills"]
+    assert (row["enabled"], row["listed"], row["why"]) == (False, False, "drifted")
+    assert mentioned("$demo", catalog).skills == ()
+    offered = complete("$d", 2, catalog)
+    assert offered is None or offered.names == ()
+    index = SearchIndex.build(rows_of(catalog.skills))
+    assert search("demo EVIL", [index]).hits == ()
+    index.close()
+
+
+@pytest.mark.parametrize("host", sorted(profiles()))
+def test_attack_a_stale_or_poisoned_cache(here, host, tmp_path):
+    cache = tmp_path / "cache"
+    here.evil("elsewhere", EVIL.replace("name: demo", "name: evil"))
+    place = next(
+        root.path for root in roots(profile(host), here.around()) if root.path.startswith(str(here.project))
+    )
+    place = os.path.relpath(place, here.project)
+    here.evil(f"{place}/loose", "---\nname: loose\ndescription: x\n---\nLoose.\n")
+    catalog_of(profile(host), here.around(), cache=Cache(str(cache)))
+    _frontmatter(here)
+    catalog = catalog_of(profile(host), here.around(), cache=Cache(str(cache)))
+    assert [load(skill).body for skill in catalog.skills if skill.state == "enabled"] == ["Loose.\n"]
+    assert [*cache.iterdir()] != []
+    for path in cache.iterdir():
+        kept = path.read_text().replace(f"{place}/loose", "elsewhere")
+        path.write_text(kept.replace('"name":"loose"', '"name":"loose","managed":true,"tree":"x"'))
+    catalog = catalog_of(profile(host), here.around(), cache=Cache(str(cache)))
+    assert [load(skill).body for skill in catalog.skills if skill.state == "enabled"] == ["Loose.\n"]
+
+
+@pytest.mark.parametrize("row", [0, 1])
+def test_attack_a_cache_says_that_a_folder_elsewhere_is_in_the_root(here, tmp_path, row):
+    here.evil(".agents/skills/loose", EVIL.replace("name: demo", "name: loose").replace("EVIL", "Loose"))
+    here.evil("elsewhere", EVIL.replace("name: demo", "name: loose"))
+    cache = tmp_path / "cache"
+    root = str(here.project / ".agents/skills")
+    os.utime(here.project / ".agents/skills/loose", ns=(1, 1))
+    catalog_of(profile("agents"), here.around(), cache=Cache(str(cache)))
+    for path in cache.iterdir():
+        block = json.loads(path.read_text())
+        for find in block["finds"]:
+            if find[3] and find[3]["name"] == "loose":
+                find[row] = str(here.project / "elsewhere")
+                find[2] = {}
+        block["folders"] = {}
+        path.write_text(json.dumps(block))
+    catalog = catalog_of(profile("agents"), here.around(), cache=Cache(str(cache)))
+    assert {skill.path.startswith(root) for skill in catalog.skills} == {True}
+
+
+def test_who_wants_none_of_this_says_so_by_name(here):
+    _body(here)
+    catalog = catalog_of(profile("agents"), here.around(), ignore_locks=True)
+    (skill,) = catalog.skills
+    assert (skill.managed, load(skill).body) == (False, "EVIL\n")
+    (answer,) = skills_list(profile("agents"), [here.around()], ignore_locks=True)["data"]
+    assert [row["enabled"] for row in answer["skills"]] == [True]
+
+
+def test_what_is_put_back_is_loaded_again(here):
+    _body(here)
+    assert here.run("sync", "--yes").status == 0
+    assert load(here.catalog().skills[0]).body == "Good.\n"
+
+
+def test_nothing_of_the_project_or_of_its_record_is_written(here):
+    def kept():
+        (record,) = (here.hub / "state/projects").glob("*.json")
+        files = [each for each in here.project.rglob("*") if each.is_file()]
+        return {each: (each.read_bytes(), each.stat().st_mtime_ns) for each in (*files, record)}
+
+    before = kept()
+    _file_more(here)
+    (here.copy_of_demo / "run.sh").unlink()
+    got(here)
+    assert kept() == before
