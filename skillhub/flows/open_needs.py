@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from skillhub.flows.candidate import Candidate
 from skillhub.flows.options import McpChoice, Options
 from skillhub.flows.ports import Ports
 from skillhub.flows.server_needs import ServerNeed, look_at
@@ -129,14 +130,21 @@ class MetNeeds:
 
 
 def open_needs(
-    name: str, manifest: Manifest, options: Options, is_met: Given, agents: Sequence[Host], ports: Ports
+    candidate: Candidate,
+    before: Record | None,
+    options: Options,
+    is_met: Given,
+    agents: Sequence[Host],
+    ports: Ports,
 ) -> OpenNeeds:
-    """Return what a skill needs that is to be enabled, and is not there.
+    """Return what a skill needs that is to be enabled, and is not there; ``before`` is its record, if it has one.
 
     Raises:
         FormatError: a configuration file of an agent is malformed.
         StateError: such a file leads out of the project or cannot be read.
     """
+    name, manifest = candidate.name, candidate.manifest
+    written = before.mcp if before is not None else {}
     is_met = or_stored(is_met, name, ports.project)
     missing = tuple(
         need
@@ -144,7 +152,11 @@ def open_needs(
         if need.kind == "env" and need.required
         if not options.env.get(need.name) and not is_met("env", need.name)
     )
-    servers = [look_at(need, agents, ports) for need in manifest.requires if need.kind == "mcp"]
+    servers = [
+        look_at(need, agents, ports, written.get(need.name))
+        for need in manifest.requires
+        if need.kind == "mcp"
+    ]
     programs = tuple(
         need.name
         for need in manifest.requires
@@ -167,8 +179,8 @@ def open_for_more_agents(
     servers = []
     for need in manifest.requires:
         if need.kind == "mcp" and (options.agents or need.spell() not in record.waived):
-            others = [each for each in agents if each.id not in record.mcp.get(need.name, {})]
-            server = look_at(need, others, ports)
+            written = record.mcp.get(need.name, {})
+            server = look_at(need, [each for each in agents if each.id not in written], ports)
             is_settled = need.spell() in record.met and not (options.agents or server.absent)
             servers += [] if is_settled else [server]
     return OpenNeeds(name, _given(manifest, options), (), tuple(servers), options.mcp)

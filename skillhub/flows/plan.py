@@ -105,15 +105,15 @@ class Planner:
             linking = self.linker.plan_removal(candidate.name, record) if record else None
         else:
             held = ""
-            needs = self._needs(candidate, record if is_enabled else None)
+            needs = self._needs(candidate, record, is_enabled=is_enabled)
             linking = self._linking(candidate, record)
         return Plan(candidate, record, needs, linking, held, changes_of(candidate, self.state, self.ports))
 
-    def _needs(self, candidate: Candidate, enabled: Record | None) -> OpenNeeds:
+    def _needs(self, candidate: Candidate, record: Record | None, *, is_enabled: bool) -> OpenNeeds:
         name, manifest = candidate.name, candidate.manifest
-        if enabled is not None:
-            return open_for_more_agents(name, manifest, enabled, self.options, self.agents, self.ports)
-        return open_needs(name, manifest, self.options, self.is_met, self.agents, self.ports)
+        if is_enabled and record is not None:
+            return open_for_more_agents(name, manifest, record, self.options, self.agents, self.ports)
+        return open_needs(candidate, record, self.options, self.is_met, self.agents, self.ports)
 
     def _linking(self, candidate: Candidate, record: Record | None) -> Linking:
         kind = self.options.link or (record.link if record else None) or self.state.intent.link or "copy"

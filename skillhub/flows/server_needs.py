@@ -9,12 +9,20 @@ from skillhub.flows.needs import or_skip
 from skillhub.flows.options import McpChoice
 from skillhub.flows.ports import Ports
 from skillhub.model import configured_server
-from skillhub.model.dataclass import dataclass, field
+from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.hosts import Host
 from skillhub.model.question import Kind, Question
 from skillhub.model.requirement import McpServer, Requirement
+from skillhub.model.server_command import Risk
 from skillhub.model.skill import Scope
 from skillhub.world import mcp
+
+_KINDS: Mapping[Risk, Kind] = {"ordinary": "mcp", "unpinned": "mcp-unpinned", "shell": "mcp-shell"}
+_RUNS: Mapping[Risk, str] = {
+    "ordinary": "",
+    "unpinned": ", which downloads a package of no fixed version",
+    "shell": ", which runs a shell or other code that nobody has checked",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +34,8 @@ class ServerNeed:
         states: Agent to what is in that file under the server's name: ``absent``, ``equal``, ``different``.
         theirs: Agent to the entry of that name that differs, as it stands there.
         by_hand: Those of them that lack it and spell it in a way that we do not know.
+        chosen: Agent to the entry that would be used as it stands there, where it has others of that name elsewhere.
+        elsewhere: Agent to other servers of that name: where they stand (file, scope, project), and the entry.
     """
 
     need: Requirement
@@ -33,16 +43,18 @@ class ServerNeed:
     states: Mapping[str, mcp.State]
     by_hand: tuple[str, ...] = ()
     theirs: Mapping[str, object] = field(default_factory=dict)
+    chosen: Mapping[str, object] = field(default_factory=dict)
+    elsewhere: Mapping[str, Sequence[tuple[str, object]]] = field(default_factory=dict)
 
     @property
     def is_configured(self) -> bool:
-        """Whether every one of these agents has just this server already."""
-        return bool(self.states) and set(self.states.values()) == {"equal"}
+        """Whether every one of these agents has just this server already, and no other of its name."""
+        return bool(self.states) and set(self.states.values()) == {"equal"} and not self.elsewhere
 
     @property
-    def uses_shell(self) -> bool:
-        """Whether another server of its name, which would be used, runs a shell."""
-        return any(map(configured_server.runs_shell, self.theirs.values()))
+    def uses_code(self) -> bool:
+        """Whether another server of its name, which would be used, runs a shell or code that its words hold."""
+        return any(map(configured_server.runs_code, self.theirs.values()))
 
     @property
     def absent(self) -> tuple[str, ...]:
@@ -71,19 +83,20 @@ class ServerNeed:
             return
         about = f"{skill} needs the MCP server {need.name}"
         if self.theirs:
-            kind: Kind = "mcp-shell" if self.uses_shell else "mcp-conflict"
+            kind: Kind = "mcp-shell" if self.uses_code else "mcp-conflict"
             which = f"{'an' if server is None else 'another'} MCP server is configured as {need.name}"
-            runs = ", which runs a shell" if self.uses_shell else ""
+            runs = _RUNS["shell"] if self.uses_code else ""
             message = f"{which}{runs}; use that one for {skill}, unchanged?"
             yield Question(kind, skill, message, tuple(self._against()), need.name)
-        if server is None:
+        elif self.elsewhere:
+            message = f"{about}; {', '.join(self.elsewhere)} has another of that name in another place; use this one?"
+            yield Question("mcp-conflict", skill, message, tuple(self._against()), need.name)
+        if server is None or not self.absent:
             return
         details = (*_facts(server), *self._files(self.absent))
-        if self.absent and server.runs_shell:
-            message = f"{about}, which runs a shell; write it into the configuration?"
-            yield Question("mcp-shell", skill, message, details, need.name)
-        elif self.absent and choice == "ask":
-            yield Question("mcp", skill, f"{about}; write it into the configuration?", details, need.name)
+        if server.risk != "ordinary" or choice == "ask":
+            message = f"{about}{_RUNS[server.risk]}; write it into the configuration?"
+            yield Question(_KINDS[server.risk], skill, message, details, need.name)
 
     def _files(self, agents: Iterable[str]) -> Iterator[str]:
         return (f"{agent}: {self.files[agent].path}" for agent in agents)
@@ -93,8 +106,16 @@ class ServerNeed:
         for agent, entry in self.theirs.items():
             yield from self._files([agent])
             yield from configured_server.facts(entry)
+        for agent, others in self.elsewhere.items():
+            for where, entry in others:
+                yield f"{agent}: {where}"
+                yield from configured_server.facts(entry)
+        for agent, entry in self.chosen.items():
+            yield f"it would be used as it is in {self.files[agent].path}"
+            yield from configured_server.facts(entry)
         if self.need.server is not None:
-            yield f"the skill asks for another: {'; '.join(_facts(self.need.server))}"
+            another = "another" if self.theirs or self.absent else "the one that is configured"
+            yield f"the skill asks for {another}: {'; '.join(_facts(self.need.server))}"
 
     def ways(self, skill: str, scope: Scope) -> tuple[str, ...]:
         """Return, as ``how_to_meet`` does, what to do where ``--mcp configure`` does not make an end of it."""
@@ -113,54 +134,87 @@ class ServerNeed:
             configure = f"{enable} --mcp configure --agent {first}"
             yield f"no agent that keeps MCP servers in a file was found here; to configure {first}: {configure}"
             yield f"or another than {first}: {', '.join(others)}"
-        elif theirs and self.uses_shell:
-            yield f"{name} in {theirs} runs a shell; to use it, agree at a terminal: {enable}"
-            yield f"or rename {name} in {theirs}, for another"
         elif theirs:
-            yield f"to use {name} as it is in {theirs}: {enable} --yes"
+            runs = (
+                f"{name} in {theirs} runs a shell or code; to use it"
+                if self.uses_code
+                else f"to use {name} as it is in {theirs}"
+            )
+            yield f"{runs}, agree at a terminal: {enable}"
             yield f"or rename {name} in {theirs}, for another"
+        elif self.elsewhere:
+            places = ", ".join(where for others in self.elsewhere.values() for where, _ in others)
+            yield f"another server is called {name} in {places}; to have this one too, agree at a terminal: {enable}"
+            yield f"or rename {name} in {places}"
         elif server is None:
             files = ", ".join(self.files[agent].path for agent in self.absent)
             yield f"the skill does not say how to run it; add {name} to {files}, then: {enable}"
-        elif server.runs_shell:
-            yield f"it runs a shell, to which no flag agrees; at a terminal: {enable}"
+        elif server.risk == "shell":
+            yield f"it runs a shell or code, to which no flag agrees; at a terminal: {enable}"
+        elif server.risk == "unpinned":
+            yield f"it downloads a package of no fixed version; to agree: {enable} --mcp configure --accept mcp"
 
 
-def look_at(need: Requirement, agents: Sequence[Host], ports: Ports) -> ServerNeed:
+def look_at(
+    need: Requirement, agents: Sequence[Host], ports: Ports, written: Mapping[str, object] | None = None
+) -> ServerNeed:
     """Look into these agents' files.
+
+    Args:
+        need: The server.
+        agents: The agents that are to have the skill.
+        ports: Where their files are.
+        written: Agent to what was written for this skill before, when a person agreed to it beside any other.
 
     Raises:
         FormatError: such a file is malformed.
         StateError: such a file leads out of the project or cannot be read.
     """
-    files: dict[str, mcp.ConfigFile] = {}
-    states: dict[str, mcp.State] = {}
-    by_hand: list[str] = []
-    theirs: dict[str, object] = {}
+    found = ServerNeed(need, {}, {})
     for agent in agents:
         project = ports.project
-        file = mcp.config_file(agent.id, project.scope, project.base, ports.user_home, ports.environ)
-        if file is None:
-            continue
-        files[agent.id] = file
-        if need.server is None:
-            found = _undescribed(mcp.servers(file).get(need.name))
-        else:
-            found = mcp.state(file, need.name, need.server)
-        if need.server and found == "absent" and not mcp.is_spelled(agent.id, need.server):
-            by_hand.append(agent.id)
-        else:
-            states[agent.id] = found
-        if found == "different":
-            theirs[agent.id] = mcp.servers(file).get(need.name)
-    return ServerNeed(need, files, states, tuple(by_hand), theirs)
+        place = (project.base, ports.user_home, ports.environ)
+        file = mcp.config_file(agent.id, project.scope, *place)
+        if file is not None:
+            found = _with_agent(
+                found, file, list(mcp.elsewhere(file, need.name, *place)), (written or {}).get(agent.id)
+            )
+    return found
+
+
+def _with_agent(
+    so_far: ServerNeed, file: mcp.ConfigFile, others: Sequence[tuple[str, object]], written: object
+) -> ServerNeed:
+    """Return what is known with one agent added: what its file has, and what stands elsewhere under the name."""
+    need, agent = so_far.need, file.agent
+    there = mcp.servers(file)
+    entry = there.get(need.name)
+    state = _undescribed(entry) if need.server is None else mcp.state(file, need.name, need.server)
+    files = {**so_far.files, agent: file}
+    if need.server and state == "absent" and not mcp.is_spelled(agent, need.server):
+        return replace(so_far, files=files, by_hand=(*so_far.by_hand, agent))
+    if need.server is not None and state != "different":
+        others = [each for each in others if not mcp.is_same(agent, each[1], need.server)]
+    else:
+        others = [each for each in others if not mcp.is_equal(each[1], entry)]
+    is_settled = state == "equal" and written is not None and mcp.is_equal(entry, written)
+    if is_settled or (need.server is None and state == "absent"):
+        others = ()
+    found = replace(so_far, files=files, states={**so_far.states, agent: state})
+    if state == "different":
+        found = replace(found, theirs={**found.theirs, agent: entry})
+    if others:
+        found = replace(found, elsewhere={**found.elsewhere, agent: tuple(others)})
+    if others and state == "equal":
+        found = replace(found, chosen={**found.chosen, agent: entry})
+    return found
 
 
 def _undescribed(entry: object) -> mcp.State:
     """Return what an entry is to a skill that does not describe its server: any will do, but no shell unasked."""
     if entry is None:
         return "absent"
-    return "different" if configured_server.runs_shell(entry) else "equal"
+    return "different" if configured_server.runs_code(entry) else "equal"
 
 
 def _facts(server: McpServer) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """What a line of a policy says of capabilities, read as the kind that it is about: tools as tools, hosts as hosts.
 
-A pattern that can match nothing is a ``FormatError``: a policy that forbids nothing by mistake is found by an attacker.
+A pattern that can match nothing is a ``FormatError``: by mistake, a policy would forbid nothing.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Tool:
     """A tool as a skill asks for it, or as a policy names it.
 
     Attributes:
-        names: Its name with letters folded; of an MCP server also that of all of its tools. ``*`` and ``?`` as in globs.
+        names: Its name with letters folded, a glob; of an MCP server also that of all of its tools.
         narrowed: What it is narrowed to, as a glob; None is anything.
     """
 
@@ -73,7 +73,7 @@ class Tool:
 
     @classmethod
     def parse(cls, text: str) -> Tool:
-        """Read ``Bash``, ``Bash(git:*)``, ``mcp__server``, ``mcp__server__tool``, ``server/tool``; quotes are dropped.
+        """Read ``Bash``, ``Bash(git:*)``, ``mcp__server``, ``mcp__server__tool``, ``server/tool``; drop quotes.
 
         Raises:
             FormatError: it is not the name of a tool with at most one pair of brackets behind it.
@@ -181,7 +181,8 @@ def globs_overlap(one: str, two: str) -> bool:
     reached = {0}
     for char in (*one, ""):
         # How far `two` may be read before this character of `one`, its own `*` being empty.
-        for at in sorted(reached):
+        for start in sorted(reached):
+            at = start
             while at < len(two) and two[at] == "*":
                 at += 1
                 reached.add(at)
@@ -279,7 +280,7 @@ def _check_tool(value: str) -> None:
 def _check_host(value: str) -> None:
     if _PORT.fullmatch(value) or not _HOST.fullmatch(_host(value)):
         raise FormatError(
-            f"expected a host such as api.github.com or *.github.com, without scheme, port and path, found {quote(value)}"
+            f"expected a host such as api.github.com or *.github.com, without port and path, found {quote(value)}"
         )
 
 

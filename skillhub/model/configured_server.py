@@ -7,12 +7,14 @@ and of a command the words that are no value of an option and look no more rando
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 
-from skillhub.model.requirement import has_shell
+from skillhub.model.server_command import has_shell, loads_code, risk
 
 _SHOWN = 300  # characters of a line
-_GIVEN = ("env", "environment", "env_vars", "headers", "http_headers", "env_http_headers")
+_VARIABLES = ("env", "environment", "env_vars")
+_GIVEN = (*_VARIABLES, "headers", "http_headers", "env_http_headers")
 # The host is what clients take for it: what stands before the last `@` ahead of any slash is a password.
 _VALUE = re.compile(r"[\s=:].*", re.DOTALL)  # of `NAME=value`, or `Name: value`, where they are a list
 _URL = re.compile(
@@ -27,9 +29,17 @@ _BARE = re.compile(
 _RANDOM = re.compile(r"(?=[A-Za-z_]*[0-9])(?=[0-9_]*[A-Za-z])\w{16,}", re.ASCII)
 
 
-def runs_shell(entry: object) -> bool:
-    """Say whether a shell is anywhere in an entry, whichever way the agent spells a command."""
-    return has_shell(_texts(entry))
+def runs_code(entry: object) -> bool:
+    """Say whether an entry runs a shell or code that its words hold, whichever way the agent spells a command."""
+    if has_shell(_texts(entry)):
+        return True
+    if not isinstance(entry, dict):
+        return False
+    command = entry.get("command")
+    first = _words(command) if isinstance(command, str) and "args" not in entry else [*_texts(command)]
+    words = [*first, *_texts(entry.get("args"))]
+    given = (name for key in _VARIABLES for name in _names_given(entry.get(key)))
+    return bool(words) and (risk(words) == "shell" or any(map(loads_code, given)))
 
 
 def facts(entry: object) -> tuple[str, ...]:
@@ -37,18 +47,25 @@ def facts(entry: object) -> tuple[str, ...]:
     entry = entry if isinstance(entry, dict) else {}
     command = [*_texts(entry.get("command")), *_texts(entry.get("args"))]
     urls = [each for key, each in entry.items() if key.lower().endswith("url") and isinstance(each, str)]
-    given = [
-        _VALUE.sub("", name) if isinstance(name, str) else "…"
-        for key in _GIVEN
-        if isinstance(names := entry.get(key), dict | list)
-        for name in names
-    ]
+    given = [name for key in _GIVEN for name in _names_given(entry.get(key))]
     found = [f"it runs: {' '.join(_masked(command))}"] if command else []
     # What is no URL may be a password in any part of it.
     found += [f"it is reached at {_host(url) if (url := _URL.match(each)) else '…'}" for each in urls]
     found = found or ["what it runs cannot be told"]
     found += [f"it is given: {', '.join(given)}"] if given else []
     return tuple(line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…" for line in found)
+
+
+def _names_given(value: object) -> list[str]:
+    names = value if isinstance(value, dict | list) else ()
+    return [_VALUE.sub("", name) if isinstance(name, str) else "…" for name in names]
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return [command]
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -20,8 +20,8 @@ Kind = Literal[
     "env",  # a variable is missing; the answer carries its value
     "mcp",  # an MCP server is to be written into agents' configuration
     "mcp-unpinned",  # the same, and it downloads a package of no fixed version whenever it starts
-    "mcp-shell",  # the same, or to be used as it is there, and it runs a shell
-    "mcp-conflict",  # a server of that name is there already and differs
+    "mcp-shell",  # the same, or to be used as it is there, and it runs a shell or code that nobody has read
+    "mcp-conflict",  # a server of that name is there already, or elsewhere for that agent, and differs
     "unused",  # what no project needs is to be removed from the store
     "local-edit",  # a copy in an agent's folder was edited by hand
 ]
@@ -71,7 +71,7 @@ BEFOREHAND: Mapping[Kind, Beforehand] = {
     "mcp": Beforehand(("--yes", "--accept mcp"), policy=True),
     "mcp-unpinned": Beforehand(("--accept mcp",)),
     "mcp-shell": Beforehand(otherwise=_PERSON),
-    "mcp-conflict": _YES,
+    "mcp-conflict": Beforehand(otherwise=_PERSON),
     "unused": _YES,
     "local-edit": _YES,
 }

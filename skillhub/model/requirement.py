@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
 from typing import Literal
 
 from skillhub.errors import ForbiddenVariable, FormatError
 from skillhub.model.dataclass import dataclass
+from skillhub.model.server_command import Risk, loads_code, risk
 from skillhub.model.text import is_hidden, is_name, quote
 
 Kind = Literal["env", "mcp", "program", "skill"]
@@ -40,16 +40,6 @@ _LOOPBACK = re.compile(r"localhost|127(?:\.[0-9]{1,3}){3}|\[::1\]", re.IGNORECAS
 # `${input:…}` and `{file:…}` as well.
 _REFERENCE = re.compile(r"\$\{?(?:env:)?(\w+)|\{env:(\w+)", re.ASCII)
 _EXPANSION = re.compile(r"\$[\w{(]|\{\w+:", re.ASCII)
-# A shell anywhere among the words, so that no wrapper (env, nice, sudo, busybox, docker run) can hide it.
-_SHELL = re.compile(
-    r"(?:^|[\s/\\=]|^-[a-z]*S)(?:(?:ba|da|z|k|mk|c|tc|fi|a|ya|rba|po|xon|elvi)?sh|su|nu|cmd|powershell|pwsh)"
-    r"(?:-?[0-9][0-9.]*|-static)?(?:\.exe)?(?=$|\s)",
-    re.IGNORECASE,
-)
-
-
-# `npx -c`, `script -c`, `python -c`, `node --eval`: what follows is a program that no skill's scan has read.
-_INLINE = frozenset({"-c", "--call", "--eval", "--command"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +84,11 @@ class McpServer:
         return match["host"].strip("[]").lower() if match else None
 
     @property
-    def runs_shell(self) -> bool:
-        """Whether a shell, or a program given as a word, is in the command, on its own or behind a wrapper."""
-        return has_shell(self.command)
+    def risk(self) -> Risk:
+        """What its command, with the variables that it is given, may run; a URL runs nothing here."""
+        if not self.command:
+            return "ordinary"
+        return "shell" if any(map(loads_code, self.env)) else risk(self.command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +118,6 @@ class Requirement:
     def spell(self) -> str:
         """Return ``kind:name``, as in the lock."""
         return f"{self.kind}:{self.name}"
-
-
-def has_shell(words: Iterable[str]) -> bool:
-    """Say whether a shell, or a program given as a word, is among the words of a command."""
-    return any(_SHELL.search(word) or word in _INLINE for word in words)
 
 
 def is_forbidden(name: str) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePath
 from typing import Literal
 
 from skillhub.errors import FormatError, StateError, UsageError
@@ -88,22 +89,73 @@ def config_file(
         LinkLeavesProject: the project's file is, or lies behind, a link to somewhere else.
         StateError: a folder on the way cannot be looked at.
     """
-    name = host(agent).id
-    dialect = DIALECTS.get(name)
-    if dialect is None:
-        return None
-    if scope == "project":
-        paths = [files.inside(project, relative) for relative in dialect.project]
-    else:
-        variable, moved_name = dialect.moved
-        moved = absolute(environ.get(variable, ""), home)
-        paths = (
-            [os.path.join(moved, moved_name)] if moved else [expand(p, home, environ) for p in dialect.user]
-        )
-        paths = [os.path.realpath(path) for path in paths]
+    paths = _paths(agent, scope, project, home, environ)
     if not paths:
         return None
-    return ConfigFile(name, scope, next(filter(os.path.exists, paths), paths[0]))
+    return ConfigFile(host(agent).id, scope, next(filter(os.path.exists, paths), paths[0]))
+
+
+def elsewhere(
+    file: ConfigFile, name: str, project: str, home: str, environ: Mapping[str, str]
+) -> Iterator[tuple[str, object]]:
+    """Yield where else this agent has a server of this name, and the entry: its other files, scopes and projects.
+
+    A name that differs in the case of letters, or in `-` and `_`, counts: people, and rules for tools, mistake it.
+
+    Raises:
+        FormatError: such a file is malformed.
+        StateError: such a file cannot be read, or leads out of the project.
+    """
+    scopes: tuple[Scope, ...] = ("project", "user") if file.scope == "project" else ("user",)
+    files_ = [
+        ConfigFile(file.agent, scope, path)
+        for scope in scopes
+        for path in _paths(file.agent, scope, project, home, environ)
+    ]
+    for each in dict.fromkeys((file, *files_)):
+        text = _text(files.read(each.path, _LIMITS[each.scope]), each)
+        tables = [(each.path, _servers(text, each))]
+        if each.scope == "user" and DIALECTS[each.agent].by_project:
+            tables += _of_projects(text, each, project if file.scope == "project" else None)
+        for where, there in tables:
+            for called, found in there.items():
+                is_asked_for = called == name and where == file.path
+                if _folded(called) == _folded(name) and not is_asked_for:
+                    yield (where if called == name else f"{where}, as {called}"), found
+
+
+def _of_projects(
+    text: str, file: ConfigFile, project: str | None
+) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield the servers that a user's file has for single projects: for this one, or for all."""
+    root = jsonc.parse(text, file.path)
+    projects = root.data.get("projects") if root and isinstance(root.data, dict) else None
+    for path, settings in projects.items() if isinstance(projects, dict) else ():
+        found = settings.get(DIALECTS[file.agent].key) if isinstance(settings, dict) else None
+        if isinstance(found, dict) and (project is None or _is_near(path, project)):
+            yield f"{file.path}, for {path}", found
+
+
+def _is_near(path: str, project: str) -> bool:
+    """Say whether a folder is the project, above it or in it, whichever way it is spelled."""
+    one, two = os.path.realpath(path), os.path.realpath(project)
+    return one == two or two in map(str, PurePath(one).parents) or one in map(str, PurePath(two).parents)
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("-", "_")
+
+
+def _paths(agent: str, scope: Scope, project: str, home: str, environ: Mapping[str, str]) -> list[str]:
+    dialect = DIALECTS.get(host(agent).id)
+    if dialect is None:
+        return []
+    if scope == "project":
+        return [files.inside(project, relative) for relative in dialect.project]
+    variable, moved_name = dialect.moved
+    moved = absolute(environ.get(variable, ""), home)
+    paths = [os.path.join(moved, moved_name)] if moved else [expand(p, home, environ) for p in dialect.user]
+    return [os.path.realpath(path) for path in paths]
 
 
 def servers(file: ConfigFile) -> Mapping[str, object]:
@@ -123,15 +175,27 @@ def state(file: ConfigFile, name: str, server: McpServer) -> State:
     else is as we spell it without them.
     """
     there = servers(file)
-    if is_spelled(file.agent, server):
-        return _state(there, name, entry(file.agent, server))
-    bare, found = replace(server, env=(), bearer=None), there.get(name)
-    if not isinstance(found, dict) or not is_spelled(file.agent, bare):
-        return "different" if name in there else "absent"
+    if name not in there:
+        return "absent"
+    return "equal" if is_same(file.agent, there[name], server) else "different"
+
+
+def is_same(agent: str, found: object, server: McpServer) -> bool:
+    """Say whether an entry of this agent is this server, as ``state`` does."""
+    if is_spelled(agent, server):
+        return is_equal(found, entry(agent, server))
+    bare = replace(server, env=(), bearer=None)
+    if not isinstance(found, dict) or not is_spelled(agent, bare):
+        return False
     given = {key: {*found[key]} for key in ("env", "headers") if isinstance(found.get(key), dict)}
     wanted = {"env": {*server.env}} if server.env else {"headers": {"Authorization"}}
     rest = {key: value for key, value in found.items() if key not in given}
-    return _state({name: rest}, name, entry(file.agent, bare)) if given == wanted else "different"
+    return given == wanted and is_equal(rest, entry(agent, bare))
+
+
+def is_equal(one: object, two: object) -> bool:
+    """Say whether two entries are the same value of JSON."""
+    return _canonical(one) == _canonical(two)
 
 
 def write(file: ConfigFile, name: str, server: McpServer, lock: str) -> Entry:

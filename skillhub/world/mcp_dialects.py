@@ -25,6 +25,7 @@ class Dialect:
         moved: A variable that moves the user's file, and the name that the file has there.
         reference: What stands around the name of a variable; None if nobody has told us.
         remote: Whether we know how a server is spelled that is reached by a URL.
+        by_project: Whether the user's file has servers for single projects, too, by their folders.
     """
 
     write: Callable[[McpServer, tuple[str, str]], Entry]
@@ -34,6 +35,7 @@ class Dialect:
     moved: tuple[str, str] = ("", "")
     reference: tuple[str, str] | None = None
     remote: bool = True
+    by_project: bool = False
 
     def knows(self, server: McpServer) -> bool:
         """Say whether ``server`` can be spelled; what is not known is not guessed, nor is a value written instead."""
@@ -98,6 +100,7 @@ DIALECTS: Mapping[str, Dialect] = {
         user=("~/.claude.json",),
         moved=("CLAUDE_CONFIG_DIR", ".claude.json"),
         reference=("${", "}"),
+        by_project=True,
     ),
     "codex": Dialect(
         _codex,

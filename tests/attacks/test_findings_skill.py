@@ -40,7 +40,7 @@ def test_lines_that_take_hours_to_compare():
     "command", ["bash5.2", "/usr/bin/bash-5.2", "pwsh7", "zsh-5.9", "bash-static", "env ksh93"]
 )
 def test_a_shell_whose_name_has_a_version(command):
-    assert McpServer("stdio", tuple(command.split())).runs_shell
+    assert McpServer("stdio", tuple(command.split())).risk == "shell"
 
 
 @pytest.mark.parametrize(

@@ -32,16 +32,25 @@ def test_what_to_type_where_another_server_has_that_name(shell):
     done = shell.at_terminal(*words, "--mcp", "configure", say=[(ASK, "y\n"), (ASK, "n\n")], columns=400)
     assert done.status == 6
     seen = " ".join(done.out.split())
-    assert f"to use demo as it is in {mine}: skillhub enable served --yes" in seen
+    assert f"to use demo as it is in {mine}, agree at a terminal: skillhub enable served" in seen
     assert f"or rename demo in {mine}, for another" in seen
-    assert shell.run("enable", "served", "--yes").status == 0
+    assert shell.run("enable", "served", "--yes").status == 6
+    assert shell.at_terminal("enable", "served", say=[(ASK, "y\n")]).status == 0
+
+
+def test_what_to_type_where_a_package_is_not_pinned(shell):
+    done = shell.run(*serving(shell, "npx demo"), "--yes")
+    assert done.status == 6
+    words = "skillhub enable served --mcp configure --accept mcp"
+    assert f"it downloads a package of no fixed version; to agree: {words}" in told(done)
+    assert shell.run(*words.split()[1:]).status == 0
 
 
 def test_what_to_type_where_the_server_runs_a_shell(shell):
     done = shell.run(*serving(shell, "'sh -c true'"), "--yes", "--mcp", "configure")
     assert done.status == 6
     assert (
-        "it runs a shell, to which no flag agrees; at a terminal: skillhub enable served "
+        "it runs a shell or code, to which no flag agrees; at a terminal: skillhub enable served "
         "or if you see to it yourself: skillhub enable served --mcp skip" in told(done)
     )
     assert shell.at_terminal("enable", "served", say=[(ASK, "y\n")]).status == 0

@@ -141,16 +141,16 @@ def test_what_a_person_read_with_a_question_is_not_told_again(shell):
 
 
 def test_what_yes_agrees_to_is_shown_with_its_facts(shell):
-    words = serving(shell, "demo-server")
-    shell.write("project/.mcp.json", '{"mcpServers": {"demo": {"command": "mine"}}}')
-    done = shell.run(*words, "--yes")
+    done = shell.run(*serving(shell, "npx -y demo"), "--yes", "--accept", "mcp")
     assert done.status == 0
     assert (
-        "agreed to beforehand: another MCP server is configured as demo; use that one for served" in done.err
+        "agreed to beforehand: served needs the MCP server demo, which downloads a package of no fixed version"
+        in done.err
     )
-    assert done.err.count("it runs: mine") == 1
+    assert done.err.count("it runs: npx -y demo") == 1
     assert "Install served" not in done.err
     assert shell.run("disable", "served").status == 0
+    shell.write("project/.mcp.json", '{"mcpServers": {"demo": {"command": "mine"}}}')
     done = shell.at_terminal("enable", "served", say=[(ASK, "n\n")], columns=200)
     assert (
         "a no leaves the configuration as it is; unless it is enabled already, served stays disabled"
@@ -299,21 +299,59 @@ def test_yes_leaves_a_server_that_runs_a_shell_unanswered(shell):
     assert not (shell.project / ".mcp.json").exists()
 
 
-def test_yes_uses_another_server_of_that_name_and_leaves_it_alone(shell):
+def test_attack_yes_uses_another_server_of_that_name(shell):
+    words = serving(shell, "demo-server")
+    shell.write("project/.mcp.json", '{"mcpServers": {"demo": {"command": "mine"}}}')
+    for flags in (["--yes"], ["--yes", "--accept", "mcp"], ["--yes", "--mcp", "configure", "--accept=mcp"]):
+        done = shell.run(*words, *flags, "--json")
+        assert done.status == 6
+        (asked,) = [each for each in done.json["questions"] if each["kind"] == "mcp-conflict"]
+        assert asked["answer"] == "unanswered"
+        assert {
+            "it runs: mine",
+            "the skill asks for another: it runs: demo-server; it is given no variable",
+        } <= {*asked["details"]}
+    assert "agree at a terminal" in shell.run(*words, "--yes").err
+
+
+def test_a_person_uses_another_server_of_that_name_and_it_is_left_alone(shell):
     words = serving(shell, "demo-server")
     mine = shell.write("project/.mcp.json", '{"mcpServers": {"demo": {"command": "mine"}}}')
-    done = shell.run(*words, "--yes", "--json")
-    assert done.status == 0
-    answers = {each["kind"]: each["answer"] for each in done.json["questions"]}
-    assert answers["mcp-conflict"] == "yes"
-    [found] = done.json["skills"]
+    done = shell.at_terminal(*words, say=[(ASK, "y\n"), (ASK, "y\n")])
+    assert done.status == 0, done.out
+    [found] = shell.run("list", "--json").json["skills"]
     assert (found["state"], [need["satisfied"] for need in found["requires"]]) == ("enabled", [True])
-    (asked,) = [each for each in done.json["questions"] if each["kind"] == "mcp-conflict"]
-    assert "it runs: mine" in asked["details"]
     again = shell.run("install", "--yes", "--json").json
     assert (again["changed"], again["questions"], again["warnings"]) == (False, [], [])
     assert shell.run("remove", "served").status == 0
     assert json.loads(mine.read_bytes()) == {"mcpServers": {"demo": {"command": "mine"}}}
+
+
+@pytest.mark.parametrize("flags", [["--yes"], ["--yes", "--mcp", "configure"]])
+def test_attack_yes_agrees_to_a_package_of_no_fixed_version(shell, flags):
+    words = serving(shell, "npx -y @demo/server@latest")
+    done = shell.run(*words, *flags)
+    assert done.status == 6
+    assert "--accept mcp" in done.err
+    assert not (shell.project / ".mcp.json").exists()
+    assert shell.run(*words, *flags, "--accept", "mcp").status == 0
+    assert (shell.project / ".mcp.json").exists()
+
+
+@pytest.mark.parametrize("command", ["node -e x", "perl -e x", "docker run --privileged x", "python3 -Ic x"])
+def test_attack_flags_agree_to_a_server_that_runs_code(shell, command):
+    words = serving(shell, command)
+    for flags in (["--yes"], ["--yes", "--accept", "mcp", "--mcp", "configure"]):
+        done = shell.run(*words, *flags)
+        assert done.status == 6
+        assert "agree" in done.err
+        assert not (shell.project / ".mcp.json").exists()
+
+
+def test_a_pinned_package_is_agreed_to_by_yes(shell):
+    done = shell.run(*serving(shell, "npx -y @demo/server@1.2.3"), "--yes")
+    assert done.status == 0
+    assert "@demo/server@1.2.3" in (shell.project / ".mcp.json").read_text()
 
 
 def test_a_person_sees_the_server_that_they_agree_to(shell):

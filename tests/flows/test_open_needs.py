@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_a_variable_in_a_spelling_that_nobody_has_told_us_is_left_to_the_person(
                 "args": ["-m", "tracker"],
                 "env": {"TRACKER_TOKEN": "x", "NODE_OPTIONS": "--require=./evil.js"},
             },
-            ["mcp-conflict"],
+            ["mcp-shell"],
         ),
         ({"httpUrl": "https://evil.example/"}, ["mcp-conflict"]),
         ("npx", ["mcp-conflict"]),
@@ -348,3 +349,117 @@ def test_what_was_given_just_now_is_not_asked_for_again(world):
     outcome = world.install("github:gh-fix-ci", env={"GITHUB_TOKEN": "x"}, mcp="skip")
     assert outcome.given == {("gh-fix-ci", "env:GITHUB_TOKEN"), ("gh-fix-ci", "mcp:github")}
     assert world.record("gh-fix-ci").met == ()
+
+
+def beside(world, file, data):
+    path = world.folder / file if file.startswith("home/") else world.base / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(data))
+    return path
+
+
+MINE = {"command": "mine", "args": ["--token", "hunter2"]}
+
+
+def users(world):
+    """Return the path of the user's file of Claude Code."""
+    return os.path.relpath(os.path.join(world.ports().user_home, ".claude.json"), world.base)
+
+
+@pytest.mark.parametrize("choice", ["ask", "configure"])
+@pytest.mark.parametrize("where", ["user", "project", "above", "below", "folded"])
+def test_attack_a_server_takes_a_name_that_the_user_has_elsewhere(world, choice, where):
+    name = "Tracker" if where == "folded" else "tracker"
+    folder = {"above": world.base.parent, "below": world.base / "a/b"}.get(where, world.base)
+    own = {"mcpServers": {name: MINE}}
+    data = own if where in ("user", "folded") else {"projects": {str(folder): own}}
+    file = beside(world, users(world), data)
+    answers = Answers("yes", mcp_conflict="unanswered")
+    outcome = world.install(needy(world, STDIO), mcp=choice, answers=answers, **CLAUDE)
+    assert (state(outcome), opened(outcome)) == ("disabled", ["mcp:tracker"])
+    (question,) = [each for each in answers.seen if each.kind == "mcp-conflict"]
+    assert "it runs: mine --token …" in question.details
+    assert any("the skill asks for another: it runs: python3 -m tracker" in line for line in question.details)
+    assert any(str(file.resolve()) in line for line in question.details)
+    assert servers(world) == {}
+    (way,) = outcome.ways.values()
+    assert "agree at a terminal" in way[0]
+    assert state(world.enable("plain", mcp=choice, answers=Answers("yes"))) == "enabled"
+    assert list(servers(world)) == ["tracker"]
+    silent = Answers()
+    assert state(world.install(answers=silent)) == "enabled"
+    assert silent.seen == []
+    needy(world, STDIO, more__md="x")
+    again = Answers("yes", mcp_conflict="unanswered")
+    assert state(world.install(str(world.base / "src/plain"), answers=again)) == "enabled"
+    assert "mcp-conflict" not in again.kinds_seen
+
+
+@pytest.mark.parametrize("tool", [STDIO, "type: mcp, value: tracker"])
+def test_attack_a_repository_brings_the_same_name_as_the_users_own(world, tool):
+    world.install(needy(world, STDIO), mcp="configure", **CLAUDE)
+    planted = (world.base / ".mcp.json").read_text()
+    world.remove("plain")
+    (world.base / ".mcp.json").write_text(planted)
+    beside(world, users(world), {"mcpServers": {"tracker": MINE}})
+    answers = Answers("yes", mcp_conflict="unanswered")
+    outcome = world.install(needy(world, tool), mcp="configure", answers=answers, **CLAUDE)
+    assert (state(outcome), opened(outcome)) == ("disabled", ["mcp:tracker"])
+    (question,) = [each for each in answers.seen if each.kind == "mcp-conflict"]
+    assert {"it runs: mine --token …", "it runs: python3 -m tracker"} <= {*question.details}
+
+
+def test_the_same_server_elsewhere_is_no_conflict(world):
+    world.install(needy(world, STDIO), mcp="configure", **CLAUDE)
+    same = json.loads((world.base / ".mcp.json").read_text())
+    world.remove("plain")
+    beside(world, users(world), {**same, "projects": {"/elsewhere": {"mcpServers": {"tracker": MINE}}}})
+    outcome = world.install(
+        needy(world, STDIO), mcp="configure", answers=Answers("yes", mcp_conflict="no"), **CLAUDE
+    )
+    assert state(outcome) == "enabled"
+
+
+def test_attack_a_second_file_of_the_agent_has_the_name(world):
+    beside(world, "opencode.json", {"mcp": {}})
+    beside(world, "opencode.jsonc", {"mcp": {"tracker": {"type": "local", "command": ["mine"]}}})
+    answers = Answers("yes", mcp_conflict="unanswered")
+    outcome = world.install(needy(world, STDIO), mcp="configure", answers=answers, agents=("opencode",))
+    assert (state(outcome), opened(outcome)) == ("disabled", ["mcp:tracker"])
+
+
+UNPINNED = 'type: mcp, value: tracker, command: "npx -y tracker@latest"'
+CODE = 'type: mcp, value: tracker, command: "node -e x"'
+
+
+@pytest.mark.parametrize(("tool", "kind"), [(UNPINNED, "mcp-unpinned"), (CODE, "mcp-shell")])
+@pytest.mark.parametrize("choice", ["ask", "configure"])
+def test_attack_a_server_that_is_not_ordinary_is_written_by_a_flag_for_ordinary_ones(
+    world, tool, kind, choice
+):
+    answers = Answers("yes", **{kind.replace("-", "_"): "unanswered"})
+    outcome = world.install(needy(world, tool), mcp=choice, answers=answers, **CLAUDE)
+    assert [each for each in answers.kinds_seen if each.startswith("mcp")] == [kind]
+    assert (state(outcome), servers(world)) == ("disabled", {})
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "node", "args": ["-e", "x"]},
+        {"command": "python3", "args": ["-Ic", "x"]},
+        {"command": "node -e x"},
+        {"command": ["perl", "-e", "x"]},
+        {"command": "server", "env": {"NODE_OPTIONS": "--require ./x.js"}},
+        {"command": "node", "args": [".claude/x.js"]},
+        {"command": "docker", "args": ["run", "--privileged", "x"]},
+        {"type": "local", "command": ["env", "x"]},
+        {"transport": {"type": "stdio"}, "command": "git", "args": ["-c", "alias.x=!x", "x"]},
+    ],
+)
+def test_attack_a_repository_plants_a_server_that_runs_code(world, entry):
+    (world.base / ".mcp.json").write_text(json.dumps({"mcpServers": {"tracker": entry}}))
+    answers = Answers("yes", mcp_shell="unanswered")
+    tool = "type: mcp, value: tracker"
+    outcome = world.install(needy(world, tool), mcp="configure", answers=answers, **CLAUDE)
+    assert (state(outcome), opened(outcome)) == ("disabled", ["mcp:tracker"])

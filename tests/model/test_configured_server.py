@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillhub.model.configured_server import facts, runs_shell
+from skillhub.model.configured_server import facts, runs_code
 from tests.support.effort import at_most
 
 TOKEN = "ghp_Zk3vQ9xT1bLm7RyWc5Hn2Pf8Dg4Js6UaEo0i"
@@ -78,8 +78,8 @@ def test_attack_a_secret_of_another_server_is_repeated_in_a_question(entry):
     ],
 )
 def test_a_shell_is_seen_whichever_way_an_agent_spells_a_command(entry):
-    assert runs_shell(entry)
-    assert not runs_shell({"command": "npx", "args": ["-y", "mcp-shed"], "env": {"A": "b"}})
+    assert runs_code(entry)
+    assert not runs_code({"command": "npx", "args": ["-y", "mcp-shed"], "env": {"A": "b"}})
 
 
 JSON = st.recursive(
@@ -91,7 +91,7 @@ JSON = st.recursive(
 @settings(max_examples=40)
 @given(JSON | st.fixed_dictionaries({"command": JSON, "args": JSON, "url": JSON, "env": JSON}))
 def test_whatever_stands_there_something_short_is_told(entry):
-    runs_shell(entry)
+    runs_code(entry)
     assert facts(entry)
     assert all(len(line) <= 301 for line in facts(entry))
 

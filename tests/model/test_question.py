@@ -33,7 +33,7 @@ ANSWERED = {
     "mcp": {"--yes", "--accept mcp"},
     "mcp-unpinned": {"--accept mcp"},
     "mcp-shell": set(),
-    "mcp-conflict": {"--yes"},
+    "mcp-conflict": set(),
     "unused": {"--yes"},
     "local-edit": {"--yes"},
 }

@@ -117,15 +117,22 @@ def test_a_command_is_split_as_a_shell_splits_and_expands_nothing():
     ],
 )
 def test_a_shell_is_seen_behind_any_wrapper(command):
-    assert stdio(command).runs_shell
+    assert stdio(command).risk == "shell"
 
 
 @pytest.mark.parametrize(
     "command",
-    ["npx -y @scope/push", "uvx mcp-server-fish-data", "./cmd/server", "node bash.js", "ssh-mcp", "dash-mcp"],
+    [
+        "npx -y @scope/push",
+        "uvx mcp-server-fish-data",
+        "/opt/cmd/server",
+        "node /opt/bash.js",
+        "ssh-mcp",
+        "dash-mcp",
+    ],
 )
 def test_what_only_sounds_like_a_shell_is_none(command):
-    assert not stdio(command).runs_shell
+    assert stdio(command).risk != "shell"
 
 
 @pytest.mark.parametrize(

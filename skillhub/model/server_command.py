@@ -1,0 +1,407 @@
+"""What the command of an MCP server runs: a program that is on the machine, a package, or code that nobody has read.
+
+Only what is known to be ordinary is: a launcher with a package of one exact version, or a program with words that can
+be no code. Interpreters, wrappers, and whatever else runs what its arguments say, are as a shell is.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from skillhub.model.dataclass import dataclass
+
+Risk = Literal["ordinary", "unpinned", "shell"]
+_WORDS_MAX = 1000
+_WORD_MAX = 2048
+_RANKS: Sequence[Risk] = ("ordinary", "unpinned", "shell")
+
+# A shell anywhere among the words, so that no wrapper (env, nice, sudo, busybox, docker run) can hide it.
+_SHELL = re.compile(
+    r"(?:^|[\s/\\=]|^-[a-z]*S)(?:(?:ba|da|z|k|mk|c|tc|fi|a|ya|rba|po|xon|elvi)?sh|su|nu|cmd|powershell|pwsh)"
+    r"(?:-?[0-9][0-9.]*|-static)?(?:\.exe)?(?=$|\s)",
+    re.IGNORECASE,
+)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Programs that run code which is handed to them; only with a script by its absolute path are they ordinary.
+_INTERPRETERS = _words(
+    """
+    node nodejs deno bun iojs qjs d8 gjs rhino jjs coffee tsx ts-node ts-node-esm ts-node-script jiti
+    esno esmo vite-node babel-node swc-node zx electron python pythonw py pypy micropython circuitpython
+    jython ironpython ipython ipy bpython ptpython jupyter hy conch perl raku ruby jruby irb pry rake
+    rails php php-cgi php-fpm phpdbg hhvm lua luajit luau texlua rscript r julia tclsh wish tixwish
+    expect osascript groovy groovysh scala kotlin kotlinc java javaw jshell jbang bsh runghc runhaskell
+    ghc ghci stack cabal ocaml ocamlrun utop swift guile racket gracket scheme chicken csi chez gambit
+    gsi sbcl clisp ecl ccl clojure clj bb lein elixir iex mix erl escript rebar3 awk gawk mawk nawk
+    goawk sed gsed bc dc ed ex vi vim nvim view vimdiff gvim emacs emacsclient nano octave matlab maple
+    gnuplot maxima gp sage gdb lldb cgdb m4 nim nimble crystal zig tcc cling root dart flutter v vlang
+    janet fennel io pike rexx regina gforth forth gst smalltalk wasmtime wasmer wasm3 wazero dotnet
+    dotnet-script dnx csi fsi fsharpi csharp mono cscript wscript mshta rundll32 regsvr32 msiexec
+    installutil msbuild wmic forfiles certutil bitsadmin sqlite3 sqlite mysql mariadb psql mongo mongosh
+    redis-cli sqlplus duckdb jq yq gojq jaq dhall nickel cue jsonnet xmllint xsltproc tex latex pdftex
+    xetex lualatex gs ghostscript magick convert ffmpeg
+    """
+)
+# Programs that run what their other words say, or fetch and run what a file says.
+_WRAPPERS = _words(
+    """
+    env sudo doas su runas gsudo pkexec nohup xargs find fd fdfind gfind ssh sshpass autossh mosh
+    dropbear telnet timeout gtimeout nice ionice renice chroot unshare nsenter setsid setarch linux32
+    linux64 stdbuf strace ltrace dtrace perf script watch parallel flock lockf setpriv runuser
+    systemd-run systemctl at batch crontab screen tmux zellij byobu dbus-run-session dbus-launch
+    xvfb-run firejail bwrap proot fakeroot fakechroot faketime catchsegv numactl taskset chrt prlimit
+    cgexec start-stop-daemon daemon daemonize dtach abduco unbuffer rlwrap socat nc ncat netcat cryptcat
+    time command exec eval builtin source busybox toybox git gh svn hg make gmake bmake cmake ninja
+    meson bazel bazelisk buck buck2 gradle gradlew mvn mvnw ant sbt mill just task invoke fab tar gtar
+    bsdtar star cpio rsync scp sftp zip unzip 7z gcc cc clang g++ c++ ld as cargo rustc rustup rbenv
+    pyenv nvm fnm volta npm yarn pnpm corepack docker podman nerdctl docker-compose podman-compose
+    kubectl oc helm crictl ctr runc crun lxc lxc-exec machinectl vagrant wsl start cmd entr watchexec
+    watchman nodemon pm2 forever supervisor supervisord supervise runsv s6-svscan tini dumb-init gosu
+    su-exec concurrently npm-run-all run-p run-s cross-env cross-env-shell dotenv dotenvx env-cmd direnv
+    mise asdf rtx nix nix-shell nix-build guix conda mamba micromamba poetry pdm hatch pipenv rye uv
+    pixi tox nox pip pip3 pipx easy_install gem bundle bundler bundlex composer go gofmt curl wget
+    aria2c http https openssl man less more most pg pager ld.so gio xdg-open open op doppler infisical
+    chamber aws-vault envchain teller vault consul nomad ansible ansible-playbook terraform tofu pulumi
+    packer snap flatpak apt apt-get dpkg rpm yum dnf pacman brew port choco scoop winget supergateway
+    mcp-proxy mcpo fastmcp mcp shx shelljs execa exec-sh nyc c8 coverage kcov valgrind rr qemu-x86_64
+    qemu-aarch64 wine wine64 box64 rosetta arch caffeinate lldb-server gdbserver logger tee split sort
+    csplit dd install visudo crash wall rofi dmenu zenity
+    """
+)
+_LAUNCHERS = _words("npx pnpx bunx uvx")
+_KNOWN = _INTERPRETERS | _WRAPPERS | _LAUNCHERS
+# Of these, those that are no words of other programs' own commands.
+_NAMED_IN_ARGUMENTS = (
+    _INTERPRETERS
+    | _LAUNCHERS
+    | _words("env sudo doas nohup xargs busybox toybox ssh chroot setsid socat pkexec cmd")
+) - _words("r v io gp go view root stack open convert nano")
+# What of them may be in front of a script, and how modules are run.
+_PYTHON = re.compile(r"(?:python|pypy|py)w?[0-9.]*t?")
+_PYTHON_FLAGS = re.compile(r"-[uBIsEb]+")
+_TAKES_SCRIPT = re.compile(r"(?:node|nodejs|bun|ruby|perl|php|pythonw?|pypy|deno)[0-9.]*")
+_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
+_MODULES_THAT_RUN = _words(
+    """
+    pip pipx uv poetry pdm hatch tox nox virtualenv ipython IPython ipykernel jupyter jupyter_core
+    bpython ptpython pytest py coverage debugpy pudb ipdb pysnooper kernprof line_profiler
+    memory_profiler scalene viztracer pyinstrument invoke fabric ansible nodeenv xonsh hy setuptools
+    wheel build flit mcp fastmcp mcpo dotenv supervisor honcho watchdog watchfiles gunicorn uvicorn
+    hypercorn flask django streamlit celery code_runner
+    """
+)
+
+_EXE = re.compile(r"\.(?:exe|cmd|bat|com|ps1)$")
+_VERSIONED = re.compile(r"[-_.]?v?[0-9][0-9.]*[a-z]?$")
+_PLAIN_PROGRAM = re.compile(r"[\w@+][\w.@+-]*")
+_PLAIN = re.compile(r"[\w@+=:,./~-]+")
+_WEB = re.compile(r"(?:[\w-]+=)?https?://[\w@+=:,./~?&#%-]+", re.IGNORECASE)
+_ABSOLUTE = re.compile(r"(?:/|[A-Za-z]:[\\/])[\w@+=:,./\\~ -]*")
+_CODE_URL = re.compile(r"(?:^|=)(?:data|javascript|file|vbscript|blob|node):", re.IGNORECASE)
+_SCRIPT = re.compile(
+    r"\.(?:[cm]?[jt]sx?|py[cwz]?|rb|p[lm]|php|lua|sh|bash|zsh|fish|ps[md]?1|bat|cmd|exe|jar|war|class|wasm|so|dll|dylib"
+    r"|r|jl|go|tcl|exs?|clj|scm|awk|sed|vbs|hta|applescript|scpt|nix|mk|ipynb|phar|node|tgz|whl)(?:[:#@].*)?$",
+    re.IGNORECASE,
+)
+# Folders in a home where people install programs.
+_OF_TOOLS = (
+    r"\.(?:local|nvm|volta|bun|cargo|deno|asdf|pyenv|rbenv|npm-global|npm|yarn|pnpm|fnm|venv|nix-profile|sdkman|dotnet"
+    r"|mise|proto)"
+)
+# Folders that hold what a repository or a skill brought, or what anybody can put there.
+_ANYBODYS = re.compile(
+    rf"(?:^|[/\\=])(?:\.{{1,2}}(?:[/\\]|$)|(?!(?:{_OF_TOOLS})[/\\])\.[^/\\]+[/\\]|skills[/\\])"
+    r"|^(?:/(?:private/)?(?:proc|dev|tmp|var/tmp|run|var/run)/)",
+    re.IGNORECASE,
+)
+_LOCAL_PACKAGE = re.compile(r"(?:file|link|portal|workspace|exec|patch):|@(?:[./\\]|~/)|^[/~]", re.IGNORECASE)
+_EVALUATES = _words(
+    """
+    call eval evaluate expression expr execute exec code command cmd run shell script init-command ssh
+    checkpoint-action use-compress-program to-command rsh rsync-path pager editor hook pre post require
+    import loader preload plugin print proxy-command on-start on-connect entrypoint init wrapper
+    interpreter stdin-command node-options
+    """
+)
+_SHORT_EVALUATES = re.compile(r"-[A-Za-z]{0,2}[ce]")
+_LOADS_CODE = re.compile(
+    r"LD_.*|DYLD_.*|PYTHON.*|RUBY.*|GIT_.*|PATH|SHELL|IFS|ENV|JAVA_OPTS|NPM_CONFIG_.*|PIP_.*|UV_.*"
+    r"|NODE_.*(?:OPTIONS|PATH|MODULE).*|BUN_.*|DENO_.*|ELECTRON_RUN_AS_NODE|PERLLIB|PERL5.*|PERL_.*|LUA_.*|LUAROCKS_.*|PHPRC"
+    r"|PHP_INI_SCAN_DIR|CLASSPATH|_?JAVA_.*OPTIONS|JDK_JAVA_OPTIONS|MAVEN_OPTS|GRADLE_OPTS|JULIA_.*|R_(?:PROFILE|ENVIRON|LIBS).*"
+    r"|RUSTC.*|CARGO_.*|GO(?:FLAGS|PROXY|PATH|ROOT|NOSUMDB|TOOLCHAIN|PRIVATE|SUMDB)|GCONV_PATH|PROMPT_COMMAND|PS[0-4]"
+    r"|EDITOR|VISUAL|PAGER|BROWSER|LESS(?:OPEN|CLOSE)|MANPAGER|DOTNET_STARTUP_HOOKS|CORECLR_.*|COR_.*|COMSPEC|PATHEXT"
+    r"|PSMODULEPATH|SSH_ASKPASS|OPENSSL_(?:CONF|ENGINES|MODULES)|CURL_HOME|WGETRC|YARN_.*|PNPM_.*|COREPACK_.*|MAKEFLAGS|ZDOTDIR|FPATH"
+    r"|ERL_.*|ELIXIR_.*|QT_.*PATH|GTK_MODULES|GIO_.*|SHELLOPTS|BASHOPTS|BASH_.*|CDPATH|TCLLIBPATH|OPENCV_.*|VIMINIT|EXINIT|AWKPATH",
+    re.ASCII | re.IGNORECASE,
+)
+
+# Packages and versions.
+_NPM_NAME = r"(?:@[a-z0-9~_.-]+/)?[a-z0-9~_-][a-z0-9~_.-]*"
+_SEMVER = r"v?[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
+_NPM = re.compile(rf"(?P<name>{_NPM_NAME})@={{0,1}}{_SEMVER}", re.IGNORECASE)
+_NPM_ANY = re.compile(rf"(?P<name>{_NPM_NAME})(?:@\S*)?", re.IGNORECASE)
+_PYPI_NAME = r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?(?:\[[a-z0-9,._-]+\])?"
+_PYPI = re.compile(
+    rf"(?P<name>{_PYPI_NAME})(?:===?|@)v?[0-9]+(?:\.[0-9]+)*(?:\.?(?:a|b|rc|post|dev)[0-9]+)*(?:\+[a-z0-9.]+)?",
+    re.IGNORECASE,
+)
+_PYPI_ANY = re.compile(rf"(?P<name>{_PYPI_NAME})(?:(?:[=<>!~]=?|===|@)\S*)?", re.IGNORECASE)
+_GO = re.compile(rf"(?P<name>[a-z0-9.-]+\.[a-z]+(?:/[\w.~-]+)+)@{_SEMVER}", re.IGNORECASE | re.ASCII)
+_GO_ANY = re.compile(r"(?P<name>[a-z0-9.-]+\.[a-z]+(?:/[\w.~-]+)+)(?:@\S*)?", re.IGNORECASE | re.ASCII)
+_DENO = re.compile(rf"(?:npm|jsr):/?(?P<name>{_NPM_NAME})@{_SEMVER}(?:/[\w./-]+)?", re.IGNORECASE)
+_DENO_ANY = re.compile(rf"(?:npm|jsr):/?(?P<name>{_NPM_NAME})(?:@[^/\s]*)?(?:/[\w./-]+)?", re.IGNORECASE)
+_IMAGE = re.compile(r"(?P<name>[a-z0-9][\w./:-]*)@sha256:[0-9a-f]{64}", re.ASCII)
+_IMAGE_ANY = re.compile(r"(?P<name>[a-z0-9][\w./:-]*)(?:@\S*)?", re.ASCII)
+_FETCHED_SCRIPT = re.compile(r"\.(?:[cm]?[jt]sx?|py[cw]?|rb|p[lm]|php|sh)(?:[?#].*)?$", re.IGNORECASE)
+# A repository or an archive: fetched anew each time.
+_FETCHED = re.compile(
+    r"(?:[\w.-]+(?:\[[\w,.-]+\])?\s*@\s*)?(?:(?:git|hg|svn|bzr)\+\S+|(?:git|https?|ssh|git@)\S*:\S+|(?:github|gitlab|bitbucket|gist):\S+)|[\w.-]+/[\w.-]+(?:#\S*)?",
+    re.IGNORECASE,
+)
+_NO_PACKAGE = re.compile(r"[\s;|&$`(){}'\"\\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """A program that downloads a package and runs it.
+
+    Attributes:
+        begins: The words with which it does.
+        pinned: A package of one exact version; ``name`` is the program that it runs.
+        loose: A package of any version.
+        flags: Options without a value that change nothing about what is run.
+        values: Options with a value of which the same holds.
+        packages: Options whose value is a package; the word that follows is a program of it.
+    """
+
+    begins: tuple[tuple[str, ...], ...]
+    pinned: re.Pattern[str]
+    loose: re.Pattern[str]
+    flags: re.Pattern[str]
+    values: Mapping[str, re.Pattern[str]]
+    packages: tuple[str, ...] = ()
+    more_packages: tuple[str, ...] = ()
+
+
+_ANY_PLAIN = re.compile(r"[\w.,:@-]+")
+_NPM_FLAGS = re.compile(
+    r"-y|--yes|-q|--quiet|--no|--prefer-offline|--offline|--ignore-scripts|--no-install|--bun|--silent"
+)
+_UV_FLAGS = re.compile(
+    r"-q|--quiet|-v|--verbose|--offline|--no-cache|-n|--isolated|--no-progress|--refresh|--no-config|--no-env-file"
+)
+_DENO_FLAGS = re.compile(
+    r"-[AqRWNES]+|--quiet|--no-prompt|--allow-(?:all|net|read|write|env|sys|run|ffi)(?:=[\w@+:,./~-]+)?|--no-lock"
+    r"|--deny-\w+(?:=[\w@+:,./~-]+)?|--no-npm|--no-remote|--cached-only"
+)
+_VARIABLE = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:=[\w@+=:,./~-]*)?", re.ASCII)
+_VOLUME = re.compile(r"[\w][\w.-]*:/[\w./-]+(?::ro|:rw)?", re.ASCII)
+_DOCKER_FLAGS = re.compile(
+    r"-[it]+|--rm|--init|--interactive|--tty|--read-only|--quiet|-q|--no-healthcheck|--sig-proxy=\w+"
+)
+_DOCKER_VALUES: Mapping[str, re.Pattern[str]] = {
+    **dict.fromkeys(("-e", "--env"), _VARIABLE),
+    **dict.fromkeys(("-v", "--volume"), _VOLUME),
+    **dict.fromkeys(("-p", "--publish"), re.compile(r"(?:127\.0\.0\.1:|localhost:)?[0-9]+:[0-9]+")),
+    **dict.fromkeys(("-m", "--memory", "--cpus", "--pids-limit", "--name", "--label", "-l"), _ANY_PLAIN),
+    **dict.fromkeys(("--platform", "-w", "--workdir", "--stop-timeout"), re.compile(r"[\w./-]+")),
+    **dict.fromkeys(("-u", "--user"), re.compile(r"[\w:-]+")),
+    "--network": re.compile(r"none|bridge|default"),
+    "--pull": re.compile(r"always|missing|never"),
+    "--cap-drop": _ANY_PLAIN,
+    "--security-opt": re.compile(r"no-new-privileges(?:[:=]true)?"),
+}
+_OF_NPM = (_NPM, _NPM_ANY, _NPM_FLAGS)
+_PACKAGE = ("-p", "--package")
+_LAUNCHED = (
+    Launcher((("npx",), ("npm", "exec"), ("npm", "x"), ("bunx",), ("bun", "x")), *_OF_NPM, {}, _PACKAGE),
+    Launcher((("pnpm", "dlx"), ("pnpx",), ("yarn", "dlx")), *_OF_NPM, {}, _PACKAGE),
+    Launcher(
+        (("uvx",), ("uv", "tool", "run")),
+        *(_PYPI, _PYPI_ANY, _UV_FLAGS),
+        dict.fromkeys(("-p", "--python"), re.compile(r"(?:(?:c|py)(?:python|py))?@?[0-9.]+")),
+        ("--from",),
+        ("--with", "-w"),
+    ),
+    Launcher(
+        (("pipx", "run"),), _PYPI, _PYPI_ANY, re.compile(r"-q|--quiet|--no-cache|--verbose"), {}, ("--spec",)
+    ),
+    Launcher((("go", "run"),), _GO, _GO_ANY, re.compile(r"-v|-x"), {}),
+    Launcher((("deno", "run"),), _DENO, _DENO_ANY, _DENO_FLAGS, {}),
+    Launcher(
+        tuple(
+            (program, *words)
+            for program in ("docker", "podman", "nerdctl")
+            for words in (("run",), ("container", "run"))
+        ),
+        *(_IMAGE, _IMAGE_ANY, _DOCKER_FLAGS, _DOCKER_VALUES),
+    ),
+)
+
+
+def risk(words: Sequence[str]) -> Risk:
+    """Say what a command of these words runs: ``unpinned`` downloads what may be another package tomorrow."""
+    if (
+        not words
+        or len(words) > _WORDS_MAX
+        or any(len(word) > _WORD_MAX for word in words)
+        or has_shell(words)
+    ):
+        return "shell"
+    program = _program(words[0])
+    found = next(
+        (
+            _launched(each, words[len(begins) :], reads_on=program == "npm")
+            for each in _LAUNCHED
+            for begins in each.begins
+            if (program, *words[1 : len(begins)]) == begins and _is_place(words[0])
+        ),
+        None,
+    )
+    if found is not None:
+        return found
+    if _names(program, _INTERPRETERS):
+        return _interpreted(program, words)
+    if _names(program, _WRAPPERS | _LAUNCHERS) or not _is_place(words[0]):
+        return "shell"
+    return _with_arguments(words[1:])
+
+
+def has_shell(words: Iterable[str]) -> bool:
+    """Say whether a shell is among the words of a command, behind whichever wrapper."""
+    return any(_SHELL.search(word) for word in words)
+
+
+def loads_code(name: str) -> bool:
+    """Say whether a variable of this name has programs load code, or run another program."""
+    return _LOADS_CODE.fullmatch(name) is not None
+
+
+def worst(risks: Iterable[Risk]) -> Risk:
+    """Return the worst of them; ``ordinary`` if there is none."""
+    return max(risks, key=_RANKS.index, default="ordinary")
+
+
+def _launched(launcher: Launcher, words: Sequence[str], *, reads_on: bool) -> Risk:
+    """Return what a launcher runs, given the words behind those that make it one; it may read options to the end."""
+    found: list[Risk] = []
+    is_named, at = False, 0
+    while at < len(words) and words[at].startswith("-"):
+        option, equals, value = words[at].partition("=")
+        at += 1
+        if words[at - 1] == "--":
+            reads_on = False
+            break
+        if launcher.flags.fullmatch(words[at - 1]):
+            continue
+        if not equals and at < len(words):
+            value, at = words[at], at + 1
+        if option in (*launcher.packages, *launcher.more_packages):
+            is_named = is_named or option in launcher.packages
+            found.append(_package(launcher, value)[0])
+        elif not _is_harmless(launcher.values.get(option), value):
+            return "shell"
+    if at == len(words):
+        return "shell"
+    kind: Risk
+    kind, name = ("ordinary", words[at]) if is_named else _package(launcher, words[at])
+    rest = words[at + 1 :]
+    is_image = launcher.loose is _IMAGE_ANY
+    is_runner = "/" not in name.removeprefix("library/") and _names(_program(name.partition(":")[0]), _KNOWN)
+    if is_runner or (is_named and not _PLAIN_PROGRAM.fullmatch(name)):
+        return "shell"
+    if is_image and rest and _names(_program(rest[0]), _KNOWN):
+        return "shell"
+    if reads_on:
+        own = rest[: rest.index("--")] if "--" in rest else rest
+        if any(word.startswith("-") for word in own):
+            return "shell"
+        rest = [*own, *rest[len(own) + 1 :]]
+    return worst([*found, kind, _with_arguments(rest)])
+
+
+def _package(launcher: Launcher, spec: str) -> tuple[Risk, str]:
+    """Return whether a package is of one exact version, and its name."""
+    is_script = "://" in spec and _FETCHED_SCRIPT.search(spec)
+    if _NO_PACKAGE.search(spec) or _ANYBODYS.search(spec) or _LOCAL_PACKAGE.search(spec) or is_script:
+        return "shell", ""
+    if match := launcher.pinned.fullmatch(spec):
+        return "ordinary", match["name"]
+    if match := launcher.loose.fullmatch(spec):
+        return "unpinned", match["name"]
+    is_fetched = launcher.packages and _FETCHED.fullmatch(spec)
+    return ("unpinned" if is_fetched else "shell"), ""
+
+
+def _is_harmless(allowed: re.Pattern[str] | None, value: str) -> bool:
+    match = allowed.fullmatch(value) if allowed is not None else None
+    return match is not None and not (allowed is _VARIABLE and loads_code(match["name"]))
+
+
+def _interpreted(program: str, words: Sequence[str]) -> Risk:
+    """Return what an interpreter runs: a module or a script by its absolute path is ordinary, with plain words."""
+    rest = list(words[1:])
+    if not _is_place(words[0]) or not _TAKES_SCRIPT.fullmatch(program):
+        return "shell"
+    while rest and _PYTHON.fullmatch(program) and _PYTHON_FLAGS.fullmatch(rest[0]):
+        rest.pop(0)
+    if len(rest) > 1 and rest[0] == "-m" and _PYTHON.fullmatch(program):
+        top = rest[1].partition(".")[0]
+        is_known = (
+            top in sys.stdlib_module_names or top in _MODULES_THAT_RUN or top.lower() in _MODULES_THAT_RUN
+        )
+        return "shell" if is_known or not _MODULE.fullmatch(rest[1]) else _with_arguments(rest[2:])
+    if not rest or not _ABSOLUTE.fullmatch(rest[0]) or _ANYBODYS.search(rest[0]):
+        return "shell"
+    return _with_arguments(rest[1:])
+
+
+def _with_arguments(words: Sequence[str]) -> Risk:
+    """Return ``ordinary`` if none of these words, given to a program that nobody knows, can be code."""
+    for number, word in enumerate(words):
+        if word == "--" and number + 1 < len(words) and not words[number + 1].startswith("-"):
+            return "shell"
+        if not _is_plain(word):
+            return "shell"
+    return "ordinary"
+
+
+def _is_plain(word: str) -> bool:
+    if _WEB.fullmatch(word):
+        return not _SCRIPT.search(re.split("[?#]", word)[0])
+    if word == "-" or not (_PLAIN.fullmatch(word) or _ABSOLUTE.fullmatch(word)) or _CODE_URL.search(word):
+        return False
+    option, _, value = word.partition("=")
+    if word.startswith("-") and _evaluates(option):
+        return False
+    said = value or (option if not word.startswith("-") else "")
+    if _ANYBODYS.search(said) or _SCRIPT.search(said):
+        return False
+    return not (said and _names(_program(said), _NAMED_IN_ARGUMENTS))
+
+
+def _evaluates(option: str) -> bool:
+    name = option.lstrip("-").lower()
+    return name in _EVALUATES or name.startswith(("eval", "exec")) or bool(_SHORT_EVALUATES.fullmatch(option))
+
+
+def _is_place(word: str) -> bool:
+    """Say whether a program is named by its name, or by an absolute path that no repository or skill has written."""
+    if _PLAIN_PROGRAM.fullmatch(word):
+        return True
+    return _ABSOLUTE.fullmatch(word) is not None and not _ANYBODYS.search(word)
+
+
+def _program(word: str) -> str:
+    return _EXE.sub("", re.split(r"[/\\]", word)[-1].lower())
+
+
+def _names(program: str, programs: frozenset[str]) -> bool:
+    return program in programs or _VERSIONED.sub("", program) in programs
