@@ -10,6 +10,7 @@ from skillhub.cli.passphrase import with_passphrase
 from skillhub.cli.terminal import Terminal, members
 from skillhub.model.dataclass import asdict
 from skillhub.model.finding import Issue, counted
+from skillhub.model.text import as_command
 
 if TYPE_CHECKING:
     from skillhub.flows.author import Validated
@@ -34,9 +35,8 @@ def new(
     common.terminal.did(f"{'would make' if common.dry_run else 'made'} {begun.path}", "green")
     for file in begun.files:
         common.terminal.did(f"  {file}")
-    common.terminal.say(
-        f"fill it in, then: skillhub validate ./{name}, and to try it: skillhub install ./{name}"
-    )
+    check, trial = (as_command("skillhub", verb, f"./{name}") for verb in ("validate", "install"))
+    common.terminal.say(f"fill it in, then: {check}, and to try it: {trial}")
     return 0
 
 

@@ -116,9 +116,12 @@ def _behind_command(args: list[str]) -> list[str]:
         behind += 1
     if at > len(args):
         from skillhub.errors import UsageError
+        from skillhub.model.text import as_command
 
         wanted, hint = ("a folder", "DIR") if args[-1] == "--project" else ("a kind", "KIND")
-        raise UsageError(f"{args[-1]} expects {wanted}", hint=f"skillhub COMMAND {args[-1]} {hint}")
+        raise UsageError(
+            f"{args[-1]} expects {wanted}", hint=as_command("skillhub", "COMMAND", args[-1], hint)
+        )
     return [*args[at:behind], *(args[:at] if behind > at else ()), *args[behind:]]
 
 

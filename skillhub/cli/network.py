@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.model.ref import Git, GitHub, Local, Oci, Remote
-from skillhub.model.text import as_word
+from skillhub.model.text import as_command
 from skillhub.world import files
 
 if TYPE_CHECKING:
@@ -199,8 +199,8 @@ class Network:
             commit = self._commit(url, pin or ref.rev, named_by)
         except (SourceError, UnsafeTransfer) as error:
             if named_by == "repository" and error.hint:
-                meant = as_word(str(ref))
-                error.hint = f"only this repository names it; if it is meant: skillhub install {meant}"
+                meant = as_command("skillhub", "install", str(ref))
+                error.hint = f"only this repository names it; if it is meant: {meant}"
             raise
         return Repository(commit, url=url, path=ref.path, elsewhere=elsewhere, leads=leads)
 

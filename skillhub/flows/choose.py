@@ -9,7 +9,7 @@ from skillhub.errors import NotFound, SourceError, UsageError
 from skillhub.model.lock import Locked
 from skillhub.model.ref import Named
 from skillhub.model.release import Index, Release
-from skillhub.model.text import quote
+from skillhub.model.text import as_command, quote
 from skillhub.model.version import Range, is_version
 
 
@@ -35,7 +35,7 @@ def choose_source(ref: Named, having: tuple[str, ...], looked_into: tuple[str, .
         raise NotFound(
             f"no source has a skill named {ref.name}",
             where=", ".join(looked_into) or None,
-            hint=f"skillhub search {ref.name} finds what is spelled alike",
+            hint=f"{as_command('skillhub', 'search', ref.name)} finds what is spelled alike",
         )
     return having[0]
 

@@ -151,7 +151,7 @@ def refuse_unsafe(alias: str, url: str) -> None:
         return
     hop = Hop.parse(url)
     if hop.scheme != "https" and not hop.loopback:
-        hint = f"if that is meant: skillhub source add {alias} URL"
+        hint = f"if that is meant: {as_command('skillhub', 'source', 'add', alias, 'URL')}"
         raise UnsafeTransfer("a repository may propose https alone", where=url, hint=hint)
 
 

@@ -22,7 +22,7 @@ from skillhub.model.record import Facts, Record
 from skillhub.model.ref import canonical, parse_remote
 from skillhub.model.signer import known_by
 from skillhub.model.skill import Scope
-from skillhub.model.text import as_word
+from skillhub.model.text import as_command, as_word
 from skillhub.model.tree import SIGNATURE
 from skillhub.trust.registry import publisher_of
 
@@ -87,10 +87,11 @@ def _another_signer(after: Candidate, before: Locked, scope: Scope) -> SignerCha
     expected = f"expected {after.name} to be signed by {', '.join(before.signed_by)}"
     if after.signer is None and after.trust == "untrusted":
         # It may well be theirs: nothing is proven without the key, which the lock does not hold.
-        option = "--certificate FILE" if before.signed_by[0].startswith("certificate:") else "--key FILE"
+        option = "--certificate" if before.signed_by[0].startswith("certificate:") else "--key"
+        trust = as_command("skillhub", "publisher", "trust", "NAME", option, "FILE")
         return SignerChanged(
             f"{expected}, found a signature by a key that nobody here knows",
-            hint=f"with the publisher's public key at hand: skillhub publisher trust NAME {option}",
+            hint=f"with the publisher's public key at hand: {trust}",
         )
     found = after.signer.spell() if after.signer else "no signature"
     hint = f"if that is meant: {command(scope, 'remove', after.name)}, then install it anew"

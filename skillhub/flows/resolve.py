@@ -24,6 +24,7 @@ from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked, of_plugin
 from skillhub.model.ref import Git, GitHub, Local, Named, Ref, Remote, canonical
 from skillhub.model.release import Index, Release
+from skillhub.model.text import as_command
 from skillhub.model.tree import SKILL_MD
 from skillhub.world.links import portable
 from skillhub.world.named_by import Who, by_agreement
@@ -248,7 +249,7 @@ def look_up(ref: Named, ports: Ports) -> tuple[Source, Index]:
         try:
             return source, releases_of(source, ref.name, ports)
         except NotFound as error:
-            hint = f"skillhub source show {ref.source} lists what it has"
+            hint = f"{as_command('skillhub', 'source', 'show', ref.source)} lists what it has"
             raise NotFound(error.message, where=ref.source, hint=hint) from error
     found, refusal, known = {}, None, ports.sources.all()
     for alias, source in known.items():
@@ -270,7 +271,8 @@ def look_up(ref: Named, ports: Ports) -> tuple[Source, Index]:
         alias = choose_source(ref, tuple(found), tuple(known))
     except NotFound as error:
         if ref.name in known:
-            error.hint = f"{ref.name} is a source: skillhub source show {ref.name} lists what it has"
+            shows = as_command("skillhub", "source", "show", ref.name)
+            error.hint = f"{ref.name} is a source: {shows} lists what it has"
         _or_folder(error, ref.name)
         raise
     return known[alias], found[alias]

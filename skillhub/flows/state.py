@@ -15,6 +15,7 @@ from skillhub.model.lock import Lock, Locked, place_of
 from skillhub.model.provenance import Provenance
 from skillhub.model.record import Record, Records
 from skillhub.model.ref import parse_remote
+from skillhub.model.text import as_command
 from skillhub.world.sources import Source
 
 
@@ -109,7 +110,8 @@ def read_state(ports: Ports) -> State:
         # Without a root it is about the URL alone.
         if mine is not None and (wanted.url.rstrip("/"), wanted.root or mine.root) != (mine.url, mine.root):
             root = f" with root {wanted.root}" if wanted.root else ""
-            hint = f"if yours is meant, correct [sources.{alias}] there; if theirs is: skillhub source remove {alias}"
+            remove = as_command("skillhub", "source", "remove", alias)
+            hint = f"if yours is meant, correct [sources.{alias}] there; if theirs is: {remove}"
             raise _redefined(mine, f"{wanted.url}{root}", ports.project.intent_path, hint)
     return state
 

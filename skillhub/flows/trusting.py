@@ -16,7 +16,7 @@ from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.proposals import is_proposed, proposals
 from skillhub.model.question import Question
-from skillhub.model.text import quote
+from skillhub.model.text import as_command, quote
 from skillhub.world.embedded import EMBEDDED_URL, root_fingerprint
 from skillhub.world.named_by import Who
 from skillhub.world.sources import Source, check
@@ -89,7 +89,7 @@ def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -
     """
     mine = ports.sources.mine().get(alias)
     if mine is not None and mine.embedded:
-        hint = f"nothing is to be done; skillhub source show {alias} shows its root"
+        hint = f"nothing is to be done; {as_command('skillhub', 'source', 'show', alias)} shows its root"
         raise UsageError(f"{alias} is inside the package, and so is the trust in it", hint=hint)
     if mine is None:
         return _trust_proposal(alias, pin, ports, dry_run=dry_run)
@@ -125,7 +125,7 @@ def _trust_proposal(alias: str, pin: Pin, ports: Ports, *, dry_run: bool) -> Sou
     state = read_state(ports)
     proposal = proposals(state.lock, state.intent).get(alias)
     if proposal is None:
-        hint = f"skillhub source add {alias} URL adds one"
+        hint = f"{as_command('skillhub', 'source', 'add', alias, 'URL')} adds one"
         raise NotFound(f"no source is named {quote(alias)}, and this project proposes none", hint=hint)
     wanted = Pin(pin.root, pin.fingerprint or proposal.root)
     _refuse(proposal.url, wanted, ports)

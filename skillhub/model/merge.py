@@ -14,6 +14,7 @@ from skillhub.model.dataclass import dataclass
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.ref import parse_remote
 from skillhub.model.signer import known_by
+from skillhub.model.text import as_command, as_local
 from skillhub.model.url import authority
 from skillhub.model.version import is_version, precedence
 
@@ -149,7 +150,8 @@ def _both(name: str, mine: Locked, yours: Locked, allows: Allows) -> Choice | Cl
         rest = "" if is_mine else "; skillhub.toml allows neither, so skillhub install finds another"
         return Choice(name, higher, f"both changed it; {_version(high)} is higher than {_version(low)}{rest}")
     if mine.local:
-        return Choice(name, "ours", f"both changed it; skillhub install ./{mine.path} takes it as it is now")
+        again = as_command("skillhub", "install", as_local(mine.path or ""))
+        return Choice(name, "ours", f"both changed it; {again} takes it as it is now")
     return Clash(name, "content", _content(mine), _content(yours))
 
 

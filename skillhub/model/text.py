@@ -97,6 +97,11 @@ def as_command(*words: str) -> str:
     return " ".join(map(as_word, words))
 
 
+def as_local(path: str) -> str:
+    """Return a path as a command takes it for one, and for no option, name or reference."""
+    return path if path.startswith(("./", "../")) or os.path.isabs(path) else f"./{path}"
+
+
 def _spell(value: object) -> str:
     try:
         return repr(value)

@@ -10,6 +10,7 @@ from unicodedata import normalize
 
 from skillhub.model.dataclass import dataclass
 from skillhub.model.skill import Skill
+from skillhub.model.text import as_command
 from skillhub.model.tree import SKILL_MD
 
 
@@ -157,7 +158,8 @@ class Catalog:
     @property
     def command(self) -> str:
         """What a user types to see these skills."""
-        return "skillhub catalog" + (f" --host {self.host}" if self.host not in ("", "agents") else "")
+        host = ("--host", self.host) if self.host not in ("", "agents") else ()
+        return as_command("skillhub", "catalog", *host)
 
     def named(self, name: str) -> tuple[Skill, ...]:
         """Return every skill that is called ``name`` or, in full, ``namespace:name``."""

@@ -7,7 +7,7 @@ import os
 from skillhub.errors import FormatError, NotFound, PassphraseNeeded, UsageError
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
-from skillhub.model.text import is_name, quote
+from skillhub.model.text import as_command, is_name, quote
 from skillhub.trust.keys import Kind, PrivateKey, PublicKey
 from skillhub.world import files
 from skillhub.world.home import Home
@@ -67,7 +67,7 @@ class Keys:
             )
         for path in (self._private(name), self._public(name)):
             if os.path.lexists(path):
-                hint = f"skillhub key show {name} shows it, skillhub key new NAME makes another"
+                hint = f"{as_command('skillhub', 'key', 'show', name)} shows it, skillhub key new NAME makes another"
                 raise UsageError(f"there is a key {name} already", where=path, hint=hint)
 
     def all(self) -> list[Key]:

@@ -19,7 +19,7 @@ from skillhub.errors import BadMetadata, FormatError, NotFound, Rollback, Securi
 from skillhub.model.dataclass import asdict, dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.syntax.json import strict_json
-from skillhub.model.text import is_name, quote
+from skillhub.model.text import as_command, is_name, quote
 from skillhub.trust.metadata import MetadataSet, path_of
 from skillhub.trust.roles import ROOT, SNAPSHOT, TIMESTAMP
 from skillhub.trust.signing import verify
@@ -110,7 +110,7 @@ class RegistryDir:
         """
         data = files.read(self._settings, _CAP)
         if data is None:
-            hint = f"skillhub registry init {self.path}"
+            hint = as_command("skillhub", "registry", "init", self.path)
             raise NotFound("there is no registry", where=self.path, hint=hint)
         return RegistrySettings.parse(data, self._settings)
 

@@ -20,7 +20,7 @@ from skillhub.model.digest import Digest
 from skillhub.model.lock import LockedSource
 from skillhub.model.proposals import is_proposed, proposals
 from skillhub.model.syntax.decode import array, mapping, record, text, text_that, wrong
-from skillhub.model.text import RESERVED_ALIASES, is_alias, quote
+from skillhub.model.text import RESERVED_ALIASES, as_command, is_alias, quote
 from skillhub.model.url import names_user, parse
 from skillhub.world import files
 from skillhub.world.agreed_sources import AgreedSources
@@ -146,7 +146,8 @@ class Sources:
                 "skillhub install asks about those that the project names"
             )
             if alias == EMBEDDED_ALIAS:
-                hint = f"to bring back the one inside the package: skillhub source add {alias} {EMBEDDED_URL}"
+                add = as_command("skillhub", "source", "add", alias, EMBEDDED_URL)
+                hint = f"to bring back the one inside the package: {add}"
             raise NotFound(f"no source is named {quote(alias)}", hint=hint)
         return known[alias]
 
@@ -204,7 +205,7 @@ class Sources:
         if mine.get(alias, source) not in (source, instead_of):
             raise SourceMismatch(
                 f"the source {alias} is {mine[alias].locked()}; found {source.locked()}",
-                hint=f"choose another name, or skillhub source remove {alias} first",
+                hint=f"choose another name, or {as_command('skillhub', 'source', 'remove', alias)} first",
             )
         return source
 

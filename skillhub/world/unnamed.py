@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from skillhub.errors import UnsafeTransfer
-from skillhub.model.text import as_word
+from skillhub.model.text import as_command
 from skillhub.world.fetch import Answer, Web
 from skillhub.world.named_by import PERSON, NamedBy
 
@@ -22,7 +22,8 @@ class Unnamed(Web):
     def __init__(self, web: Web, place: str, hint: str | None = None) -> None:
         self._web = web
         self._hint = (
-            hint or f"only this repository names it; if it is meant: skillhub install {as_word(place)}"
+            hint
+            or f"only this repository names it; if it is meant: {as_command('skillhub', 'install', place)}"
         )
 
     def ask(

@@ -1,3 +1,6 @@
+import re
+import shlex
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -211,3 +214,15 @@ def test_it_does_not_matter_whose_side_is_called_ours(ours, theirs, base):
     for name in {*one.lock.skills, *other.lock.skills} - clashing:
         mine, yours = one.lock.skills.get(name), other.lock.skills.get(name)
         assert mine == yours or mine.local
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["a;touch pwned", "$(touch pwned)", "a b", "`id`", "a'b", "a|sh", "--yes", "a&&b", "a>b", "~root", "#a"],
+)
+def test_attack_a_path_in_the_lock_is_one_word_of_the_command_that_is_told(path):
+    (choice,) = merged(
+        lock(a=local(b"1", path)), lock(a=local(b"2", path)), lock(a=local(b"0", path))
+    ).choices
+    command = re.search(r"; (skillhub install .*) takes it as it is now", choice.why)[1]
+    assert shlex.split(command) == ["skillhub", "install", f"./{path}"]

@@ -89,7 +89,7 @@ def _refusal(clashes: Sequence[Clash]) -> SkillhubError:
     told = "; ".join(f"{each.name}: ours is {each.ours}, theirs is {each.theirs}" for each in clashes)
     kind = next((_ERRORS[each.about] for each in clashes if each.about in _ERRORS), Refused)
     names = " ".join(each.name for each in clashes)
-    hint = f"a person decides: skillhub lock fix --ours NAME or --theirs NAME, for each of {names}"
+    hint = f"for each of {names} a person decides: skillhub lock fix --ours NAME or --theirs NAME"
     return kind(f"the sides differ in what is not to be chosen by rule: {told}", where=LOCK, hint=hint)
 
 

@@ -15,6 +15,7 @@ from skillhub.model.finding import Issue
 from skillhub.model.index import LISTING_CAP, parse_listing
 from skillhub.model.manifest import Manifest
 from skillhub.model.release import Admission, Index, Release
+from skillhub.model.text import as_command
 from skillhub.trust.ahead import AHEAD_PATH
 from skillhub.trust.judgement import judge
 from skillhub.trust.registry import agrees, publisher_of
@@ -95,7 +96,10 @@ def _aging(folder: str, now: datetime) -> Iterator[Issue]:
     for each in dated(folder, roles):
         online = rule_of(each.role).online
         if each.expires_within(ONLINE_DAYS if online else CEREMONY_DAYS, now):
-            remedy = f"skillhub registry refresh{', daily' if online else f' --role {each.role}'}"
+            refresh = as_command(
+                "skillhub", "registry", "refresh", *(() if online else ("--role", each.role))
+            )
+            remedy = f"{refresh}, daily" if online else refresh
             message = f"what {each.role} has signed expires {each.expires}: {remedy}"
             yield Issue("expires-soon", message, each.role)
 

@@ -118,6 +118,6 @@ def _signed(tree: Tree, name: str, hub: Opened, path: str) -> Tree:
     own = hub.settings.publisher
     key = hub.keys.publisher(own)
     if key is None:
-        hint = f"sign it (skillhub sign), or bring the key of {own}"
+        hint = f"bring the key of {own}, or sign it: skillhub sign"
         raise Refused("a registry carries signed skills only, this one is not", where=path, hint=hint)
     return Tree({**tree, SIGNATURE: File(oms.sign(tree, name, key))})

@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping
 
 from skillhub.errors import SourceError, UnsafeTransfer, UsageError, WrongBytes
-from skillhub.model.text import as_word, quote
+from skillhub.model.text import as_command, quote
 from skillhub.world.fetch import Answer, Web
 from skillhub.world.git.program import Bounds
 from skillhub.world.git.remote import Remote, check, told
@@ -56,8 +56,8 @@ def _asked(web: Web, place: str, headers: Mapping[str, str]) -> Answer:
         return web.ask(place + _ASKED, cap=_CAP, headers=headers)
     except UnsafeTransfer as error:
         found = (error.where or "").removesuffix(_ASKED)
-        meant = as_word(f"git+{found}")
-        hint = f"if that is meant: skillhub install {meant}" if found not in ("", place) else None
+        meant = as_command("skillhub", "install", f"git+{found}")
+        hint = f"if that is meant: {meant}" if found not in ("", place) else None
         message = f"the server sends one elsewhere: {error.message}"
         raise UnsafeTransfer(message, where=error.where, hint=hint) from error
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from skillhub.errors import SourceError, UnsafeTransfer, UsageError
 from skillhub.model.dataclass import dataclass, field
 from skillhub.model.ref import Git, parse_ref
-from skillhub.model.text import as_word, quote
+from skillhub.model.text import as_command, quote
 from skillhub.model.url import base_of
 from skillhub.world.git.program import Bounds, GitProgram
 from skillhub.world.hop import Hop, judged
@@ -60,7 +60,7 @@ class Remote:
             return None
         who = "this repository" if self.named_by == "repository" else f"a {self.named_by}"
         url = self.place if self.named_by == "redirect" else self.url
-        return f"only {who} names it; if it is meant: skillhub install {as_word(f'git+{url}')}"
+        return f"only {who} names it; if it is meant: {as_command('skillhub', 'install', f'git+{url}')}"
 
     def way(self) -> tuple[str, ...]:
         """Return the words that hold git to addresses that were judged; to be called before git goes there.
