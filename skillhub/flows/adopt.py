@@ -30,6 +30,7 @@ from skillhub.model.text import is_inner_path, quote
 from skillhub.world import files, links
 from skillhub.world.folders import compare
 from skillhub.world.links import portable
+from skillhub.world.project import Project
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,9 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
             _keep(each, ports)
     outcome = carry_out(plans, options, asked, state, ports)
     if not options.dry_run:
-        _take_away(adopted, {skill.name for skill in outcome.skills if skill.state == "disabled"})
+        _take_away(
+            adopted, {skill.name for skill in outcome.skills if skill.state == "disabled"}, ports.project
+        )
     return replace(outcome, warnings=(*warnings, *outcome.warnings), left=(*left, *outcome.left))
 
 
@@ -176,14 +179,14 @@ def _keep(each: _Adopted, ports: Ports) -> None:
     """Put the bytes where the project keeps them, and make room where a link leads to a copy of them."""
     if each.target is not None and not os.path.lexists(each.target):
         tree = each.candidate.tree
-        links.make(each.target, tree, ports.store.path(tree.digest), "copy")
+        links.make(ports.project, each.target, tree, ports.store.path(tree.digest), "copy")
     for path in each.find.links:
-        links.unmake(path)
+        links.unmake(ports.project, path)
 
 
-def _take_away(adopted: Iterable[_Adopted], disabled: set[str]) -> None:
+def _take_away(adopted: Iterable[_Adopted], disabled: set[str], project: Project) -> None:
     """Take the copies of what is not to be enabled out of agents' folders; the store has their bytes."""
     for each in adopted:
         for path in each.find.copies if each.find.name in disabled else ():
             if path != each.target and not compare(path, each.candidate.tree.listing):
-                links.unmake(path)
+                links.unmake(project, path)

@@ -80,7 +80,7 @@ def commit(changes: Sequence[Change], options: Options, before: State, ports: Po
         for change in changes:
             # Before the record says that the need is met; an entry that is there already is found to be.
             if change.needs is not None:
-                change.needs.write(ports.project.config_lock)
+                change.needs.write(ports.project)
                 changed |= bool(change.needs.writes)
         records = _records(changes, options, now, new)
         records = replace(records, skills=followed(records.skills, now.lock, lock, ports))
@@ -161,10 +161,10 @@ def _write_patch(candidate: Candidate, ports: Ports) -> None:
     if os.path.lexists(path):
         hint = "run the command again"
         raise StateError("another process wrote a patch here meanwhile", where=path, hint=hint)
-    files.write_atomic(path, candidate.patch)
+    files.write_atomic(path, candidate.patch, root=ports.project.top)
     attributes = os.path.join(os.path.dirname(path), ".gitattributes")
     if not os.path.lexists(attributes):
-        files.write_atomic(attributes, _ATTRIBUTES)
+        files.write_atomic(attributes, _ATTRIBUTES, root=ports.project.top)
 
 
 def _places(changes: Sequence[Change]) -> Iterator[str]:
@@ -202,7 +202,7 @@ def write_records(records: Records, ports: Ports) -> None:
     """
     if records != ports.project.records():
         ports.project.write_records(records)
-    exclude(ports.project.base, [link for record in records.skills.values() for link in record.links])
+    exclude(ports.project.around, [link for record in records.skills.values() for link in record.links])
 
 
 def _link(change: Change, before: Record | None, linker: Linker, ports: Ports) -> bool:
@@ -218,6 +218,6 @@ def _link(change: Change, before: Record | None, linker: Linker, ports: Ports) -
         linker.take_away(replace(change.linking, steps=ours))
     for link in before.links if before else ():
         if link not in kept:
-            links.unmake(links.place(ports.project, link))
+            links.unmake(ports.project, links.place(ports.project, link))
             changed = True
     return changed

@@ -35,11 +35,10 @@ def save(name: str, edited: Iterable[Mapping[str, File]], base: Mapping[str, Fil
         saved.append(edits)
         patch, whole = edits
         path = os.path.join(project.root, *free_path(name, project).split("/"))
-        with files.disk_errors(path):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            if whole:
-                write_tree(path.removesuffix(".patch"), whole.items(), read_only=False)
-        files.write_atomic(path, patch.encode("utf-8"))
+        if whole:
+            with files.disk_errors(path), project.hold(path, make=True) as (file, at):
+                write_tree(file.removesuffix(".patch"), whole.items(), read_only=False, dir_fd=at)
+        files.write_atomic(path, patch.encode("utf-8"), root=project.top)
 
 
 def free_path(name: str, project: Project) -> str:

@@ -245,7 +245,8 @@ class Linker:
                 whole = tree if step.do != "merge" else edits.merged(base, step.path, tree)
                 if whole is None:
                     raise _edited_meanwhile(step.path)
-                links.make(step.path, whole, self._store.path(whole.digest), linking.kind)
+                stored = self._store.path(whole.digest)
+                links.make(self._project, step.path, whole, stored, linking.kind)
 
     def take_away(self, linking: Linking) -> None:
         """Take away what is at these places; edits there were saved, or are not wanted.
@@ -257,7 +258,7 @@ class Linker:
             is_copy = os.path.lexists(step.path) and not is_link(step.path)
             if step.do in ("keep", "make") and is_copy and not self._is_stored(step.path, linking.was):
                 raise _edited_meanwhile(step.path)
-            links.unmake(step.path)
+            links.unmake(self._project, step.path)
 
     def save(self, linking: Linking, record: Record | None, tree: Tree | None = None) -> None:
         """Write what a person edited in these places to ``skillhub-edits/``; before anything else is changed.

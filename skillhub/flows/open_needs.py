@@ -19,6 +19,7 @@ from skillhub.model.requirement import Requirement
 from skillhub.model.skill import Scope
 from skillhub.world import mcp
 from skillhub.world.installed import Given, or_stored
+from skillhub.world.project import Project
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +115,11 @@ class MetNeeds:
         )
         return tuple(dict.fromkeys(lines))
 
-    def write(self, lock: str) -> None:
+    def write(self, project: Project) -> None:
         """Write the entries into the agents' files, keeping everything else in them.
 
         Args:
-            lock: The lock file that keeps other skillhub processes from editing them meanwhile.
+            project: What they are of.
 
         Raises:
             FormatError: such a file is malformed; it is left as it is.
@@ -126,7 +127,7 @@ class MetNeeds:
         """
         for server, agents in self.writes:
             for agent in agents:
-                mcp.write(server.files[agent], server.need.name, server.described(), lock)
+                mcp.write(server.files[agent], server.need.name, server.described(), project)
 
 
 def open_needs(

@@ -74,6 +74,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
         names = tuple(dict.fromkeys((*names, *orphans(names, state))))
     # What `sync` found gone from the lock may have left MCP entries behind.
     refuse_unknown(names, {*state.lock.skills, *state.records.skills}, ports.project.scope)
+    configured = _config_files(names, state, ports)
     cleared, asked = _ask(names, state, ports, dry_run)
     if dry_run:
         return Outcome(_views(names, state.records.skills, state, ports), False, asked)
@@ -92,7 +93,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
         for linking in cleared:
             linker.take_away(linking)
         removed = [now.records.skills[name] for name in names if name in now.records.skills]
-        records = _take_back_servers(removed, records, ports)
+        records = _take_back_servers(removed, records, configured, ports)
         write_records(replace(records, made=made.clear(ports.project, records.made)), ports)
     return Outcome(skills, True, asked)
 
@@ -119,7 +120,21 @@ def _refuse_needed(names: frozenset[str], state: State, ports: Ports) -> None:
             raise Refused(f"{other} needs {', '.join(missed)}", where=other, hint=hint)
 
 
-def _take_back_servers(gone: Iterable[Record], left: Records, ports: Ports) -> Records:
+def _config_files(names: Iterable[str], state: State, ports: Ports) -> Mapping[str, mcp.ConfigFile | None]:
+    """Return the file of each agent that has servers of these skills, as it is before anything is asked."""
+    project, records = ports.project, state.records.skills
+    agents = {
+        agent for name in names if name in records for each in records[name].mcp.values() for agent in each
+    }
+    return {
+        agent: mcp.config_file(agent, project.scope, project.base, ports.user_home, ports.environ)
+        for agent in sorted(agents)
+    }
+
+
+def _take_back_servers(
+    gone: Iterable[Record], left: Records, configured: Mapping[str, mcp.ConfigFile | None], ports: Ports
+) -> Records:
     """Remove the MCP entries of skills that are gone, unless somebody changed them.
 
     Entries that another skill needs stay, and are that skill's from now on.
@@ -133,7 +148,7 @@ def _take_back_servers(gone: Iterable[Record], left: Records, ports: Ports) -> R
         for server, entries in record.mcp.items():
             heir = next((name for name, each in skills.items() if _needs(each, server)), None)
             if heir is None:
-                _take_back(server, entries, ports)
+                _take_back(server, entries, configured, ports)
             else:
                 merged = {**entries, **skills[heir].mcp.get(server, {})}
                 skills[heir] = replace(skills[heir], mcp={**skills[heir].mcp, server: merged})
@@ -146,12 +161,16 @@ def _needs(record: Record, server: str) -> bool:
     )
 
 
-def _take_back(server: str, entries: Mapping[str, Any], ports: Ports) -> None:
-    project = ports.project
+def _take_back(
+    server: str,
+    entries: Mapping[str, Any],
+    configured: Mapping[str, mcp.ConfigFile | None],
+    ports: Ports,
+) -> None:
     for agent, entry in entries.items():
-        file = mcp.config_file(agent, project.scope, project.base, ports.user_home, ports.environ)
+        file = configured.get(agent)  # one that came meanwhile is not of what was removed
         if file is not None:
-            mcp.remove(file, server, entry, project.config_lock)
+            mcp.remove(file, server, entry, ports.project)
 
 
 def _ask(

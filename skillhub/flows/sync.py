@@ -242,7 +242,7 @@ def _write_records(kept: Collection[str], state: State, ports: Ports) -> bool:
         elif name in state.lock.skills or record.mcp:
             skills[name] = replace(record, enabled=False, links=())
     records = replace(state.records, skills=skills)
-    exclude(ports.project.base, [link for record in skills.values() for link in record.links])
+    exclude(ports.project.around, [link for record in skills.values() for link in record.links])
     if records == ports.project.records():
         return False
     ports.project.write_records(records)

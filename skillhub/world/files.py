@@ -8,7 +8,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from skillhub.disk import CLOEXEC, NO_LINK, create, disk_error, disk_errors, inside, read, swap, write_atomic
+from skillhub.disk import (
+    CLOEXEC,
+    MACHINE,
+    NO_LINK,
+    Root,
+    create,
+    disk_error,
+    disk_errors,
+    inside,
+    is_link_at,
+    read,
+    swap,
+    write_atomic,
+)
 from skillhub.errors import StateError
 
 if sys.platform == "win32":
@@ -16,7 +29,18 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-__all__ = ["disk_error", "disk_errors", "inside", "lock", "read", "swap", "write_atomic"]
+__all__ = [
+    "MACHINE",
+    "Root",
+    "disk_error",
+    "disk_errors",
+    "inside",
+    "is_link_at",
+    "lock",
+    "read",
+    "swap",
+    "write_atomic",
+]
 
 _TELL_AFTER = 1.0  # seconds
 _LOCK = os.O_RDWR | os.O_CREAT | NO_LINK | CLOEXEC

@@ -7,8 +7,10 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from errno import ELOOP
 from hashlib import sha256
 
+from skillhub.disk import FOLDER, HAS_HANDLES
 from skillhub.errors import UnsafeArchive
 from skillhub.model.dataclass import dataclass
 from skillhub.model.tree import File, ListedFile, Listing, Tree
@@ -17,7 +19,7 @@ if sys.platform != "win32":
     import fcntl
 
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _HAS_EXECUTE_BIT = os.name == "posix"
 _HAS_JUNCTIONS = os.name == "nt"
 # ioctl_ficlone(2) of Linux; file systems without it say so at the first file.
@@ -43,29 +45,26 @@ class Found:
     file: File | None
 
 
-def write_tree(folder: str, files: Iterable[tuple[str, File]], *, read_only: bool) -> None:
+def write_tree(
+    folder: str, files: Iterable[tuple[str, File]], *, read_only: bool, dir_fd: int | None = None
+) -> None:
     """Write files below ``folder``, which must not exist yet; modes do not depend on the umask.
 
     Raises:
         OSError: as the system says; what was written so far stays for the caller to remove.
     """
-    os.mkdir(folder, 0o755)
-    made = {""}
-    for path, file in files:
-        parent = path.rpartition("/")[0]
-        if parent not in made:
-            for end, char in enumerate(f"{parent}/"):
-                if char == "/" and parent[:end] not in made:
-                    os.mkdir(f"{folder}/{parent[:end]}", 0o755)
-                    made.add(parent[:end])
-        mode = (0o555 if file.executable else 0o444) if read_only else (0o755 if file.executable else 0o644)
-        write_file(f"{folder}/{path}", file.data, mode)
-    if read_only:
-        for parent in sorted(made, reverse=True):
-            os.chmod(f"{folder}/{parent}" if parent else folder, 0o555)
+    with _NewFolder(folder, dir_fd) as new:
+        for path, file in files:
+            mode = (
+                (0o555 if file.executable else 0o444) if read_only else (0o755 if file.executable else 0o644)
+            )
+            name, at = new.place(path)
+            write_file(name, file.data, mode, at)
+        if read_only:
+            new.close_to_writing()
 
 
-def clone_tree(source: str, folder: str, tree: Tree) -> bool:
+def clone_tree(source: str, folder: str, tree: Tree, dir_fd: int | None = None) -> bool:
     """Write ``tree`` to ``folder`` as reflinks of the files in ``source``; say whether that was possible.
 
     If not (another file system, or ``source`` is not whole), ``folder`` does not exist afterwards. What was
@@ -74,39 +73,98 @@ def clone_tree(source: str, folder: str, tree: Tree) -> bool:
     if not _FICLONE:
         return False
     try:
-        os.mkdir(folder, 0o755)
-        for path, file in tree.items():
-            if "/" in path:
-                os.makedirs(os.path.dirname(f"{folder}/{path}"), 0o755, exist_ok=True)
-            _clone_file(f"{source}/{path}", f"{folder}/{path}", 0o755 if file.executable else 0o644)
-        if not compare(folder, tree.listing):
-            return True
+        with _NewFolder(folder, dir_fd) as new:
+            for path, file in tree.items():
+                name, at = new.place(path)
+                mode = 0o755 if file.executable else 0o644
+                if _clone_file(f"{source}/{path}", name, mode, at) != tree.listing[path].sha256:
+                    raise OSError(f"{source}/{path} is not what was stored")
     except OSError:
-        pass
-    remove_tree(folder)
-    return False
+        remove_tree(folder, dir_fd)
+        return False
+    return True
 
 
-def _clone_file(source: str, path: str, mode: int) -> None:
+class _NewFolder:
+    """A folder that is made, and those below it; each is opened as itself, so that no link leads out of it."""
+
+    def __init__(self, folder: str, dir_fd: int | None) -> None:
+        os.mkdir(folder, 0o755, dir_fd=dir_fd)
+        self._folder = folder
+        self._made = {""}
+        self._top = os.open(folder, FOLDER, dir_fd=dir_fd) if HAS_HANDLES else None
+        self._last = "", os.dup(self._top) if self._top is not None else None
+
+    def __enter__(self) -> _NewFolder:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        for handle in (self._top, self._last[1]):
+            if handle is not None:
+                os.close(handle)
+
+    def place(self, path: str) -> tuple[str, int | None]:
+        """Return what ``os`` takes as path and ``dir_fd`` for this file; its folders are made."""
+        parent, _, name = path.rpartition("/")
+        at = self._at(parent)
+        return (name, at) if at is not None else (f"{self._folder}/{path}", None)
+
+    def close_to_writing(self) -> None:
+        """Take the right to write from all folders that were made."""
+        for parent in sorted(self._made, reverse=True):
+            at = self._at(parent)
+            os.chmod(at if at is not None else f"{self._folder}/{parent}".rstrip("/"), 0o555)
+
+    def _at(self, parent: str) -> int | None:
+        """Return this folder, opened; what it takes to come there is made."""
+        if parent == self._last[0]:
+            return self._last[1]
+        path, at = "", os.dup(self._top) if self._top is not None else None
+        try:
+            for name in parent.split("/") if parent else ():
+                path = f"{path}/{name}" if path else name
+                if path not in self._made:
+                    os.mkdir(name if at is not None else f"{self._folder}/{path}", 0o755, dir_fd=at)
+                    self._made.add(path)
+                if at is not None:
+                    inner = os.open(name, FOLDER, dir_fd=at)
+                    os.close(at)
+                    at = inner
+        except OSError:
+            if at is not None:
+                os.close(at)
+            raise
+        if self._last[1] is not None:
+            os.close(self._last[1])
+        self._last = parent, at
+        return at
+
+
+def _clone_file(source: str, path: str, mode: int, dir_fd: int | None) -> str:
+    """Write a file that shares the blocks of ``source``, and return the SHA-256 of what it has."""
     read = os.open(source, _READ)
     try:
-        write = os.open(path, _CREATE, mode)
+        write = os.open(path, _CREATE, mode, dir_fd=dir_fd)
         try:
             fcntl.ioctl(write, _FICLONE, read)
             os.fchmod(write, mode)
+            hashed = sha256()
+            while part := os.read(write, 1 << 20):
+                hashed.update(part)
+            return hashed.hexdigest()
         finally:
             os.close(write)
     finally:
         os.close(read)
 
 
-def write_file(path: str, data: bytes, mode: int) -> None:
+def write_file(path: str, data: bytes, mode: int, dir_fd: int | None = None) -> None:
     """Write a file that must not exist yet.
 
     Raises:
         OSError: as the system says; what was written so far stays for the caller to remove.
     """
-    handle = os.open(path, _CREATE, mode)
+    handle = os.open(path, _CREATE, mode, dir_fd=dir_fd)
     try:
         written = os.write(handle, data)
         while written < len(data):
@@ -228,28 +286,103 @@ def is_link(path: str) -> bool:
     return stat.S_ISLNK(status.st_mode) or bool(getattr(status, "st_reparse_tag", 0))
 
 
-def remove_tree(folder: str) -> None:
+def remove_tree(folder: str, dir_fd: int | None = None) -> None:
     """Remove ``folder`` and all below it, read-only or not; links are removed, not followed; absent is fine.
 
     Raises:
-        OSError: something cannot be removed.
+        OSError: something cannot be removed, or changed into something else meanwhile.
     """
     try:
-        if is_link(folder) or not os.path.isdir(folder):
-            os.unlink(folder)
+        status = os.stat(folder, dir_fd=dir_fd, follow_symlinks=False)
+        if not stat.S_ISDIR(status.st_mode) or getattr(status, "st_reparse_tag", False):
+            os.unlink(folder, dir_fd=dir_fd)
             return
     except FileNotFoundError:
         return
-    # With a list, not by recursion: whoever put a folder there may have nested it deeper than that goes.
+    if not HAS_HANDLES:
+        _remove_by_path(folder)
+        return
+    _empty(folder, dir_fd)
+    os.rmdir(folder, dir_fd=dir_fd)
+
+
+def _empty(folder: str, dir_fd: int | None) -> None:
+    """Remove all that is in a folder, in the folders that were opened and nowhere else."""
+    # With a list, not by recursion, and one open folder at a time: whoever put a folder there may have nested it
+    # deeper than either goes. The way back is `..`, if that still is where we came from.
+    at = _enter(folder, dir_fd)
+    above: list[tuple[str, os.stat_result, list[str]]] = []
+    try:
+        waiting = _without_files(at)
+        while waiting or above:
+            if waiting:
+                name, was = waiting.pop(), os.fstat(at)
+                inner = _enter(name, at)
+                above.append((name, was, waiting))
+                os.close(at)
+                at = inner
+                waiting = _without_files(at)
+                continue
+            name, was, waiting = above.pop()
+            outer = os.open("..", FOLDER, dir_fd=at)
+            os.close(at)
+            at = outer
+            if not os.path.samestat(was, os.fstat(at)):
+                raise OSError(ELOOP, "a folder was moved away while it was removed", name)
+            os.rmdir(name, dir_fd=at)
+    finally:
+        os.close(at)
+
+
+def _without_files(at: int) -> list[str]:
+    """Remove what is in an open folder and is none, and return the names of its folders."""
+    folders = []
+    with os.scandir(at) as rows:
+        for row in rows:
+            if row.is_dir(follow_symlinks=False):
+                folders.append(row.name)
+            else:
+                os.unlink(row.name, dir_fd=at)
+    return folders
+
+
+def _enter(name: str, dir_fd: int | None) -> int:
+    """Open a folder whose content is to go, whatever its mode."""
+    try:
+        handle = os.open(name, FOLDER, dir_fd=dir_fd)
+    except PermissionError:
+        _permit(name, dir_fd)
+        handle = os.open(name, FOLDER, dir_fd=dir_fd)
+    with suppress(PermissionError):
+        if os.fstat(handle).st_mode & 0o700 != 0o700:
+            os.fchmod(handle, 0o755)
+    return handle
+
+
+def _permit(name: str, dir_fd: int | None) -> None:
+    """Let us into a folder of ours; a link is not followed."""
+    if os.chmod in os.supports_follow_symlinks:
+        os.chmod(name, 0o755, dir_fd=dir_fd, follow_symlinks=False)
+        return
+    handle = os.open(name, FOLDER | getattr(os, "O_PATH", 0), dir_fd=dir_fd)
+    try:
+        os.chmod(f"/proc/self/fd/{handle}", 0o755)
+    finally:
+        os.close(handle)
+
+
+def _remove_by_path(folder: str) -> None:
     waiting, emptied = [folder], []
     while waiting:
+        if is_link(waiting[-1]):
+            raise OSError(ELOOP, "a folder became a link while it was removed", waiting[-1])
         emptied.append(waiting.pop())
         with suppress(PermissionError):
             os.chmod(emptied[-1], 0o755)
         with os.scandir(emptied[-1]) as rows:
             for row in rows:
                 # To Python 3.11 a junction is a folder, and what lies behind it is not ours to remove.
-                if row.is_dir(follow_symlinks=False) and not (_HAS_JUNCTIONS and is_link(row.path)):
+                if row.is_dir(follow_symlinks=False) and not is_link(row.path):
                     waiting.append(row.path)
                 else:
                     os.unlink(row.path)

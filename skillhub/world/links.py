@@ -6,10 +6,11 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 
+from skillhub.disk import FOLDER
 from skillhub.errors import StateError
 from skillhub.model.hosts import Host, skill_folder
 from skillhub.model.record import LinkKind
@@ -34,16 +35,17 @@ _LEFT = re.compile(r"\.skillhub-(?:[0-9a-f]{12}(?:-old)?|[0-9a-f]{16}\.tmp)")
 _LONG = 3600.0  # seconds; nobody writes a file for so long
 _LONG_PATH = "\\\\?\\"  # what Windows puts before the target of a junction
 Found: TypeAlias = "Literal['absent', 'equal', 'edited']"
-Linkage = Callable[[str, str], None]  # where it leads, where it is to be -> a link, or an OSError
+# Where it leads, where it is to be and in which open folder -> a link, or an OSError.
+Linkage = Callable[[str, str, int | None], None]
 
 
-def _symlink(target: str, path: str) -> None:
-    os.symlink(target, path, target_is_directory=True)
+def _symlink(target: str, path: str, at: int | None) -> None:
+    os.symlink(target, path, target_is_directory=True, dir_fd=at)
 
 
 if sys.platform == "win32":
 
-    def _junction(target: str, path: str) -> None:
+    def _junction(target: str, path: str, _at: int | None) -> None:
         _winapi.CreateJunction(target, path)
 
     # Windows lets few users make symbolic links, and everybody junctions, on one disk.
@@ -75,7 +77,7 @@ def link_folders(
     folders: dict[str, str] = {}
     for folder in folders_of(project, hosts, user_home, environ):
         relative = portable(folder, project.base)
-        folders.setdefault(_resolved(project, relative), relative)
+        folders.setdefault(project.folder(relative), relative)
     return tuple(folders.values())
 
 
@@ -95,10 +97,8 @@ def place(project: Project, link: str) -> str:
     Raises:
         LinkLeavesProject: a folder on the way is a link to somewhere outside of the project.
     """
-    if os.path.isabs(link):
-        return link
-    parent, _, name = link.rpartition("/")
-    return os.path.join(_resolved(project, parent), name)
+    parent, name = os.path.split(link) if os.path.isabs(link) else link.rpartition("/")[::2]
+    return os.path.join(project.folder(parent), name)
 
 
 def places(project: Project, links: Iterable[str]) -> list[str]:
@@ -119,13 +119,6 @@ def absolute(base: str, link: str) -> str:
 @lru_cache(maxsize=64)  # few folders hold the many links of a project
 def _folder(base: str, folder: str) -> str:
     return os.path.join(base, folder.replace("/", os.sep))
-
-
-def _resolved(project: Project, folder: str) -> str:
-    """Return where a folder really is; a repository may not lead out of itself, a home may (dotfiles are kept so)."""
-    if project.scope == "user" or os.path.isabs(folder):
-        return os.path.realpath(os.path.join(project.base, folder))
-    return files.inside(project.base, folder)
 
 
 def inspect(path: str, listing: Listing, stored: str, kind: LinkKind) -> tuple[Found, list[Problem]]:
@@ -150,98 +143,141 @@ def inspect(path: str, listing: Listing, stored: str, kind: LinkKind) -> tuple[F
     return ("edited" if problems else "equal"), problems
 
 
-def make(path: str, tree: Tree, stored: str, kind: LinkKind, linkages: Sequence[Linkage] = LINKAGES) -> None:
+def make(
+    project: Project,
+    path: str,
+    tree: Tree,
+    stored: str,
+    kind: LinkKind,
+    linkages: Sequence[Linkage] = LINKAGES,
+) -> None:
     """Put the tree at ``path``, in place of whatever is there; a reader meets the old one or the new one whole.
 
     It is built beside the agent's folder, not in it, so that no agent meets half a skill.
 
     Args:
-        path: The place in an agent's folder.
+        project: What the place is of.
+        path: The place in an agent's folder, as ``place`` names it.
         tree: What is to be there.
         stored: The tree's folder in the store.
         kind: A copy, or a link; where none can be made, a copy after all.
         linkages: The ways to make a link, each tried where those before it do not work.
 
     Raises:
+        LinkLeavesProject: a link is on the way to it by now.
         StateError: the disk refuses.
     """
-    parent = os.path.dirname(path)
-    staged = os.path.join(os.path.dirname(parent), f"{_STAGED}{os.urandom(6).hex()}")
+    beside = os.path.join(_beside(project, path), f"{_STAGED}{os.urandom(6).hex()}")
+    with (
+        files.disk_errors(path),
+        project.hold(path, make=True) as (name, at),
+        project.hold(beside) as (staged, by),
+    ):
+        old = f"{staged}-old"
+        try:
+            is_linked = kind == "symlink" and _linked(stored, staged, by, linkages)
+            # Sharing the store's blocks, where the file system can, must not share what is wrong with them.
+            if not is_linked and (tree.size < _WORTH_SHARING or not clone_tree(stored, staged, tree, by)):
+                write_tree(staged, tree.items(), read_only=False, dir_fd=by)
+            with suppress(FileNotFoundError):
+                os.rename(name, old, src_dir_fd=at, dst_dir_fd=by)
+            os.rename(staged, name, src_dir_fd=by, dst_dir_fd=at)
+            remove_tree(old, by)
+        except OSError:
+            with suppress(OSError):
+                remove_tree(staged, by)
+            with suppress(OSError):
+                if not _is_there(name, at):
+                    os.rename(old, name, src_dir_fd=by, dst_dir_fd=at)
+            raise
+
+
+def _beside(project: Project, path: str) -> str:
+    """Return the folder to build in what is to be at ``path``: the one above the agent's folder.
+
+    An agent's folder that is the project itself has none above that is ours.
+    """
+    folder = os.path.dirname(path)
+    return folder if folder == project.base else os.path.dirname(folder)
+
+
+def _is_there(name: str, at: int | None) -> bool:
     try:
-        if not os.path.isdir(parent):
-            os.makedirs(parent, exist_ok=True)
-        is_linked = kind == "symlink" and _linked(stored, staged, linkages)
-        # Sharing the store's blocks, where the file system can, must not share what is wrong with them.
-        if not is_linked and (tree.size < _WORTH_SHARING or not clone_tree(stored, staged, tree)):
-            write_tree(staged, tree.items(), read_only=False)
-        if os.path.lexists(path):
-            os.rename(path, f"{staged}-old")
-            os.rename(staged, path)
-            remove_tree(f"{staged}-old")
-        else:
-            os.rename(staged, path)
-    except OSError as error:
-        with suppress(OSError):
-            remove_tree(staged)
-        with suppress(OSError):
-            if not os.path.lexists(path):
-                os.rename(f"{staged}-old", path)
-        raise files.disk_error(error, path) from error
+        os.stat(name, dir_fd=at, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
-def _linked(target: str, path: str, linkages: Sequence[Linkage]) -> bool:
+def _linked(target: str, path: str, at: int | None, linkages: Sequence[Linkage]) -> bool:
     """Make a link in the first way that works; say whether one did."""
     for linkage in linkages:
         with suppress(OSError):
-            linkage(target, path)
+            linkage(target, path, at)
             return True
     return False
 
 
-def unmake(path: str) -> None:
+def unmake(project: Project, path: str) -> None:
     """Take away what is at ``path``; absent is fine.
 
     Raises:
+        LinkLeavesProject: a link is on the way to it by now.
         StateError: the disk refuses.
     """
-    parent = os.path.dirname(path)
-    gone = os.path.join(os.path.dirname(parent), f"{_STAGED}{os.urandom(6).hex()}-old")
-    with files.disk_errors(path):
-        with suppress(FileNotFoundError):
-            os.rename(path, gone)
-        remove_tree(gone)
+    beside = os.path.join(_beside(project, path), f"{_STAGED}{os.urandom(6).hex()}-old")
+    with (
+        files.disk_errors(path),
+        suppress(FileNotFoundError),
+        project.hold(path) as (name, at),
+        project.hold(beside) as (gone, by),
+    ):
+        os.rename(name, gone, src_dir_fd=at, dst_dir_fd=by)
+        remove_tree(gone, by)
 
 
-def sweep(project: Project, links: Iterable[str], shared: Iterable[str]) -> None:
+def sweep(project: Project, links: Iterable[str], shared: Iterable[tuple[str, files.Root]]) -> None:
     """Remove what a killed process left half-built: beside the folders of these links, the lock and saved edits.
 
     The caller holds the project's lock, so that nobody is building there. In ``shared`` folders another project's
     skillhub may be writing: what is left there has to be old.
 
     Raises:
+        LinkLeavesProject: a folder is behind a link to somewhere outside of the project.
         StateError: the disk refuses.
     """
     folders = {link.rpartition("/")[0] for link in links}
-    beside = {os.path.dirname(os.path.dirname(place(project, f"{each}/x"))) for each in folders}
+    beside = {_beside(project, place(project, f"{each}/x")) for each in folders}
     edits = os.path.join(project.root, EDITS)
     beside |= {project.root} if is_link(edits) else {project.root, edits}
     for folder in beside:
-        _sweep(folder, float("inf"))
-    for folder in {*shared} - beside:
-        with suppress(StateError):  # what is not ours to look into has nothing of ours
-            _sweep(folder, time.time() - _LONG)
+        _sweep(folder, project.root_of(os.path.join(folder, "")), float("inf"))
+    for folder, root in shared:
+        if folder not in beside:
+            with suppress(StateError):  # what is not ours to look into has nothing of ours
+                _sweep(folder, root, time.time() - _LONG)
 
 
-def _sweep(folder: str, before: float) -> None:
+def _sweep(folder: str, root: files.Root, before: float) -> None:
     """Remove what is left in a folder and was last changed before that time."""
     with (
         files.disk_errors(folder),
         suppress(FileNotFoundError, NotADirectoryError),
-        os.scandir(folder) as rows,
+        root.hold(os.path.join(folder, _STAGED)) as (name, at),
     ):
-        for row in rows:
+        for row in _rows(os.path.dirname(name) or ".", at):
             if _LEFT.fullmatch(row.name) and row.stat(follow_symlinks=False).st_mtime < before:
-                remove_tree(row.path)
+                remove_tree(row.name if at is not None else row.path, at)
+
+
+def _rows(folder: str, at: int | None) -> Iterator[os.DirEntry[str]]:
+    handle = os.open(folder, FOLDER, dir_fd=at) if at is not None else None
+    try:
+        with os.scandir(folder if handle is None else handle) as rows:
+            yield from rows
+    finally:
+        if handle is not None:
+            os.close(handle)
 
 
 def foreign(path: str) -> StateError:

@@ -33,8 +33,10 @@ def missing(project: Project, paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def shared(project: Project) -> Iterator[str]:
-    """Yield the folders where what we write is beside what others do: agents' configuration, git's exclude file.
+def shared(project: Project) -> Iterator[tuple[str, files.Root]]:
+    """Yield the folders where what we write is beside what others do, and what holds the way to each.
+
+    They are those of agents' configuration and of git's exclude file.
 
     Raises:
         LinkLeavesProject: as ``exclude_file``; agents' folders that lead elsewhere are passed over.
@@ -42,9 +44,10 @@ def shared(project: Project) -> Iterator[str]:
     for each in DIALECTS.values():
         for path in each.project if project.scope == "project" else each.user:
             with suppress(StateError):
-                yield os.path.dirname(files.inside(project.base, path.removeprefix("~/")))
-    if file := exclude_file(project.base):
-        yield os.path.dirname(file)
+                file = files.inside(project.base, path.removeprefix("~/"))
+                yield os.path.dirname(file), project.around
+    if found := exclude_file(project.around):
+        yield os.path.dirname(found[0]), found[1]
 
 
 def clear(project: Project, made: Iterable[str]) -> tuple[str, ...]:
@@ -58,10 +61,12 @@ def clear(project: Project, made: Iterable[str]) -> tuple[str, ...]:
         with suppress(OSError, StateError, FormatError):
             if is_link(path) or not (os.path.isabs(each) or files.inside(project.base, each) == path):
                 continue
-            if os.path.isdir(path):
-                os.rmdir(path)
-            elif "".join((files.read(path, _CAP) or b"").decode("utf-8", "replace").split()) in _EMPTY:
-                os.unlink(path)
+            root = project.root_of(path)
+            is_folder = os.path.isdir(path)
+            data = b"" if is_folder else files.read(path, _CAP, root=root) or b""
+            if "".join(data.decode("utf-8", "replace").split()) in _EMPTY:
+                with root.hold(path) as (name, at):
+                    (os.rmdir if is_folder else os.unlink)(name, dir_fd=at)
         if os.path.lexists(path):
             left.append(each)
     return tuple(reversed(left))

@@ -23,6 +23,7 @@ from skillhub.model.syntax.toml import others_toml
 from skillhub.model.text import quote
 from skillhub.world import files
 from skillhub.world.mcp_dialects import DIALECTS, Entry
+from skillhub.world.project import Project
 
 State = Literal["absent", "equal", "different"]
 AGENTS_WITH_MCP: tuple[str, ...] = tuple(DIALECTS)
@@ -198,14 +199,14 @@ def is_equal(one: object, two: object) -> bool:
     return _canonical(one) == _canonical(two)
 
 
-def write(file: ConfigFile, name: str, server: McpServer, lock: str) -> Entry:
+def write(file: ConfigFile, name: str, server: McpServer, project: Project) -> Entry:
     """Add ``server`` to ``file`` under ``name``, and return what is there now, for ``remove``.
 
     Args:
         file: Where to; made if it is absent (a user's file for that user alone).
         name: What the agent calls the server.
         server: The server; if it is there already, nothing is written.
-        lock: A lock file of ours, the same for every config file of this user.
+        project: What the file is of.
 
     Raises:
         FormatError: the file is malformed or ``name`` is no name of a server; the file is as it was.
@@ -227,11 +228,11 @@ def write(file: ConfigFile, name: str, server: McpServer, lock: str) -> Entry:
             )
         return None if found == "equal" else _insert(text, file, name, ours)
 
-    _edit(file, added, lock)
+    _edit(file, added, project)
     return ours
 
 
-def remove(file: ConfigFile, name: str, written: Mapping[str, object], lock: str) -> bool:
+def remove(file: ConfigFile, name: str, written: Mapping[str, object], project: Project) -> bool:
     """Take the server ``name`` out of ``file`` if it still is what ``write`` returned; say whether it was.
 
     Raises:
@@ -243,20 +244,21 @@ def remove(file: ConfigFile, name: str, written: Mapping[str, object], lock: str
         is_ours = _state(_servers(text, file), name, written) == "equal"
         return _remove(text, file, name) if is_ours else None
 
-    return _edit(file, removed, lock)
+    return _edit(file, removed, project)
 
 
-def _edit(file: ConfigFile, change: Callable[[str], str | None], lock: str) -> bool:
+def _edit(file: ConfigFile, change: Callable[[str], str | None], project: Project) -> bool:
     """Write what ``change`` makes of the text, unless that is None; say whether anything was written."""
-    with files.lock(lock):
+    root = project.root_of(file.path)
+    with files.lock(project.config_lock):
         for _ in range(_TRIES):
-            before = files.read(file.path, _LIMITS[file.scope])
+            before = files.read(file.path, _LIMITS[file.scope], root=root)
             after = change(_text(before, file))
             if after is None:
                 return False
             # Nobody else may read a new file of the user: the agent will put tokens of its own into it.
             mode = 0o600 if before is None and file.scope == "user" else None
-            if files.swap(file.path, before, after.encode(), mode=mode):
+            if files.swap(file.path, before, after.encode(), mode=mode, root=root):
                 return True
     raise StateError("another program keeps changing the file", where=file.path, hint="close the agent")
 

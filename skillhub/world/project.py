@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from hashlib import sha256
 
 from skillhub.errors import StateError
@@ -13,6 +13,7 @@ from skillhub.model.record import Records
 from skillhub.model.skill import Scope
 from skillhub.world import files
 from skillhub.world.exclude import check_exclude
+from skillhub.world.files import MACHINE, Root
 from skillhub.world.home import Home
 from skillhub.world.secret_index import SecretIndex
 
@@ -37,6 +38,8 @@ class Project:
         root: Where lock and intent lie: the same, or ``<state>`` for the user's own.
         key: What names the files that this machine keeps of it.
         secrets: Which values the user has stored, for this and for all other projects.
+        top: ``root``, opened, so that what is written there is written there, whatever comes in its place.
+        around: ``base`` likewise.
         config_lock: The lock file for editing agents' configuration, which projects of a user may share.
         patience: Seconds to wait for another process that is changing the project.
         waiting: Called once when that takes longer than a second.
@@ -49,6 +52,9 @@ class Project:
         self.base = base
         self.scope: Scope = scope
         self.root = base if scope == "project" else home.state
+        self.around = Root(base)
+        self.around.open()
+        self.top = self.around if scope == "project" else Root(self.root)
         self.lock_path = os.path.join(self.root, LOCK)
         self.intent_path = os.path.join(self.root, INTENT)
         self.config_lock = os.path.join(home.state, "agents.lock")
@@ -57,6 +63,7 @@ class Project:
         self._state = os.path.join(home.state, "projects", f"{self.key}.json")
         self._home = home
         self._seen: dict[str, tuple[bytes, Any]] = {}
+        self._real: dict[str, str] = {}
 
     @classmethod
     def find(cls, start: str, home: Home) -> Project:
@@ -78,6 +85,28 @@ class Project:
     def of_user(cls, user_home: str, home: Home) -> Project:
         """Return the user's own scope, whose skills every project of theirs sees."""
         return cls(os.path.abspath(user_home), "user", home)
+
+    def root_of(self, path: str) -> Root:
+        """Return what holds the way to ``path``, which is free of links: the project, or where a user keeps it."""
+        return next((root for root in (self.top, self.around) if root.covers(path)), MACHINE)
+
+    def hold(self, path: str, *, make: bool = False) -> AbstractContextManager[tuple[str, int | None]]:
+        """Hold a path as ``Root.hold`` does, below what ``root_of`` names."""
+        return self.root_of(path).hold(path, make=make)
+
+    def folder(self, relative: str) -> str:
+        """Return where a folder really is; a repository may not lead out of itself, a home may, for dotfiles.
+
+        Of a home that is found once: what a link there becomes meanwhile leads nowhere.
+
+        Raises:
+            LinkLeavesProject: it is, or lies behind, a link to somewhere outside of the project.
+        """
+        if self.scope == "project" and not os.path.isabs(relative):
+            return files.inside(self.base, relative)
+        if relative not in self._real:
+            self._real[relative] = os.path.realpath(os.path.join(self.base, relative))
+        return self._real[relative]
 
     def users(self, user_home: str) -> Project:
         """Return the user's own scope, which is beside this one."""
@@ -147,7 +176,7 @@ class Project:
             LinkLeavesProject: where git is to be told of what is enabled leads elsewhere.
             StateError: another one is at work for longer than ``patience`` seconds, or the disk refuses.
         """
-        check_exclude(self.base)
+        check_exclude(self.around)
         self._make_state()
         with files.lock(f"{self._state}.lock", timeout=self.patience, waiting=self.waiting):
             yield
@@ -168,17 +197,18 @@ class Project:
     def _read(self, name: str) -> bytes | None:
         path = files.inside(self.root, name)
         try:
-            _refuse_other_owner(os.stat(path), path)
+            with self.top.hold(path) as (inner, at):
+                _refuse_other_owner(os.stat(inner, dir_fd=at), path)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise StateError(f"cannot be read: {error.strerror}", where=path) from error
-        return files.read(path, CAP)
+        return files.read(path, CAP, root=self.top)
 
     def _write(self, name: str, data: bytes) -> None:
         if (self._read(name) or b"") == data:
             return
-        files.write_atomic(files.inside(self.root, name), data)
+        files.write_atomic(files.inside(self.root, name), data, root=self.top)
 
 
 def project_folder(start: str) -> str:

@@ -117,7 +117,7 @@ def test_a_config_of_the_repository_that_takes_a_minute_to_read(world):
     (world.base / ".mcp.json").write_text('{"mcpServers":{' + " " * (1 << 20) + "}}")
     file = mcp.config_file("claude-code", "project", str(world.base), str(world.user_home), {})
     with pytest.raises(FormatError, match="at most"):
-        mcp.write(file, "x", McpServer("stdio", ("x",)), str(world.folder / "lock"))
+        mcp.write(file, "x", McpServer("stdio", ("x",)), world.project)
 
 
 def test_another_skill_of_a_locked_name_in_a_folder_that_agents_read(world):

@@ -101,7 +101,7 @@ def test_something_foreign_at_an_added_agent_stops_and_stays(world, what):
     assert world.record("plain").links == (".agents/skills/plain",)
 
 
-def refuse(target, path):
+def refuse(target, path, at):
     raise OSError(1314, "a required privilege is not held")
 
 
@@ -113,7 +113,7 @@ def place(world):
 def test_where_no_link_can_be_made_a_copy_does(world):
     tree = Tree({"SKILL.md": File(b"x\n")})
     stored, path = world.store.put(tree), place(world)
-    links.make(path, tree, stored, "symlink", [refuse])
+    links.make(world.project, path, tree, stored, "symlink", [refuse])
     assert not os.path.islink(path)
     assert links.inspect(path, tree.listing, stored, "symlink") == ("equal", [])
     (world.copy("plain") / "SKILL.md").write_text("mine\n")
@@ -123,7 +123,7 @@ def test_where_no_link_can_be_made_a_copy_does(world):
 def test_where_one_sort_of_link_is_not_allowed_the_next_is_tried(world):
     tree = Tree({"SKILL.md": File(b"x\n")})
     stored, path = world.store.put(tree), place(world)
-    links.make(path, tree, stored, "symlink", [refuse, os.symlink])
+    links.make(world.project, path, tree, stored, "symlink", [refuse, links.LINKAGES[0]])
     assert os.readlink(path) == stored
 
 
@@ -132,8 +132,8 @@ def test_a_copy_in_place_of_a_link_is_asked_about_like_any_other(world):
     world.install(path, link="symlink")
     copy = world.copy("plain")
     tree = world.store.read(world.record("plain").tree)
-    links.unmake(str(copy))
-    links.make(str(copy), tree, world.store.path(tree.digest), "symlink", [refuse])
+    links.unmake(world.project, str(copy))
+    links.make(world.project, str(copy), tree, world.store.path(tree.digest), "symlink", [refuse])
     assert world.problems() == []
     assert not world.sync().changed
     (copy / "SKILL.md").write_text("mine\n")

@@ -57,6 +57,8 @@ def look(world):
     documents = {
         name: (world.base / name).read_bytes() if (world.base / name).exists() else None for name in names
     }
+    if documents[".mcp.json"] and b'"mcpServers": {}' in documents[".mcp.json"]:
+        documents[".mcp.json"] = None  # what refuses to be cleared away stays, and is empty
     records = {
         name: (record.enabled, record.held, record.links, record.mcp)
         for name, record in world.project.records().skills.items()

@@ -1,16 +1,25 @@
 """A project and a home for tests of agents' config files."""
 
+import os
+
 from skillhub.world import mcp
+from skillhub.world.home import Home
+from skillhub.world.project import Project
+
+
+def owner(project):
+    """Return the project in this folder, of a user whose state is beside it."""
+    return Project(project, "project", Home.of({"SKILLHUB_HOME": os.path.join(project, "..", "state")}))
 
 
 class Place:
-    """A project, a home and a lock file."""
+    """A project and a home."""
 
     def __init__(self, folder):
         self.project, self.home = folder / "project", folder / "home"
         self.project.mkdir()
         self.home.mkdir()
-        self.lock = str(folder / "state/mcp.lock")
+        self.owner = owner(str(self.project))
 
     def file(self, agent, scope="project", **environ):
         return mcp.config_file(agent, scope, str(self.project), str(self.home), environ)

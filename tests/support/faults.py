@@ -21,6 +21,12 @@ _CHANGES = frozenset({
     "os.chmod", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink", "os.truncate",
 })  # fmt: skip
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+_FOLDER_OF = {
+    "os.mkdir": 2,
+    "os.remove": 1,
+    "os.rename": 2,
+    "os.rmdir": 1,
+}  # which argument is the open folder
 KILLED, BUG = 9, 70
 EVERY = "SKILLHUB_EVERY_FAULT" in os.environ
 
@@ -39,10 +45,22 @@ class Faults:
             is_change = isinstance(args[2], int) and bool(args[2] & _WRITES) and not isinstance(args[0], int)
         else:
             is_change = event in _CHANGES
-        if is_change and (isinstance(args[0], int) or os.fsdecode(args[0]).startswith(self._folder)):
-            self.kinds.append(self._kind(event, args[0]))
+        if not is_change:
+            return
+        path = args[0] if isinstance(args[0], int) else self._path(event, args)
+        if isinstance(path, int) or path.startswith(self._folder):
+            self.kinds.append(self._kind(event, path))
             if next(self._numbers) == self._at:
                 self._happen()
+
+    def _path(self, event: str, args: tuple[object, ...]) -> str:
+        """Return the path of what is done, also of a name in an open folder; opening a file tells not in which."""
+        path, at = os.fsdecode(args[0]), _FOLDER_OF.get(event)
+        if os.path.isabs(path):
+            return path
+        known = f"/proc/self/fd/{args[at]}" if at is not None else ""
+        folder = os.readlink(known) if os.path.exists(known) else os.path.join(self._folder, "held")
+        return os.path.join(folder, ".skillhub" if path.startswith(".skillhub-") else "", path)
 
     def _kind(self, event: str, path: object) -> str:
         """Say what is done in which of a user's places: the store, the state, the project, its agents' folders."""

@@ -60,12 +60,12 @@ def test_attack_a_record_names_a_place_outside(project, link):
 def test_made_found_equal_replaced_and_gone(project, stored, kind):
     path = links.place(project, ".agents/skills/plain")
     for tree in (ONE, TWO, ONE):
-        links.make(path, tree, stored[tree.digest], kind)
+        links.make(project, path, tree, stored[tree.digest], kind)
         assert links.inspect(path, tree.listing, stored[tree.digest], kind) == ("equal", [])
     assert os.path.islink(path) == (kind == "symlink")
     assert os.listdir(os.path.dirname(path)) == ["plain"]
-    links.unmake(path)
-    links.unmake(path)
+    links.unmake(project, path)
+    links.unmake(project, path)
     assert links.inspect(path, ONE.listing, stored[ONE.digest], kind)[0] == "absent"
     assert os.listdir(os.path.join(project.base, ".agents")) == ["skills"]
     assert Path(stored[ONE.digest], "SKILL.md").read_bytes() == b"one\n"
@@ -73,24 +73,24 @@ def test_made_found_equal_replaced_and_gone(project, stored, kind):
 
 def test_a_copy_may_be_written_by_its_user(project, stored):
     path = links.place(project, ".agents/skills/plain")
-    links.make(path, ONE, stored[ONE.digest], "copy")
+    links.make(project, path, ONE, stored[ONE.digest], "copy")
     modes = {each.name: each.stat().st_mode & 0o777 for each in Path(path).iterdir()}
     assert modes == {"SKILL.md": 0o644, "run.sh": 0o755}
 
 
 def test_a_copy_shares_no_file_with_the_store(project, stored):
     path = links.place(project, ".agents/skills/plain")
-    links.make(path, ONE, stored[ONE.digest], "copy")
+    links.make(project, path, ONE, stored[ONE.digest], "copy")
     Path(path, "SKILL.md").write_bytes(b"mine\n")
     assert Path(stored[ONE.digest], "SKILL.md").read_bytes() == b"one\n"
 
 
 def test_what_cannot_be_put_in_place_leaves_what_was_there(project, stored):
     path = links.place(project, ".agents/skills/plain")
-    links.make(path, ONE, stored[ONE.digest], "copy")
+    links.make(project, path, ONE, stored[ONE.digest], "copy")
     impossible = Tree({"SKILL.md": File(b"x"), "SKILL.md/below": File(b"x")})
     with pytest.raises(StateError):
-        links.make(path, impossible, stored[ONE.digest] + "-none", "copy")
+        links.make(project, path, impossible, stored[ONE.digest] + "-none", "copy")
     assert links.inspect(path, ONE.listing, stored[ONE.digest], "copy")[0] == "equal"
     assert os.listdir(os.path.join(project.base, ".agents")) == ["skills"]
 
@@ -98,7 +98,9 @@ def test_what_cannot_be_put_in_place_leaves_what_was_there(project, stored):
 def test_a_file_where_a_folder_must_be(project, stored):
     Path(project.base, ".agents").write_text("x")
     with pytest.raises(StateError):
-        links.make(os.path.join(project.base, ".agents/skills/plain"), ONE, stored[ONE.digest], "copy")
+        links.make(
+            project, os.path.join(project.base, ".agents/skills/plain"), ONE, stored[ONE.digest], "copy"
+        )
     assert os.listdir(project.base) == [".agents"]
 
 

@@ -107,10 +107,10 @@ def test_a_spelling_that_nobody_has_told_us_is_not_guessed(agent, server):
 )
 def test_what_can_be_spelled_is_written_and_taken_back(place, agent, scope):
     file = place.file(agent, scope)
-    mcp.write(file, "ours", PLAIN, place.lock)
+    mcp.write(file, "ours", PLAIN, place.owner)
     assert load(file) == {"mcpServers": {"ours": {"command": "server", "args": []}}}
     assert mcp.state(file, "ours", PLAIN) == "equal"
-    assert mcp.remove(file, "ours", mcp.entry(agent, PLAIN), place.lock)
+    assert mcp.remove(file, "ours", mcp.entry(agent, PLAIN), place.owner)
     assert mcp.servers(file) == {}
 
 
@@ -163,7 +163,7 @@ def test_the_file_of_a_project(place, agent):
     path, key = PROJECT_FILES[agent]
     file = place.file(agent)
     assert (file.agent, file.scope, file.path) == (agent, "project", str(place.project / path))
-    mcp.write(file, "ours", STDIO, place.lock)
+    mcp.write(file, "ours", STDIO, place.owner)
     assert load(file) == {key: {"ours": mcp.entry(agent, STDIO)}}
     assert place.everything() == sorted({path, *map(str, Path(path).parents)} - {"."})
 
@@ -185,16 +185,16 @@ def test_absent_written_equal_removed(place, agent, server, scope):
     assert mcp.servers(file) == {}
     assert "ours" not in mcp.servers(file)
     assert mcp.state(file, "ours", server) == "absent"
-    written = mcp.write(file, "ours", server, place.lock)
+    written = mcp.write(file, "ours", server, place.owner)
     assert mcp.servers(file)["ours"] == written == mcp.entry(agent, server)
     assert mcp.state(file, "ours", server) == "equal"
     assert mcp.state(file, "ours", McpServer("stdio", command=("other",))) == "different"
     before = Path(file.path).read_bytes(), os.stat(file.path).st_mtime_ns
-    assert mcp.write(file, "ours", server, place.lock) == written
+    assert mcp.write(file, "ours", server, place.owner) == written
     assert (Path(file.path).read_bytes(), os.stat(file.path).st_mtime_ns) == before
-    assert mcp.remove(file, "ours", written, place.lock)
+    assert mcp.remove(file, "ours", written, place.owner)
     assert mcp.state(file, "ours", server) == "absent"
-    assert not mcp.remove(file, "ours", written, place.lock)
+    assert not mcp.remove(file, "ours", written, place.owner)
 
 
 STYLES = {
@@ -228,25 +228,25 @@ def test_after_write_and_remove_the_file_is_the_same_to_the_byte(place, agent, s
     (place.project / path).chmod(0o640)
     file = place.file(agent)
     others = mcp.servers(file)
-    written = mcp.write(file, "ours", server, place.lock)
+    written = mcp.write(file, "ours", server, place.owner)
     during = (place.project / path).read_bytes()
     assert mcp.servers(file) == {**others, "ours": written}
     assert (b"\r\n" in before) == (b"\r\n" in during)
     assert not (b"\r\n" in before and b"\n" in during.replace(b"\r\n", b""))
     assert os.name == "nt" or stat.S_IMODE(os.stat(file.path).st_mode) == 0o640
-    assert mcp.remove(file, "ours", written, place.lock)
+    assert mcp.remove(file, "ours", written, place.owner)
     assert (place.project / path).read_bytes() == before
 
 
 @every_agent
 def test_a_server_of_that_name_that_is_not_ours_is_left_alone(place, agent):
     file = place.file(agent)
-    theirs = mcp.write(file, "ours", PLAIN, place.lock)
+    theirs = mcp.write(file, "ours", PLAIN, place.owner)
     before = Path(file.path).read_bytes()
     with pytest.raises(StateError) as caught:
-        mcp.write(file, "ours", STDIO, place.lock)
+        mcp.write(file, "ours", STDIO, place.owner)
     assert caught.value.where == file.path
-    assert not mcp.remove(file, "ours", mcp.entry(agent, STDIO), place.lock)
+    assert not mcp.remove(file, "ours", mcp.entry(agent, STDIO), place.owner)
     assert Path(file.path).read_bytes() == before
     assert mcp.servers(file)["ours"] == theirs
 
@@ -258,6 +258,6 @@ def test_what_is_nearly_ours_is_not_ours(place, ours, theirs):
     before = Path(file.path).read_bytes()
     written = {**mcp.entry("opencode", PLAIN), "enabled": ours}
     Path(file.path).write_text(json.dumps({"mcp": {"ours": {**written, "enabled": theirs}}}))
-    assert not mcp.remove(file, "ours", written, place.lock)
+    assert not mcp.remove(file, "ours", written, place.owner)
     Path(file.path).write_bytes(before)
-    assert not mcp.remove(file, "ours", written, place.lock)
+    assert not mcp.remove(file, "ours", written, place.owner)

@@ -54,8 +54,8 @@ def test_a_file_that_cannot_be_understood_is_left_as_it_is(place, content):
     Path(file.path).write_bytes(content)
     for action in (
         lambda: mcp.state(file, "ours", STDIO),
-        lambda: mcp.write(file, "ours", STDIO, place.lock),
-        lambda: mcp.remove(file, "ours", {}, place.lock),
+        lambda: mcp.write(file, "ours", STDIO, place.owner),
+        lambda: mcp.remove(file, "ours", {}, place.owner),
     ):
         with pytest.raises(FormatError) as caught:
             action()
@@ -72,7 +72,7 @@ def test_a_toml_file_that_cannot_be_understood_is_left_as_it_is(place, content):
     os.mkdir(os.path.dirname(file.path))
     Path(file.path).write_bytes(content)
     with pytest.raises(FormatError):
-        mcp.write(file, "ours", STDIO, place.lock)
+        mcp.write(file, "ours", STDIO, place.owner)
     assert Path(file.path).read_bytes() == content
 
 
@@ -84,7 +84,7 @@ def test_a_toml_file_that_cannot_be_understood_is_left_as_it_is(place, content):
 def test_a_hostile_name_is_refused_before_anything_is_written(place, agent, name):
     file = place.file(agent)
     with pytest.raises(FormatError):
-        mcp.write(file, name, STDIO, place.lock)
+        mcp.write(file, name, STDIO, place.owner)
     assert place.everything() == []
 
 
@@ -93,9 +93,9 @@ def test_a_hostile_server_stays_text(place, agent):
     words = ('a"b', "back\\slash", "'''", '"""', "]", "[mcp_servers.evil]", "//", "/*", "😀", "$", "{", "}")
     server = McpServer("stdio", command=words)
     file = place.file(agent)
-    written = mcp.write(file, "ours", server, place.lock)
+    written = mcp.write(file, "ours", server, place.owner)
     assert mcp.servers(file) == {"ours": written}
-    assert mcp.remove(file, "ours", written, place.lock)
+    assert mcp.remove(file, "ours", written, place.owner)
 
 
 @every_agent
@@ -126,7 +126,7 @@ def test_a_folder_that_is_a_link_out_of_the_project_is_refused(place, tmp_path):
 def test_a_link_that_stays_inside_is_followed_and_kept(place):
     (place.project / "settings.json").write_text("{}")
     (place.project / ".mcp.json").symlink_to("settings.json")
-    mcp.write(place.file("claude-code"), "ours", STDIO, place.lock)
+    mcp.write(place.file("claude-code"), "ours", STDIO, place.owner)
     assert (place.project / ".mcp.json").is_symlink()
     assert "ours" in (place.project / "settings.json").read_text()
 
@@ -136,7 +136,7 @@ def test_a_link_that_appears_after_the_look_is_not_followed(place, tmp_path):
     (tmp_path / "outside").write_text("{}")
     Path(file.path).symlink_to(tmp_path / "outside")
     with pytest.raises(StateError):
-        mcp.write(file, "ours", STDIO, place.lock)
+        mcp.write(file, "ours", STDIO, place.owner)
     assert (tmp_path / "outside").read_text() == "{}"
 
 
@@ -144,7 +144,7 @@ def test_a_user_may_keep_the_file_elsewhere_behind_a_link(place, tmp_path):
     (tmp_path / "dotfiles").mkdir()
     (tmp_path / "dotfiles/claude.json").write_text('{"mcpServers": {}}')
     (place.home / ".claude.json").symlink_to(tmp_path / "dotfiles/claude.json")
-    mcp.write(place.file("claude-code", "user"), "ours", STDIO, place.lock)
+    mcp.write(place.file("claude-code", "user"), "ours", STDIO, place.owner)
     assert (place.home / ".claude.json").is_symlink()
     assert "ours" in (tmp_path / "dotfiles/claude.json").read_text()
 
@@ -152,7 +152,7 @@ def test_a_user_may_keep_the_file_elsewhere_behind_a_link(place, tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX modes")
 def test_a_new_file_of_a_user_is_for_that_user_alone(place):
     file = place.file("claude-code", "user")
-    mcp.write(file, "ours", STDIO, place.lock)
+    mcp.write(file, "ours", STDIO, place.owner)
     assert stat.S_IMODE(os.stat(file.path).st_mode) == 0o600
 
 
@@ -160,25 +160,25 @@ def test_a_new_file_of_a_user_is_for_that_user_alone(place):
 def test_a_pipe_in_place_of_the_file_does_not_hang(place):
     os.mkfifo(place.project / ".mcp.json")
     with pytest.raises(StateError):
-        mcp.write(place.file("claude-code"), "ours", STDIO, place.lock)
+        mcp.write(place.file("claude-code"), "ours", STDIO, place.owner)
 
 
 WRITER = """
 import sys
 from skillhub.model.requirement import McpServer
 from skillhub.world import mcp
-from tests.support.agents import Place
-project, lock, agent, start = sys.argv[1:]
+from tests.support.agents import owner
+project, agent, start = sys.argv[1:]
 file = mcp.config_file(agent, "project", project, project, {})
 for number in range(int(start), int(start) + 8):
-    mcp.write(file, f"server-{number}", McpServer("stdio", command=("x", str(number))), lock)
+    mcp.write(file, f"server-{number}", McpServer("stdio", command=("x", str(number))), owner(project))
 """
 
 
 @pytest.mark.parametrize("agent", ["claude-code", "codex"])
 def test_no_writer_undoes_another(place, agent):
     def run(start):
-        arguments = [sys.executable, "-c", WRITER, str(place.project), place.lock, agent, str(start)]
+        arguments = [sys.executable, "-c", WRITER, str(place.project), agent, str(start)]
         subprocess.run(arguments, cwd=REPOSITORY, check=True, timeout=SECONDS)
 
     threads = [threading.Thread(target=run, args=(start,)) for start in (0, 100, 200)]
@@ -195,8 +195,8 @@ import sys
 from skillhub.errors import StateError
 from skillhub.model.requirement import McpServer
 from skillhub.world import mcp
-from tests.support.agents import Place
-project, lock, times = sys.argv[1], sys.argv[2], int(sys.argv[3])
+from tests.support.agents import owner
+project, times = sys.argv[1], int(sys.argv[2])
 file = mcp.config_file("claude-code", "project", project, project, {})
 busy = False
 def agent(event, arguments):
@@ -209,7 +209,7 @@ def agent(event, arguments):
         busy = False
 sys.addaudithook(agent)
 try:
-    mcp.write(file, "ours", McpServer("stdio", command=("x",)), lock)
+    mcp.write(file, "ours", McpServer("stdio", command=("x",)), owner(project))
 except StateError as error:
     print(error.message)
 """
@@ -219,7 +219,7 @@ except StateError as error:
 def test_what_an_agent_writes_meanwhile_is_not_undone(place, times, data):
     file = place.file("claude-code")
     Path(file.path).write_text("{}")
-    arguments = [sys.executable, "-c", MEANWHILE, str(place.project), place.lock, str(times)]
+    arguments = [sys.executable, "-c", MEANWHILE, str(place.project), str(times)]
     done = subprocess.run(
         arguments, cwd=REPOSITORY, check=True, timeout=SECONDS, capture_output=True, text=True
     )

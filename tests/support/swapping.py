@@ -1,0 +1,97 @@
+"""Somebody who, at the N-th thing that a command does with files, puts a link where a folder or a file was.
+
+The interpreter's own audit events are counted, in a forked child, so that no module of ours knows of it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+from tests.support.faults import in_child
+
+_LOOKS = frozenset({
+    "open", "os.chmod", "os.link", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.scandir",
+    "os.symlink",
+})  # fmt: skip
+# Of what a command reads besides, nothing depends on a project.
+_ELSEWHERE = (sys.prefix, sys.base_prefix, "/proc/", "/sys/", "/dev/null", "/usr/", "/etc/")
+
+
+class Swap:
+    """Puts ``by`` in place of ``path`` at number ``at`` (from 1), and takes it away at ``back``."""
+
+    def __init__(self, path: Path, by: Callable[[Path], None], at: int, back: int = 0) -> None:
+        self._path, self._by, self._at, self._back = path, by, at, back
+        self._is_busy = False
+        self._numbers = count(1)
+        self.seen = 0
+
+    def hook(self, event: str, args: tuple[object, ...]) -> None:
+        if self._is_busy or event not in _LOOKS or str(args[0]).startswith(_ELSEWHERE):
+            return
+        self._is_busy = True
+        self.seen = next(self._numbers)
+        aside = self._path.with_name(f"{self._path.name}.aside")
+        if self.seen == self._at and os.path.lexists(self._path.parent):
+            if os.path.lexists(self._path):
+                os.rename(self._path, aside)
+            self._by(self._path)
+        elif self.seen == self._back and os.path.lexists(aside):
+            if self._path.is_symlink() or self._path.is_file():
+                os.unlink(self._path)
+            if not os.path.lexists(self._path):
+                os.rename(aside, self._path)
+        self._is_busy = False
+
+
+def link_to(target: Path) -> Callable[[Path], None]:
+    """Return what makes a link to ``target``."""
+    return lambda path: path.symlink_to(target)
+
+
+def run_with_swap(act: Callable[[], None], swap: Swap) -> int:
+    """Run ``act`` in a child where somebody swaps; return how the child ended."""
+    return in_child(act, lambda: sys.addaudithook(swap.hook))
+
+
+def steps_of(act: Callable[[], None]) -> int:
+    """Run ``act`` in a child and return how many things it does with files."""
+    read, write = os.pipe()
+    swap = Swap(Path("/nowhere"), lambda path: None, 0)
+
+    def told() -> None:
+        act()
+        os.write(write, str(swap.seen).encode())
+
+    assert run_with_swap(told, swap) == 0
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        return int(pipe.read())
+
+
+@contextmanager
+def unchanged(*folders: Path) -> Iterator[None]:
+    """Fail if by the end anything in these folders is other than before, by a byte or a mode."""
+    before = [_look(folder) for folder in folders]
+    yield
+    for folder, was in zip(folders, before, strict=True):
+        now = _look(folder)
+        assert now == was, sorted({*now.items()} ^ {*was.items()})
+
+
+def _look(folder: Path) -> dict[str, tuple[int, bytes]]:
+    found = {}
+    for top, folders, names in os.walk(folder):
+        for name in (*folders, *names, "."):
+            path = os.path.join(top, name)
+            status = os.lstat(path)
+            data = os.readlink(path).encode() if os.path.islink(path) else b""
+            if not data and os.path.isfile(path):
+                data = Path(path).read_bytes()
+            found[os.path.relpath(path, folder)] = status.st_mode, data, status.st_nlink
+    return found
