@@ -13,7 +13,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from skillhub.errors import FormatError, LinkLeavesProject, StateError
@@ -110,10 +110,10 @@ class Root:
         self.path = path
         self._handle = handle
 
-    def __del__(self) -> None:
-        """Close the folder."""
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        """Close the folder, also where modules are gone already as the interpreter ends."""
         if self._handle is not None:
-            os.close(self._handle)
+            close(self._handle)
 
     def open(self) -> None:
         """Open the folder now, where it is there; else that is done when it is needed."""

@@ -14,6 +14,7 @@ from skillhub.flows.adopt import adopt
 from skillhub.flows.options import Options
 from skillhub.flows.patch import patch
 from skillhub.world.folders import remove_tree
+from skillhub.world.project import Project
 from tests.support.faults import EVERY
 from tests.support.swapping import Swap, link_to, run_with_swap, steps_of, unchanged
 from tests.support.world import STDIO, Answers, World, needs, skill
@@ -29,16 +30,17 @@ REFUSED = (UsageError.exit_code, StateError.exit_code)
 class Scene:
     """A project in a git repository, and beside it the same once more, which is none of our business."""
 
-    def __init__(self, folder, prepare, act):
+    def __init__(self, folder, prepare, act, kind=World):
         self.folder, self._start = folder / "now", folder / "start"
-        self.world = World(self.folder / "in")
+        self.world = kind(self.folder / "in")
         for each in (".git/info", ".agents/skills", ".claude/skills", "skillhub-edits"):
             (self.world.base / each).mkdir(parents=True)
         (self.world.base / ".git/HEAD").write_text("ref: refs/heads/main\n")
         prepare(self.world)
         self.outside = self.folder / "outside"
         shutil.copytree(self.folder / "in", self.outside, symlinks=True)
-        for top, _, _ in list(os.walk(self.outside / "project")):
+        self.like = self.outside / self.world.base.relative_to(self.folder / "in")
+        for top, _, _ in list(os.walk(self.like)):
             (Path(top) / LEFT / "deep").mkdir(parents=True)
             (Path(top) / LEFT / "deep/file").write_text("theirs\n")
         self.folder.rename(self._start)
@@ -50,9 +52,9 @@ class Scene:
             remove_tree(str(self.folder))
         shutil.copytree(self._start, self.folder, symlinks=True)
 
-    def attack(self, name, label, both=False, by=None):
+    def attack(self, name, label, both=False, by=None, late=False):
         """Swap ``name`` at each step, or at some; ``both`` swaps it back at the next."""
-        steps = steps_of(self.act)
+        steps = steps_of(self.act, late=late)
         chance = zlib.crc32(label.encode())
         every = range(1, steps + 1)
         ends = set()
@@ -61,9 +63,11 @@ class Scene:
         ):
             self.reset()
             path = self.world.base / name
-            make = by or link_to(self.outside / "project" / name)
+            make = by or link_to(self.like / name)
             with unchanged(self.outside):
-                ended = run_with_swap(self.act, Swap(path, make, at, at + 1 + chance % 3 if both else 0))
+                ended = run_with_swap(
+                    self.act, Swap(path, make, at, at + 1 + chance % 3 if both else 0, late=late)
+                )
             assert ended in (0, *REFUSED), (label, at, steps, ended)
             ends.add(ended)
         return ends
@@ -156,3 +160,121 @@ PLACES = (
 def test_attack_what_becomes_a_link_at_any_step_changes_nothing_outside(tmp_path, command, name):
     scene = Scene(tmp_path, *COMMANDS[command])
     scene.attack(name, f"{command} {name}", both=False)
+
+
+@pytest.mark.parametrize(
+    "name", [".agents", ".agents/skills", ".claude/skills", "skillhub-edits", ".git", ".."]
+)
+@pytest.mark.parametrize("command", ["install", "remove-edited", "sync-edited", "disable"])
+def test_attack_a_link_that_comes_and_goes_again_changes_nothing_outside(tmp_path, command, name):
+    scene = Scene(tmp_path, *COMMANDS[command])
+    scene.attack(name, f"{command} {name} and back", both=True)
+
+
+IN_PLACE = {
+    "loop": lambda path: path.symlink_to(path.name),
+    "up": lambda path: path.symlink_to(".."),
+    "root": lambda path: path.symlink_to("/"),
+    "pipe": os.mkfifo,
+    "file": lambda path: path.write_text("x"),
+    "dangling": lambda path: path.symlink_to("../../outside/not-there"),
+}
+
+
+@pytest.mark.parametrize("what", IN_PLACE)
+@pytest.mark.parametrize(
+    "name", [".agents", ".agents/skills", "skillhub-edits", "skillhub.lock", ".git/info/exclude"]
+)
+def test_attack_a_loop_a_pipe_or_a_link_upwards_changes_nothing_outside(tmp_path, name, what):
+    scene = Scene(tmp_path, *COMMANDS["sync-edited"])
+    if (name, what) not in ((".git/info/exclude", "root"), ("skillhub.lock", "file")):
+        scene.attack(name, f"{name} {what}", by=IN_PLACE[what])
+
+
+def test_attack_a_hard_link_in_place_of_a_file_is_replaced_and_not_written_through(tmp_path):
+    for name in (
+        "skillhub.lock",
+        "skillhub.toml",
+        ".mcp.json",
+        ".git/info/exclude",
+        ".agents/skills/plain/SKILL.md",
+    ):
+        scene = Scene(tmp_path / name.replace("/", "-"), *COMMANDS["remove-edited"])
+        theirs = scene.outside / "project" / name
+        data = theirs.read_bytes()
+        (scene.world.base / name).unlink()
+        os.link(theirs, scene.world.base / name)
+        scene.act()
+        assert theirs.read_bytes() == data, name
+
+
+def test_attack_a_folder_between_the_question_and_the_answer_becomes_a_link(tmp_path):
+    for command in ("remove", "disable", "sync"):
+        scene = Scene(tmp_path / command, *COMMANDS["remove-edited"])
+        world = scene.world
+        answers = Answers("yes")
+
+        def meanwhile(base=world.base, outside=scene.outside):
+            (base / ".agents").rename(base / ".agents.aside")
+            (base / ".agents").symlink_to(outside / "project/.agents")
+
+        answers.meanwhile = meanwhile
+        acts = {"remove": world.remove, "disable": world.disable}
+        with unchanged(scene.outside), pytest.raises(StateError) as raised:
+            acts[command]("plain", answers=answers) if command in acts else world.sync(answers)
+        assert raised.value.code == "link-leaves-project"
+
+
+@pytest.mark.parametrize(
+    "name", [".agents", ".agents/skills", ".claude", ".claude/skills", ".claude.json", ".."]
+)
+@pytest.mark.parametrize("command", ["install", "remove", "sync"])
+def test_attack_a_folder_of_the_home_becomes_a_link_meanwhile(tmp_path, command, name):
+    prepare, act = COMMANDS[command]
+    scene = Scene(tmp_path, prepare, act, kind=OfUser)
+    # What a home has in these places when it is looked at may be a link: many keep their dotfiles so.
+    scene.attack(name, f"{command} {name} of the user", late=True)
+
+
+class OfUser(World):
+    """A user who installs for themselves; ``base`` is their home."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.base = self.user_home
+
+    @property
+    def project(self):
+        return Project.of_user(str(self.user_home), self.home)
+
+
+@pytest.mark.parametrize("target", ["..", "../.", "../../project"])
+def test_attack_an_agent_s_folder_that_is_the_project_itself_has_nothing_removed_above_it(tmp_path, target):
+    world = World(tmp_path)
+    (world.base / ".agents").mkdir()
+    (world.base / ".agents/skills").symlink_to(target)
+    above = tmp_path / LEFT
+    above.mkdir()
+    (above / "file").write_text("theirs\n")
+    with unchanged(above):
+        source(world)
+        add(world)
+        assert (world.base / "plain/SKILL.md").exists()
+        world.sync()
+        world.remove("plain")
+    assert not (world.base / "plain").exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".skillhub") and path != above]
+
+
+def test_two_folders_of_agents_that_are_one_place_still_hold_one_link(tmp_path):
+    world = World(tmp_path)
+    (world.base / ".agents/skills").mkdir(parents=True)
+    (world.base / ".claude").mkdir()
+    (world.base / ".claude/skills").symlink_to("../.agents/skills")
+    source(world)
+    add(world)
+    assert world.record("plain").links == (".agents/skills/plain",)
+    assert (world.base / ".claude/skills/plain/SKILL.md").exists()
+    world.remove("plain")
+    assert not os.path.lexists(world.copy("plain"))
+    assert (world.base / ".claude/skills").is_symlink()

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from skillhub.errors import SkillhubError
 
-_CHANGES = frozenset({
+CHANGES = frozenset({
     "os.chmod", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink", "os.truncate",
 })  # fmt: skip
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _FOLDER_OF = {
     "os.mkdir": 2,
     "os.remove": 1,
@@ -42,9 +42,9 @@ class Faults:
     def hook(self, event: str, args: tuple[object, ...]) -> None:
         if event == "open":
             # A file that is open already, or a pipe to a program, is no change of the disk.
-            is_change = isinstance(args[2], int) and bool(args[2] & _WRITES) and not isinstance(args[0], int)
+            is_change = isinstance(args[2], int) and bool(args[2] & WRITES) and not isinstance(args[0], int)
         else:
-            is_change = event in _CHANGES
+            is_change = event in CHANGES
         if not is_change:
             return
         path = args[0] if isinstance(args[0], int) else self._path(event, args)

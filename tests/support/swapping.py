@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from tests.support.faults import in_child
+from tests.support.faults import CHANGES, WRITES, in_child
 
 _LOOKS = frozenset({
     "open", "os.chmod", "os.link", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.scandir",
@@ -23,16 +23,27 @@ _ELSEWHERE = (sys.prefix, sys.base_prefix, "/proc/", "/sys/", "/dev/null", "/usr
 
 
 class Swap:
-    """Puts ``by`` in place of ``path`` at number ``at`` (from 1), and takes it away at ``back``."""
+    """Puts ``by`` in place of ``path`` at number ``at`` (from 1), and takes it away at ``back``.
 
-    def __init__(self, path: Path, by: Callable[[Path], None], at: int, back: int = 0) -> None:
+    With ``late`` it is counted from where something in an open folder is changed for the first time: all is planned.
+    """
+
+    def __init__(
+        self, path: Path, by: Callable[[Path], None], at: int, back: int = 0, *, late: bool = False
+    ) -> None:
         self._path, self._by, self._at, self._back = path, by, at, back
+        self._is_early = late
         self._is_busy = False
         self._numbers = count(1)
         self.seen = 0
 
     def hook(self, event: str, args: tuple[object, ...]) -> None:
         if self._is_busy or event not in _LOOKS or str(args[0]).startswith(_ELSEWHERE):
+            return
+        is_change = bool(args[2] & WRITES) if event == "open" else event in CHANGES
+        if is_change and isinstance(args[0], str) and not os.path.isabs(args[0]):
+            self._is_early = False
+        if self._is_early:
             return
         self._is_busy = True
         self.seen = next(self._numbers)
@@ -59,10 +70,10 @@ def run_with_swap(act: Callable[[], None], swap: Swap) -> int:
     return in_child(act, lambda: sys.addaudithook(swap.hook))
 
 
-def steps_of(act: Callable[[], None]) -> int:
+def steps_of(act: Callable[[], None], *, late: bool = False) -> int:
     """Run ``act`` in a child and return how many things it does with files."""
     read, write = os.pipe()
-    swap = Swap(Path("/nowhere"), lambda path: None, 0)
+    swap = Swap(Path("/nowhere"), lambda path: None, 0, late=late)
 
     def told() -> None:
         act()

@@ -1,0 +1,148 @@
+"""A ``.git`` that leads to somebody else's repository: what is enabled is not written there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from skillhub.world.exclude import exclude
+from skillhub.world.files import Root
+from tests.support.swapping import unchanged
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git makes the repositories")
+LINKS = (".agents/skills/plain",)
+
+
+def git(folder, *words):
+    options = ("-c", "user.name=t", "-c", "user.email=t@t", "-c", "protocol.file.allow=always")
+    done = subprocess.run(["git", *options, *words], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def theirs(tmp_path):
+    """Somebody's repository with a work tree and a submodule."""
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    git(folder, "commit", "-q", "--allow-empty", "-m", "first")
+    git(folder, "worktree", "add", "-q", "../tree")
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    git(inner, "init", "-q")
+    git(inner, "commit", "-q", "--allow-empty", "-m", "first")
+    git(folder, "submodule", "--quiet", "add", str(inner), "module")
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
+def tell(project):
+    exclude(Root(str(project)), LINKS)
+
+
+@pytest.mark.parametrize(
+    "leads", [".git", ".git/worktrees/tree", ".git/modules/module", "../tree/.git", ".git/worktrees/../."]
+)
+@pytest.mark.parametrize("how", ["absolute", "relative", "link"])
+def test_attack_a_git_file_or_link_that_names_another_repository(theirs, project, tmp_path, leads, how):
+    target = theirs / leads
+    if how == "link":
+        (project / ".git").symlink_to(target)
+    else:
+        spelled = target if how == "absolute" else os.path.relpath(target, project)
+        (project / ".git").write_text(f"gitdir: {spelled}\n")
+    with unchanged(theirs, tmp_path / "tree"):
+        tell(project)
+
+
+def forge(project, theirs, common):
+    """Make a git folder in the project that names it, and another's as the one that they share."""
+    forged = project / "forged/worktrees/tree"
+    forged.mkdir(parents=True)
+    (forged / "HEAD").write_text("ref: refs/heads/main\n")
+    (forged / "gitdir").write_text(f"{project}/.git\n")
+    (forged / "commondir").write_text(common)
+    (project / ".git").write_text(f"gitdir: {forged}\n")
+
+
+@pytest.mark.parametrize("spelled", ["absolute", "relative"])
+def test_attack_a_work_tree_s_folder_of_the_project_shares_another_repository(
+    theirs, project, tmp_path, spelled
+):
+    path = theirs / ".git"
+    common = str(path) if spelled == "absolute" else os.path.relpath(path, project / "forged/worktrees/tree")
+    forge(project, theirs, f"{common}\n")
+    with unchanged(theirs, tmp_path / "tree"):
+        tell(project)
+
+
+def test_attack_the_folder_of_a_forged_work_tree_is_a_link(theirs, project, tmp_path):
+    forge(project, theirs, "../..\n")
+    (project / "forged/info").symlink_to(theirs / ".git/info")
+    with unchanged(theirs, tmp_path / "tree"), pytest.raises(Exception, match="link"):
+        tell(project)
+
+
+def test_attack_the_git_folder_s_own_config_names_another_work_tree(theirs, project):
+    git(theirs, "config", "core.worktree", str(theirs))
+    (project / ".git").write_text(f"gitdir: {theirs}/.git\n")
+    with unchanged(theirs):
+        tell(project)
+
+
+@pytest.mark.parametrize("options", [(), ("--relative-paths",)])
+def test_a_work_tree_and_a_submodule_of_one_s_own_are_told(theirs, tmp_path, options):
+    if (
+        options
+        and subprocess.run(
+            ["git", "worktree", "add", "-q", *options, "../other"], cwd=theirs, capture_output=True
+        ).returncode
+    ):
+        pytest.skip("this git knows no relative work trees")
+    for each in ("../tree", "module", *(["../other"] if options else [])):
+        exclude(Root(str((theirs / each).resolve())), LINKS)
+    assert (theirs / ".git/info/exclude").read_text().count("plain") == 1 + bool(options)
+    assert (theirs / ".git/modules/module/info/exclude").read_text().count("plain") == 1
+
+
+def test_a_submodule_whose_name_has_to_be_quoted(theirs, tmp_path):
+    name = 'a "b" \\ c'
+    git(theirs, "submodule", "--quiet", "add", str(tmp_path / "inner"), name)
+    exclude(Root(str(theirs / name)), LINKS)
+    pointer = (theirs / name / ".git").read_text().removeprefix("gitdir: ").strip()
+    assert "plain" in (theirs / name / pointer / "info/exclude").read_text()
+
+
+def test_a_git_folder_apart_is_told_once_it_names_the_work_tree(tmp_path, project):
+    git(project, "init", "-q", "--separate-git-dir", str(tmp_path / "apart"))
+    tell(project)
+    excluded = tmp_path / "apart/info/exclude"
+    before = excluded.read_text() if excluded.exists() else ""
+    assert "plain" not in before
+    git(project, "config", "core.worktree", str(project))
+    tell(project)
+    assert "plain" in excluded.read_text()
+
+
+def test_a_git_folder_behind_a_link_in_the_project_is_told(project):
+    git(project, "init", "-q")
+    (project / ".git").rename(project / ".bare")
+    (project / ".git").symlink_to(".bare")
+    tell(project)
+    assert "plain" in (project / ".bare/info/exclude").read_text()
+
+
+def test_a_project_reached_through_a_link_belongs_to_the_repository_it_lies_in(theirs, tmp_path):
+    (theirs / "below").mkdir()
+    (tmp_path / "alias").symlink_to(theirs / "below")
+    tell(Path(tmp_path / "alias"))
+    assert "/below/.agents/skills/plain\n" in (theirs / ".git/info/exclude").read_text()
