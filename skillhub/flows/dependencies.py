@@ -115,10 +115,10 @@ def _left_out(demand: _Demand) -> str:
 def ranges_on(name: str, lock: Lock, ports: Ports, but: Collection[str] = ()) -> list[tuple[str, str]]:
     """Return each locked skill that needs this one, with the range that it wants, read off the stored bytes."""
     found = []
-    for each, entry in lock.skills.items():
-        if each in but or name not in entry.dependencies:
+    for each in lock.dependents.get(name, ()):
+        if each in but:
             continue
-        tree = ports.store.read(entry.tree)
+        tree = ports.store.read(lock.skills[each].tree)
         needs = _needs(Manifest.read(tree)) if tree is not None else ()
         found += [(each, need.range) for need in needs if need.name == name and need.range]
     return found
@@ -197,8 +197,7 @@ def _refuse_cycles(whole: Mapping[str, Candidate], lock: Lock) -> None:
 def _refuse_incompatible(whole: Mapping[str, Candidate], state: State, ports: Ports) -> None:
     """Refuse a version that a skill which stays as it is, or waits for it, cannot do with."""
     locked = state.lock.skills
-    needed = {each for entry in locked.values() for each in entry.dependencies}
-    for name in sorted(needed & whole.keys()):
+    for name in sorted(state.lock.dependents.keys() & whole.keys()):
         candidate, before = whole[name], locked.get(name)
         if before is not None and before.version == candidate.entry.version:
             continue

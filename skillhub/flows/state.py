@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterator
+from functools import cached_property
 
 from skillhub.errors import SourceMismatch
 from skillhub.flows.hints import command
@@ -19,7 +20,7 @@ from skillhub.model.text import as_command
 from skillhub.world.sources import Source
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class State:
     """Read once, at the start; ``commit`` refuses if the part it is about to change changed meanwhile."""
 
@@ -27,7 +28,7 @@ class State:
     intent: Intent
     records: Records
 
-    @property
+    @cached_property
     def trees(self) -> Collection[Digest]:
         """Every tree that is locked, as its source has it."""
         return {entry.original.tree for entry in self.lock.skills.values()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 from operator import attrgetter, is_
 
 from skillhub.errors import FormatError
@@ -34,17 +34,26 @@ TYPE_CHECKING = False  # as type checkers know it: without `typing` a command st
 if TYPE_CHECKING:
     from typing import Any
 
-CAP = 8 * 1024 * 1024  # bytes: some 12,000 skills; what JSON makes of a hostile one may take 45 times that
+CAP = 16 * 1024 * 1024  # bytes: some 25,000 skills; what JSON makes of a hostile one may take 45 times that
 _origin = attrgetter("url", "digest", "version", "rev", "path")
 _is_absent = partial(is_, None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lock:
     """The whole lock."""
 
     skills: Mapping[str, Locked] = field(default_factory=dict)
     sources: Mapping[str, LockedSource] = field(default_factory=dict)
+
+    @cached_property
+    def dependents(self) -> Mapping[str, tuple[str, ...]]:
+        """For each name that a locked skill needs, the skills that need it, in the order of the lock."""
+        found: dict[str, list[str]] = {}
+        for name, entry in self.skills.items():
+            for each in dict.fromkeys(entry.dependencies):
+                found.setdefault(each, []).append(name)
+        return {name: tuple(needing) for name, needing in found.items()}
 
     def root_of(self, entry: Locked) -> Digest | None:
         """Return the root of the registry that the entry is from, as it was when it was locked; None if from none."""
