@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass
+from skillhub.model.server_command import runs_any_command
 from skillhub.model.text import quote
 
 # Kinds of capabilities: those that are one line, and those that name what they are about after a colon.
@@ -218,7 +219,9 @@ def _commands(narrowed: str) -> set[str]:
     for each in _JOINS.split(narrowed):
         words = _ASSIGNED.sub("", re.sub(r"[\\\"'^]", "", each).strip())
         program, blank, rest = words.partition(" ")
-        found |= {words, f"{re.split(r'[/]', program)[-1]}{blank}{rest}"}
+        found |= {words, f"{program.rpartition('/')[2]}{blank}{rest}"}
+        if "*" in rest and runs_any_command(program):
+            found.add("*")
     return found - {""}
 
 

@@ -12,6 +12,25 @@ from collections.abc import Iterator, Sequence
 
 from skillhub.model.server_command import has_shell, loads_code, risk
 
+# What an entry may say without running more than its command: `headersHelper` and `envFile` are not among it.
+_UNDERSTOOD = frozenset(
+    {
+        *("type", "transport", "command", "args", "url", "httpUrl", "serverUrl"),
+        *("cwd", "env", "environment", "env_vars", "headers", "http_headers", "env_http_headers"),
+        *("bearer_token_env_var", "enabled", "disabled", "timeout", "trust", "description", "name"),
+        *("displayName", "title", "version", "tools", "includeTools", "excludeTools", "autoApprove"),
+        *(
+            "alwaysAllow",
+            "disabledTools",
+            "enabled_tools",
+            "disabled_tools",
+            "startup_timeout_sec",
+            "tool_timeout_sec",
+            "startup_timeout_ms",
+        ),
+        *("scopes", "gallery", "metadata", "note", "notes", "comment"),
+    }
+)
 _SHOWN = 300  # characters of a line
 _VARIABLES = ("env", "environment", "env_vars")
 _GIVEN = (*_VARIABLES, "headers", "http_headers", "env_http_headers")
@@ -38,6 +57,8 @@ def runs_code(entry: object) -> bool:
     command = entry.get("command")
     first = _words(command) if isinstance(command, str) and "args" not in entry else [*_texts(command)]
     words = [*first, *_texts(entry.get("args"))]
+    if any(key not in _UNDERSTOOD and any(_texts(value)) for key, value in entry.items()):
+        return True
     given = (name for key in _VARIABLES for name in _names_given(entry.get(key)))
     return bool(words) and (risk(words) == "shell" or any(map(loads_code, given)))
 

@@ -33,46 +33,59 @@ def _words(text: str) -> frozenset[str]:
 # Programs that run code which is handed to them; only with a script by its absolute path are they ordinary.
 _INTERPRETERS = _words(
     """
-    node nodejs deno bun iojs qjs d8 gjs rhino jjs coffee tsx ts-node ts-node-esm ts-node-script jiti
-    esno esmo vite-node babel-node swc-node zx electron python pythonw py pypy micropython circuitpython
-    jython ironpython ipython ipy bpython ptpython jupyter hy conch perl raku ruby jruby irb pry rake
-    rails php php-cgi php-fpm phpdbg hhvm lua luajit luau texlua rscript r julia tclsh wish tixwish
-    expect osascript groovy groovysh scala kotlin kotlinc java javaw jshell jbang bsh runghc runhaskell
-    ghc ghci stack cabal ocaml ocamlrun utop swift guile racket gracket scheme chicken csi chez gambit
-    gsi sbcl clisp ecl ccl clojure clj bb lein elixir iex mix erl escript rebar3 awk gawk mawk nawk
-    goawk sed gsed bc dc ed ex vi vim nvim view vimdiff gvim emacs emacsclient nano octave matlab maple
-    gnuplot maxima gp sage gdb lldb cgdb m4 nim nimble crystal zig tcc cling root dart flutter v vlang
-    janet fennel io pike rexx regina gforth forth gst smalltalk wasmtime wasmer wasm3 wazero dotnet
-    dotnet-script dnx csi fsi fsharpi csharp mono cscript wscript mshta rundll32 regsvr32 msiexec
-    installutil msbuild wmic forfiles certutil bitsadmin sqlite3 sqlite mysql mariadb psql mongo mongosh
-    redis-cli sqlplus duckdb jq yq gojq jaq dhall nickel cue jsonnet xmllint xsltproc tex latex pdftex
-    xetex lualatex gs ghostscript magick convert ffmpeg
+    node nodejs deno bun iojs qjs d8 gjs rhino jjs coffee tsx ts-node ts-node-esm ts-node-script jiti esno esmo
+    vite-node babel-node swc-node zx electron python pythonw py pypy micropython circuitpython jython ironpython
+    ipython ipy bpython ptpython jupyter hy conch perl raku ruby jruby irb pry rake rails php php-cgi php-fpm
+    phpdbg hhvm lua luajit luau texlua rscript r julia tclsh wish tixwish expect osascript groovy groovysh scala
+    kotlin kotlinc java javaw jshell jbang bsh runghc runhaskell ghc ghci stack cabal ocaml ocamlrun utop swift
+    guile racket gracket scheme chicken csi chez gambit gsi sbcl clisp ecl ccl clojure clj bb lein elixir iex mix
+    erl escript rebar3 awk gawk mawk nawk goawk sed gsed bc dc ed ex vi vim nvim view vimdiff gvim emacs
+    emacsclient nano octave matlab maple gnuplot maxima gp sage gdb lldb cgdb m4 nim nimble crystal zig tcc cling
+    root dart flutter v vlang janet fennel io pike rexx regina gforth forth gst smalltalk wasmtime wasmer wasm3
+    wazero dotnet dotnet-script dnx fsi fsharpi csharp mono cscript wscript mshta rundll32 regsvr32 msiexec
+    installutil msbuild wmic forfiles certutil bitsadmin sqlite3 sqlite mysql mariadb psql mongo mongosh redis-cli
+    sqlplus duckdb jq yq gojq jaq dhall nickel cue jsonnet xmllint xsltproc tex latex pdftex xetex lualatex gs
+    ghostscript magick convert ffmpeg osh ysh hush lksh oksh loksh pdksh sash tksh es rc scsh psh bosh jsh
+    git-shell murex ion closh ngs gpython rustpython graalpy graaljs js js24 tjs llrt hermes jsc quickjs mujs duk
+    nashorn ringo lli clang-repl cint picoc wolframscript wolfram math scilab hython mayapy blender gimp soffice
+    libreoffice godot freecadcmd freecad npm-cli node-gyp mailx mail mutt ftp lftp bpftrace stap starlark pdb pdb3
+    cython sas stata npm.js
     """
 )
 # Programs that run what their other words say, or fetch and run what a file says.
 _WRAPPERS = _words(
     """
-    env sudo doas su runas gsudo pkexec nohup xargs find fd fdfind gfind ssh sshpass autossh mosh
-    dropbear telnet timeout gtimeout nice ionice renice chroot unshare nsenter setsid setarch linux32
-    linux64 stdbuf strace ltrace dtrace perf script watch parallel flock lockf setpriv runuser
-    systemd-run systemctl at batch crontab screen tmux zellij byobu dbus-run-session dbus-launch
-    xvfb-run firejail bwrap proot fakeroot fakechroot faketime catchsegv numactl taskset chrt prlimit
-    cgexec start-stop-daemon daemon daemonize dtach abduco unbuffer rlwrap socat nc ncat netcat cryptcat
-    time command exec eval builtin source busybox toybox git gh svn hg make gmake bmake cmake ninja
-    meson bazel bazelisk buck buck2 gradle gradlew mvn mvnw ant sbt mill just task invoke fab tar gtar
-    bsdtar star cpio rsync scp sftp zip unzip 7z gcc cc clang g++ c++ ld as cargo rustc rustup rbenv
-    pyenv nvm fnm volta npm yarn pnpm corepack docker podman nerdctl docker-compose podman-compose
-    kubectl oc helm crictl ctr runc crun lxc lxc-exec machinectl vagrant wsl start cmd entr watchexec
-    watchman nodemon pm2 forever supervisor supervisord supervise runsv s6-svscan tini dumb-init gosu
-    su-exec concurrently npm-run-all run-p run-s cross-env cross-env-shell dotenv dotenvx env-cmd direnv
-    mise asdf rtx nix nix-shell nix-build guix conda mamba micromamba poetry pdm hatch pipenv rye uv
-    pixi tox nox pip pip3 pipx easy_install gem bundle bundler bundlex composer go gofmt curl wget
-    aria2c http https openssl man less more most pg pager ld.so gio xdg-open open op doppler infisical
-    chamber aws-vault envchain teller vault consul nomad ansible ansible-playbook terraform tofu pulumi
-    packer snap flatpak apt apt-get dpkg rpm yum dnf pacman brew port choco scoop winget supergateway
-    mcp-proxy mcpo fastmcp mcp shx shelljs execa exec-sh nyc c8 coverage kcov valgrind rr qemu-x86_64
-    qemu-aarch64 wine wine64 box64 rosetta arch caffeinate lldb-server gdbserver logger tee split sort
-    csplit dd install visudo crash wall rofi dmenu zenity
+    env sudo doas su runas gsudo pkexec nohup xargs find fd fdfind gfind ssh sshpass autossh mosh dropbear telnet
+    timeout gtimeout nice ionice renice chroot unshare nsenter setsid setarch linux32 linux64 stdbuf strace ltrace
+    dtrace perf script watch parallel flock lockf setpriv runuser systemd-run systemctl at batch crontab screen
+    tmux zellij byobu dbus-run-session dbus-launch xvfb-run firejail bwrap proot fakeroot fakechroot faketime
+    catchsegv numactl taskset chrt prlimit cgexec start-stop-daemon daemon daemonize dtach abduco unbuffer rlwrap
+    socat nc ncat netcat cryptcat time command exec eval builtin source busybox toybox git gh svn hg make gmake
+    bmake cmake ninja meson bazel bazelisk buck buck2 gradle gradlew mvn mvnw ant sbt mill just task invoke fab
+    tar gtar bsdtar star cpio rsync scp sftp zip unzip 7z gcc cc clang g++ c++ ld as cargo rustc rustup rbenv
+    pyenv nvm fnm volta npm yarn pnpm corepack docker podman nerdctl docker-compose podman-compose kubectl oc helm
+    crictl ctr runc crun lxc lxc-exec machinectl vagrant wsl start cmd entr watchexec watchman nodemon pm2 forever
+    supervisor supervisord supervise runsv s6-svscan tini dumb-init gosu su-exec concurrently npm-run-all run-p
+    run-s cross-env cross-env-shell dotenv dotenvx env-cmd direnv mise asdf rtx nix nix-shell nix-build guix conda
+    mamba micromamba poetry pdm hatch pipenv rye uv pixi tox nox pip pip3 pipx easy_install gem bundle bundler
+    bundlex composer go gofmt curl wget aria2c http https openssl man less more most pg pager ld.so gio xdg-open
+    open op doppler infisical chamber aws-vault envchain teller vault consul nomad ansible ansible-playbook
+    terraform tofu pulumi packer snap flatpak apt apt-get dpkg rpm yum dnf pacman brew port choco scoop winget
+    supergateway mcp-proxy mcpo fastmcp mcp shx shelljs execa exec-sh nyc c8 coverage kcov valgrind rr qemu-x86_64
+    qemu-aarch64 wine wine64 box64 rosetta arch caffeinate lldb-server gdbserver logger tee split sort csplit dd
+    install visudo crash wall rofi dmenu zenity newgrp sg logsave chpst softlimit envdir setuidgid trickle
+    torsocks torify proxychains proxychains4 tsocks eatmydata ccache distcc sem pexec run-parts run-one chronic ts
+    ifne capsh scriptlive slirp4netns pasta aa-exec runcon sandbox-exec hyperfine ssh-agent gpg-agent tcpserver
+    inetd xinetd websocketd ttyd gotty shell2http webhook fswatch inotifywait reflex air wgo overmind foreman
+    honcho hivemind sysdig tcpdump nmap cpulimit uftrace heaptrack apptainer singularity toolbox distrobox nsjail
+    minijail0 systemd-nspawn systemd-cat systemd-inhibit jexec winpty nvm-exec n gcloud aws az fly flyctl heroku
+    railway vercel netlify wrangler serverless pytest py.test jest mocha vitest ava tap jasmine karma cypress
+    webpack rollup vite gulp grunt parcel esbuild eslint prettier babel tsc uvicorn gunicorn hypercorn flask
+    fastapi celery streamlit chainlit gradio django-admin scrapy locust airflow dagster prefect marimo papermill
+    jupyter-nbconvert sphinx-build mkdocs pelican jekyll pre-commit lefthook husky lint-staged scons waf premake5
+    qmake autoconf autom4te gn bjam b2 tup redo remake nose yt-dlp youtube-dl next nuxt astro turbo nx lerna rush
+    npm-run npm-exec npx-cli tsup swc rspack storybook ng smithery mcp-get mcpm
+    vue-cli-service react-scripts hardhat truffle forge
     """
 )
 _LAUNCHERS = _words("npx pnpx bunx uvx")
@@ -82,10 +95,21 @@ _NAMED_IN_ARGUMENTS = (
     _INTERPRETERS
     | _LAUNCHERS
     | _words("env sudo doas nohup xargs busybox toybox ssh chroot setsid socat pkexec cmd")
-) - _words("r v io gp go view root stack open convert nano")
+) - _words("r v io gp go view root stack open convert nano js es rc ion math mail sas")
+# Packages of a scope that run what their words say.
+_RUNNERS = _words(
+    """
+    @smithery/cli @modelcontextprotocol/inspector @wong2/mcp-cli @babel/node @swc-node/register @dotenvx/dotenvx
+    @pnpm/exe @yarnpkg/cli @yarnpkg/cli-dist @antfu/ni @antfu/nip @jupyterlab/cli @expo/cli @angular/cli @nestjs/cli
+    @vue/cli-service @playwright/test @biomejs/biome @swc/cli @types/node
+    """
+)
+_PREFIXES = _words(
+    "timeout nice time watch find stdbuf command exec eval parallel builtin setsid script flock strace"
+)
 # What of them may be in front of a script, and how modules are run.
 _PYTHON = re.compile(r"(?:python|pypy|py)w?[0-9.]*t?")
-_PYTHON_FLAGS = re.compile(r"-[uBIsEb]+")
+_PYTHON_FLAGS = re.compile(r"-[uBIPsEb]+")
 _TAKES_SCRIPT = re.compile(r"(?:node|nodejs|bun|ruby|perl|php|pythonw?|pypy|deno)[0-9.]*")
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
 _MODULES_THAT_RUN = _words(
@@ -99,12 +123,21 @@ _MODULES_THAT_RUN = _words(
 )
 
 _EXE = re.compile(r"\.(?:exe|cmd|bat|com|ps1)$")
+_LOADER = re.compile(r"ld(?:-linux|-musl|-elf|64|32)?[\w.-]*\.so")
 _VERSIONED = re.compile(r"[-_.]?v?[0-9][0-9.]*[a-z]?$")
+_PLAIN_COMMAND = re.compile(r"\w[\w.-]*")
 _PLAIN_PROGRAM = re.compile(r"[\w@+][\w.@+-]*")
 _PLAIN = re.compile(r"[\w@+=:,./~-]+")
 _WEB = re.compile(r"(?:[\w-]+=)?https?://[\w@+=:,./~?&#%-]+", re.IGNORECASE)
 _ABSOLUTE = re.compile(r"(?:/|[A-Za-z]:[\\/])[\w@+=:,./\\~ -]*")
-_CODE_URL = re.compile(r"(?:^|=)(?:data|javascript|file|vbscript|blob|node):", re.IGNORECASE)
+_CODE_URL = re.compile(
+    r"(?:^|=)(?:data|javascript|file|vbscript|blob|node|git|ssh|s?ftp|ext|github|gitlab|bitbucket|gist|npm|jsr|pypi|(?:git|hg|svn|bzr)\+\w+):",
+    re.IGNORECASE,
+)
+# A package to be fetched, of whichever version.
+_SPEC = re.compile(
+    r"[\w.-]@(?:latest|next|canary|beta|alpha|rc|nightly|dev|[~^v]?[0-9]+\.)|[\w\]]==[0-9v]", re.IGNORECASE
+)
 _SCRIPT = re.compile(
     r"\.(?:[cm]?[jt]sx?|py[cwz]?|rb|p[lm]|php|lua|sh|bash|zsh|fish|ps[md]?1|bat|cmd|exe|jar|war|class|wasm|so|dll|dylib"
     r"|r|jl|go|tcl|exs?|clj|scm|awk|sed|vbs|hta|applescript|scpt|nix|mk|ipynb|phar|node|tgz|whl)(?:[:#@].*)?$",
@@ -129,6 +162,9 @@ _EVALUATES = _words(
     import loader preload plugin print proxy-command on-start on-connect entrypoint init wrapper
     interpreter stdin-command node-options
     """
+)
+_RUN_PARTS = _words(
+    "call eval evaluate exec execute command cmd run shell script hook launcher spawn interpreter"
 )
 _SHORT_EVALUATES = re.compile(r"-[A-Za-z]{0,2}[ce]")
 _LOADS_CODE = re.compile(
@@ -269,7 +305,7 @@ def risk(words: Sequence[str]) -> Risk:
         return found
     if _names(program, _INTERPRETERS):
         return _interpreted(program, words)
-    if _names(program, _WRAPPERS | _LAUNCHERS) or not _is_place(words[0]):
+    if _names(program, _KNOWN) or not _is_place(words[0]):
         return "shell"
     return _with_arguments(words[1:])
 
@@ -277,6 +313,11 @@ def risk(words: Sequence[str]) -> Risk:
 def has_shell(words: Iterable[str]) -> bool:
     """Say whether a shell is among the words of a command, behind whichever wrapper."""
     return any(_SHELL.search(word) for word in words)
+
+
+def runs_any_command(program: str) -> bool:
+    """Say whether a program is a shell, an interpreter or a wrapper, which runs anything by its words."""
+    return has_shell((program,)) or _names(_program(program), _NAMED_IN_ARGUMENTS | _PREFIXES)
 
 
 def loads_code(name: str) -> bool:
@@ -315,7 +356,7 @@ def _launched(launcher: Launcher, words: Sequence[str], *, reads_on: bool) -> Ri
     rest = words[at + 1 :]
     is_image = launcher.loose is _IMAGE_ANY
     is_runner = "/" not in name.removeprefix("library/") and _names(_program(name.partition(":")[0]), _KNOWN)
-    if is_runner or (is_named and not _PLAIN_PROGRAM.fullmatch(name)):
+    if is_runner or name.lower() in _RUNNERS or (is_named and not _PLAIN_COMMAND.fullmatch(name)):
         return "shell"
     if is_image and rest and _names(_program(rest[0]), _KNOWN):
         return "shell"
@@ -382,14 +423,17 @@ def _is_plain(word: str) -> bool:
     if word.startswith("-") and _evaluates(option):
         return False
     said = value or (option if not word.startswith("-") else "")
-    if _ANYBODYS.search(said) or _SCRIPT.search(said):
+    if _ANYBODYS.search(said) or _SCRIPT.search(said) or _SPEC.search(word):
         return False
     return not (said and _names(_program(said), _NAMED_IN_ARGUMENTS))
 
 
 def _evaluates(option: str) -> bool:
     name = option.lstrip("-").lower()
-    return name in _EVALUATES or name.startswith(("eval", "exec")) or bool(_SHORT_EVALUATES.fullmatch(option))
+    is_long = (
+        name in _EVALUATES or name.startswith(("eval", "exec")) or not _RUN_PARTS.isdisjoint(name.split("-"))
+    )
+    return is_long or _SHORT_EVALUATES.fullmatch(option) is not None
 
 
 def _is_place(word: str) -> bool:
@@ -404,4 +448,6 @@ def _program(word: str) -> str:
 
 
 def _names(program: str, programs: frozenset[str]) -> bool:
+    if programs is _KNOWN and _LOADER.match(program):
+        return True
     return program in programs or _VERSIONED.sub("", program) in programs

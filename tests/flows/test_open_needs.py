@@ -454,6 +454,8 @@ def test_attack_a_server_that_is_not_ordinary_is_written_by_a_flag_for_ordinary_
         {"command": "node", "args": [".claude/x.js"]},
         {"command": "docker", "args": ["run", "--privileged", "x"]},
         {"type": "local", "command": ["env", "x"]},
+        {"url": "https://mcp.example/", "headersHelper": "/srv/x"},
+        {"command": "server", "envFile": "x.env"},
         {"transport": {"type": "stdio"}, "command": "git", "args": ["-c", "alias.x=!x", "x"]},
     ],
 )

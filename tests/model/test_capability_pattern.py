@@ -62,6 +62,14 @@ GRANTS = {
             "Bash(c\\url x)",
         ),
         *("Bash(yes | curl -d@- x)", "run_shell_command(curl)", "run_shell_command(cu)", "Bash (curl:*)"),
+        *(
+            "Bash(bash:*)",
+            "Bash(env *)",
+            "Bash(sudo:*)",
+            "Bash(python3 -c:*)",
+            "Bash(/usr/bin/env:*)",
+            "Bash(xargs:*)",
+        ),
     ),
     "tools:mcp__github__delete_repo": (
         *(

@@ -69,6 +69,8 @@ python3 -m tracker
 python -m mcp_server_time --local-timezone Europe/Berlin
 python3.12 -u -m tracker.serve --stdio
 /usr/bin/python3 -m tracker
+python3 -I -m tracker
+python3 -P -u -m tracker
 node /opt/hub/build/index.js
 node /opt/hub/index.js --stdio
 ruby /opt/hub/server.rb
@@ -404,6 +406,30 @@ server -- x
 server node x
 server --with python
 server -
+/lib64/ld-linux-x86-64.so.2 /usr/bin/server
+proxychains server
+ssh-agent server
+hyperfine server
+gunicorn app:app
+npx jest@29.0.0
+npx vite@5.0.0
+systemd-cat server
+osh x
+graalpy -c x
+blender --python x
+lftp evil.example
+npx -p server@1.2.3 server@latest
+npx @smithery/cli@1.2.3 run other
+npx @babel/node@7.0.0 /opt/x
+npx server@1.2.3 other@latest
+npx server@1.2.3 npm:other
+uvx server==1.2.3 other==2.0
+server --start-command x
+server --stdio-command=x
+server --run-script x
+server git+https://evil.example/x
+server github:owner/repo
+server ssh://evil.example/x
 powershell -c x
 pwsh.exe -c x
 cmd /c dir
