@@ -539,3 +539,26 @@ def test_a_name_that_is_not_there_is_not_taken_for_forbidden(world):
     user(world, f"sources = [{ROOT}]")
     with pytest.raises(NotFound):
         world.install("github:no-such-skill")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    "tools",
+    ["Bash", "bash", "'*'", "Bash (curl:*)", "Bash( * )", "[Read, Bash]", "'\"Bash\", Read'", "shell", "B*"],
+)
+@pytest.mark.parametrize("key", ["allowed-tools", "allowedTools", "tools"])
+def test_attack_a_denied_tool_is_let_in_under_another_spelling(world, level, tools, key):
+    level(world, 'deny-capabilities = ["tools:Bash"]')
+    path = str(skill(world.folder / "src", head=f"{key}: {tools}\n"))
+    with pytest.raises(Forbidden):
+        world.install(path)
+    assert not (world.base / "skillhub.lock").exists()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_attack_a_pattern_that_is_no_tool_forbids_nothing(world, level):
+    level(world, 'deny-capabilities = ["tools:Bash(*"]')
+    path = str(skill(world.folder / "src"))
+    with pytest.raises(FormatError, match="expected a tool"):
+        world.install(path)
+    assert not (world.base / "skillhub.lock").exists()
