@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from skillhub.cli.terminal import Terminal
@@ -15,17 +14,15 @@ from skillhub.model.question import (
     UNANSWERED,
     YES,
     Answer,
-    Kind,
     Question,
     Way,
     answered_by,
     unanswerable,
 )
-from skillhub.model.text import quote
+from skillhub.model.text import Quoted, quote
 
 _T = TypeVar("_T")
 _TRIES = 3
-_ALONE: frozenset[Kind] = frozenset({"finding", "mcp-shell"})  # one says nothing of the next
 # A digest that is proven, and that nobody compares by eye as they do those of a new root or key.
 _PROVEN = re.compile(r"(?<=[ (]sha256:)([0-9a-f]{12})[0-9a-f]{52}")
 _HEAD = ("NAME", "VERSION", "SOURCE", "SIGNED BY", "CAN", "NEEDS")
@@ -39,27 +36,26 @@ _WAYS: Mapping[Way, str] = {
 }
 
 
-def described(questions: Sequence[Question]) -> Iterator[list[Question]]:
-    """Yield what is to be shown of each question: what a skill is comes before the first question about it."""
-    about = {each.skill: each for each in questions if each.kind == "install"}
-    for question in questions:
-        first = about.pop(question.skill, None)
-        if first is None and question.kind == "install":
-            yield [replace(question, details=())]
-        elif first is None or first is question:
-            yield [question]
-        else:
-            yield [replace(first, message=f"{' '.join(first.row[:2])} asks to be let in:"), question]
+def heads(questions: Sequence[Question]) -> dict[str, Question]:
+    """Return what each skill is, to be shown before the first question about it."""
+    return {
+        each.skill: replace(each, message=f"{' '.join(each.row[:2])} asks to be let in:")
+        for each in questions
+        if each.kind == "install"
+    }
 
 
-def show(facts: Sequence[Question], terminal: Terminal, label: str = "") -> None:
-    """Show a question with its facts, and what comes before it."""
-    for each in facts:
+def show(question: Question, unshown: dict[str, Question], terminal: Terminal, label: str = "") -> None:
+    """Show a question with its facts, and before it the head of its skill, unless that was shown."""
+    head = unshown.pop(question.skill, None)
+    own = replace(question, message=f"{label}{question.message}")
+    for each in filter(None, (head, replace(own, details=()) if question.kind == "install" else own)):
         terminal.prose("")
-        terminal.prose(f"{label if each is facts[-1] else ''}{each.message}", tone="bold")
+        terminal.prose(each.message, tone="bold")
         is_short = each.kind in ("install", "unused") and not terminal.verbose
         for line in each.details:
-            terminal.prose(_PROVEN.sub(r"\1…", line) if is_short else line, 2)
+            shorten = is_short and not isinstance(line, Quoted)
+            terminal.prose(_PROVEN.sub(r"\1…", line) if shorten else line, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +73,14 @@ class Flags:
         return answered_by(question, self.given)
 
 
+def _is_alike(one: Question, other: Question) -> bool:
+    return bool(one.alike) and (one.kind, one.alike) == (other.kind, other.alike)
+
+
+def _counted(question: Question, count: int) -> str:
+    return f"{count} " + _PROVEN.sub(r"\1…", question.alike)
+
+
 @dataclass(frozen=True, slots=True)
 class Person:
     """Whoever sits at the terminal; asked only what the flags do not answer."""
@@ -85,22 +89,32 @@ class Person:
     flags: Flags
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
-        """Show all skills in one table, then each question with its facts; ``a`` is a yes to all of that kind.
+        """Show all skills in one table, then each question with its facts.
 
-        A skill is described before the first question about it. A no that refuses the whole command is the last: what
-        else was to be asked stays unanswered. Where something is that only a policy may agree to, nothing is asked.
+        A skill is described before the first question about it. ``a`` is a yes to all that are about the very same,
+        and shows first what was not shown yet. A no that refuses the whole command is the last: what else was to be
+        asked stays unanswered. Where something is that only a policy may agree to, nothing is asked.
         """
         if any(question.kind == "critical-finding" for question in questions):
             return self.flags.answer(questions)
         asked = [each for each in questions if not self.flags.agree_to(each)]
         self._summarize([each.row for each in asked if each.row])
-        to_all: set[str] = set()
+        unshown = heads(asked)
         answers: dict[int, Answer] = {}
-        for number, (question, facts) in enumerate(zip(asked, described(asked), strict=True)):
-            show(facts, self.terminal)
-            alike = (later.kind == question.kind not in _ALONE for later in asked[number + 1 :])
-            answer = self._ask(question, to_all, is_last=not any(alike))
-            answers[id(question)] = replace(answer, seen=True)
+        for number, question in enumerate(asked):
+            if id(question) in answers:
+                self.terminal.prose("")
+                self.terminal.prose(question.message, tone="bold")
+                self.terminal.prose("yes, as said before", 2, "dim")
+                continue
+            show(question, unshown, self.terminal)
+            alike = [each for each in asked[number + 1 :] if _is_alike(each, question)]
+            answer, is_for_all = self._ask(question, len(alike) + 1)
+            answer = replace(answer, seen=True)
+            if is_for_all:
+                answer = self._ask_all(question, alike, unshown)
+                answers |= {id(each): answer for each in alike}
+            answers[id(question)] = answer
             if answer.said == "no" and unanswerable([(question, answer)]):
                 break
         unseen = iter(self.flags.answer(questions))
@@ -110,25 +124,33 @@ class Person:
         if len(rows) > 1:
             self.terminal.prose("")
             self.terminal.prose(f"{len(rows)} skills ask to be let in:", tone="bold")
-            self.terminal.table(_HEAD, rows, sys.stderr)
+            self.terminal.facts(_HEAD, rows)
 
-    def _ask(self, question: Question, to_all: set[str], *, is_last: bool) -> Answer:
-        if question.kind in to_all:
-            self.terminal.prose("yes, as said before", 2, "dim")
-            return YES
+    def _ask(self, question: Question, alike: int) -> tuple[Answer, bool]:
+        """Return the answer, and whether it is to be one to all that are alike."""
         if question.kind == "env":
             value = self.terminal.secret(f"  value of {question.subject} (not shown, empty for none):")
-            return Answer("yes", value) if value else UNANSWERED
+            return Answer("yes", value) if value else UNANSWERED, False
         if question.ways:
-            return self._ask_way(question.ways)
+            return self._ask_way(question.ways), False
         if question.kind in NEEDS:
             refusal = "a no leaves the configuration as it is; unless it is enabled already,"
             self.terminal.prose(f"{refusal} {question.skill} stays disabled", 2)
-        words = {**_YES, **_NO} if is_last else {**_YES, **_ALL, **_NO}
-        said = self._word("[y]es, [N]o" if is_last else "[y]es, [a]ll of this kind, [N]o", words, "no")
-        if said == "all":
-            to_all.add(question.kind)
-        return NO if said == "no" else YES
+        words = {**_YES, **_ALL, **_NO} if alike > 1 else {**_YES, **_NO}
+        of_all = f"[a]ll {_counted(question, alike)}, " if alike > 1 else ""
+        said = self._word(f"[y]es, {of_all}[N]o", words, "no")
+        return NO if said == "no" else YES, said == "all"
+
+    def _ask_all(self, question: Question, alike: Sequence[Question], unshown: dict[str, Question]) -> Answer:
+        """Show what was not shown yet of those that are alike, and ask once more if there is any."""
+        new = [each for each in alike if each.skill in unshown]
+        for each in new:
+            show(each, unshown, self.terminal)
+        if not new:
+            return replace(YES, seen=True)
+        self.terminal.prose("")
+        self.terminal.prose(f"Yes to all {_counted(question, len(alike) + 1)}?", tone="bold")
+        return replace(NO if self._word("[y]es, [N]o", {**_YES, **_NO}, "no") == "no" else YES, seen=True)
 
     def _ask_way(self, ways: Sequence[Way]) -> Answer:
         chosen = {way: Answer("yes", way=way) for way in ways if way != "keep"}

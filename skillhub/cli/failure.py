@@ -28,12 +28,13 @@ def fail(error: Exception, args: list[str]) -> int:
     skills = getattr(error, "skills", ())
     for each in skills if len(skills) > 1 else ():  # of a single one the error tells
         terminal.prose(f"{each['name']}: {each['message']}", 2)
-    for question, answer in getattr(error, "asked", ()):
+    asked = getattr(error, "asked", ())
+    for question, answer in asked if all(answer.said != "no" for _, answer in asked) else ():
+        # Who was asked has seen it; who was not is to read it before they agree by a flag.
         if answer.said == "unanswered":
             terminal.prose(f"unanswered: {question.message} [{how_to_answer(question)}]", 2)
-        # Who was asked has seen it; who was not is to read it before they agree by a flag.
-        if answer.said == "unanswered" and question.kind in ("finding", "critical-finding"):
-            for line in question.details:
+            is_finding = question.kind in ("finding", "critical-finding")
+            for line in question.details if is_finding else ():
                 terminal.prose(line, 4)
     return error.exit_code
 

@@ -13,6 +13,7 @@ from skillhub.model.dataclass import asdict
 from skillhub.model.question import way_of
 from skillhub.model.signer import Signer
 from skillhub.model.skill import Skill
+from skillhub.model.text import word
 
 if TYPE_CHECKING:
     from skillhub.cli.common import Common
@@ -110,7 +111,7 @@ def _show_questions(outcome: Outcome, common: Common) -> set[str]:
     Returns:
         What a person has read with a question by now, spelled as warnings are.
     """
-    from skillhub.cli.approver import described, show
+    from skillhub.cli.approver import heads, show
 
     is_plan, would = common.dry_run, "--yes leaves open: " if common.yes else "would ask: "
     unseen = {
@@ -118,8 +119,9 @@ def _show_questions(outcome: Outcome, common: Common) -> set[str]:
         for question, answer in outcome.asked
         if not answer.seen and (is_plan or (answer.said == "yes" and question.kind in _READ))
     }
-    for facts, label in zip(described([*unseen]), unseen.values(), strict=True):
-        show(facts, common.terminal, label)
+    unshown = heads([*unseen])
+    for question, label in unseen.items():
+        show(question, unshown, common.terminal, label)
     if unseen:
         common.terminal.prose("")
     read = [question for question, answer in outcome.asked if answer.seen or is_plan]
@@ -159,19 +161,16 @@ def show_changes(common: Common, outcome: Outcome) -> None:
 def show_plan(
     common: Common, plan: Mapping[str, Changes], write: Callable[[str, Tone], None], most: int | None = None
 ) -> None:
-    """Show what is to differ, skill by skill, in ``most`` lines each."""
+    """Show what is to differ, skill by skill, with ``most`` files each."""
     for name, changes in plan.items():
         was, is_now = changes.before, changes.after
         old, new = was.version or was.short, is_now.version or is_now.short
         if old == new:
             old, new = was.short, is_now.short
-        signers = ", ".join(Signer.parse(each).identity for each in is_now.signed_by)
+        signers = ", ".join(word(Signer.parse(each).identity) for each in is_now.signed_by)
         write(f"{name} {old} -> {new}, {f'signed by {signers}' if signers else 'not signed'}", "yellow")
-        lines = changes.lines()
-        for line in lines[:most]:
+        for line in changes.lines(most, common.command("diff", name)):
             write(f"  {line}", "plain")
-        if more := len(lines[most:]) if most else 0:
-            write(f"  and {more} more: {common.command('diff', name)}", "dim")
 
 
 def _show_waiting(held: Sequence[Skill], outcome: Outcome, common: Common) -> None:

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from skillhub.cli.streams import is_ci
 from skillhub.errors import SkillhubError
-from skillhub.model.text import clean
+from skillhub.model.text import Quoted, clean, collapsed
 
 TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
 if TYPE_CHECKING:
@@ -32,11 +32,15 @@ _CODES: Mapping[Tone, str] = {
 _ORDER = re.compile(r"^(\s*:)(?=:)|(##)(?=\[)")
 _PROGRESS_AFTER = 1.0
 _NARROW = 8
+BAR = "| "  # before each row of a skill's own text
+_BELOW = 6  # blanks, beside those that a line of talk begins with, before what has no room in its row
+_MOVED = 3  # blanks before a single word that has no room there; no line of ours has as many
 _LEFT = 4  # blanks before a word that has no room where it belongs
 _ROWS = 50  # of a list that are encoded at a time
 # An archive that is named by its digest: no row of a screen holds it, and nobody compares it by eye.
 _ARCHIVE = re.compile(r"(?<=/)([0-9a-f]{12})[0-9a-f]{52}(?=\.)")
 # A command that ends a line is one word, so that it can be copied; after `hint:` it begins a sentence.
+_COMMAND = re.compile(r" *skillhub [^'\"]+")
 _WORD = re.compile(r" *(?:(?<=: )(?<!hint: )skillhub (?:(?!, |; |  ).)+$|[^ ]+)")
 
 
@@ -72,11 +76,11 @@ class Terminal:
     def say(self, text: str, tone: Tone = "plain") -> None:
         """Write a line of talk; ``--quiet`` silences it."""
         if not self.quiet:
-            self._write(sys.stderr, text, tone)
+            self._talk(text, tone)
 
     def warn(self, text: str, tone: Tone = "yellow") -> None:
         """Write beside the result what is missing or wrong, and what to do about it; nothing silences it."""
-        self._write(sys.stderr, text, tone)
+        self._talk(text, tone)
 
     def prompt(self, text: str) -> str:
         """Write a prompt and return the line that is typed behind it; empty where input has ended."""
@@ -110,16 +114,20 @@ class Terminal:
         sys.stdout.write("\n")
 
     def prose(self, text: str, indent: int = 0, tone: Tone = "plain") -> None:
-        """Write a paragraph to whoever is asked something, or told more of what went wrong; nothing silences it."""
-        self._write(sys.stderr, " " * indent + text, tone, indent)
+        """Write a line to whoever is asked something, or told more of what went wrong; nothing silences it.
+
+        Text of a skill is written under a bar.
+        """
+        bar = BAR if isinstance(text, Quoted) else ""
+        self._talk(f"{' ' * indent}{bar}{text}", tone, bar)
 
     def error(self, error: SkillhubError) -> None:
         """Tell of an error: what, where, and what to do."""
-        self._write(sys.stderr, f"error: {error.message} [{error.code}]", "red")
+        self.prose(f"error: {error.message} [{error.code}]", tone="red")
         reason = getattr(error, "reason", None)
         for label, text in (("reason", reason), ("where", error.where), ("hint", error.hint)):
             if text:
-                self._write(sys.stderr, f"  {label}: {text}", "plain")
+                self.prose(f"{label}: {text}", 2)
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO | None = None) -> None:
         """Write rows in columns that fit the terminal; all but the first, which is typed, are cut if they must.
@@ -128,10 +136,25 @@ class Terminal:
         unless another ``stream`` says that it is talk.
         """
         stream = stream or sys.stdout
-        cells = [[clean(cell) for cell in row] for row in (head, *rows)]
+        cells = [[collapsed(cell) for cell in row] for row in (head, *rows)]
         widths = [max(_width(row[column]) for row in cells) for column in range(len(head))]
         if stream.isatty():
             widths = _narrow(widths, _columns())
+        self._rows(cells, widths, stream)
+
+    def facts(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Write rows that somebody is to agree by: as a table if it has room, else as lists; never cut."""
+        cells = [[collapsed(cell) for cell in row] for row in (head, *rows)]
+        widths = [max(_cells(row[column]) for row in cells) for column in range(len(head))]
+        if not sys.stderr.isatty() or sum(widths) + 2 * (len(widths) - 1) <= _columns():
+            self._rows(cells, widths, sys.stderr)
+            return
+        for name, *others in cells[1:]:
+            self.prose(name, 2, "bold")
+            for label, text in zip(cells[0][1:], others, strict=True):
+                self.prose(f"{label}: {text}", 4)
+
+    def _rows(self, cells: Sequence[Sequence[str]], widths: Sequence[int], stream: TextIO) -> None:
         for number, row in enumerate(cells):
             padded = [_fit(cell, width) for cell, width in zip(row, widths, strict=False)]
             self._put(stream, _line("  ".join(padded).rstrip(), "plain" if number else "bold", stream))
@@ -171,6 +194,12 @@ class Terminal:
         for line in _wrapped(clean(text), stream, hang):
             self._put(stream, _line(line, tone, stream))
 
+    def _talk(self, text: str, tone: Tone, bar: str = "") -> None:
+        if sys.stderr.isatty() and not self.verbose and len(text) > _columns() and "skillhub " not in text:
+            text = _ARCHIVE.sub(r"\1…", text)
+        for row in _broken(clean(text), bar):
+            self._put(sys.stderr, _line(row, tone, sys.stderr))
+
     def _put(self, stream: TextIO, line: str) -> None:
         if Terminal._drawn:
             Terminal._drawn = False
@@ -192,7 +221,60 @@ def _line(text: str, tone: Tone, stream: TextIO) -> str:
 
 
 def _prompt(text: str) -> str:
-    return "\n".join(_wrapped(clean(text), sys.stderr, None)) + " "
+    return "\n".join(_broken(clean(text))) + " "
+
+
+def _broken(text: str, bar: str = "") -> list[str]:
+    """Break a line of talk into rows for a terminal; off a terminal it stays one line.
+
+    What has no room goes below, after the bar of the line or else further in than any line of ours begins, and a
+    word that has none there is broken: no text from outside makes a row that looks like one of ours.
+    """
+    columns = _columns() if sys.stderr.isatty() else len(text) + _cells(text)
+    indent = len(text) - len(text.lstrip(" "))
+    below = f"{' ' * indent}{bar}" if bar else " " * (indent + _BELOW)
+    room = max(columns - _cells(below), _NARROW)
+    row, rows = text[:indent] + bar, []
+    is_begun = False
+    for found in _WORD.findall(text[indent + len(bar) :]):
+        word = found
+        if is_begun and _cells(row) + _cells(word) > columns:
+            rows.append(row)
+            bare = word.lstrip(" ")
+            is_moved = not bar and room < _cells(bare) <= columns - _MOVED
+            row, word = (" " * _MOVED, bare) if is_moved else (below, bare)
+        is_command = not bar and _COMMAND.fullmatch(word) is not None  # which a person copies
+        *whole, last = [word] if is_command else _pieces_of(word, columns - _cells(row), room)
+        for piece in whole:
+            rows.append(row + piece)
+            row = below
+        row, is_begun = row + last, True
+    return [*rows, row]
+
+
+def _pieces_of(word: str, first: int, room: int) -> Iterator[str]:
+    """Yield a word cut so that the first piece has so many cells at most, and each other as many as there is room."""
+    piece, cells, most = "", 0, max(first, 1)
+    for char in word:
+        width = _cells(char)
+        if piece and cells + width > most:
+            yield piece
+            piece, cells, most = "", 0, room
+        piece, cells = piece + char, cells + width
+    yield piece
+
+
+def _cells(text: str) -> int:
+    """Return how many cells a terminal may take for a text: more than most do, never fewer."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_cells_of, text))
+
+
+def _cells_of(char: str) -> int:
+    if char.isascii() or (char.isalpha() and unicodedata.east_asian_width(char) not in "WF"):
+        return 1
+    return 1 if unicodedata.category(char).startswith("M") else 2
 
 
 def _wrapped(text: str, stream: TextIO, hang: int | None) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from skillhub.flows.candidate import Candidate
+from skillhub.flows.hints import command
 from skillhub.flows.options import McpChoice, Options
 from skillhub.flows.ports import Ports
 from skillhub.flows.server_needs import ServerNeed, look_at
@@ -17,9 +18,12 @@ from skillhub.model.question import Asked, Question
 from skillhub.model.record import Record
 from skillhub.model.requirement import Requirement
 from skillhub.model.skill import Scope
+from skillhub.model.text import quoted
 from skillhub.world import mcp
 from skillhub.world.installed import Given, or_stored
 from skillhub.world.project import Project
+
+_ABOUT_MAX = 240  # characters of what a skill says of a variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,5 +207,8 @@ def _is_agreed(server: ServerNeed, asked: Iterable[Asked]) -> bool:
 
 def _ask_variable(skill: str, need: Requirement) -> Question:
     message = f"{skill} needs the variable {need.name}; give a value for this command?"
-    details = (need.description, "it is not stored: export it where your agent runs")
-    return Question("env", skill, message, tuple(filter(None, details)), need.name)
+    about = (
+        quoted(need.description, _ABOUT_MAX, command("project", "show", skill)) if need.description else ()
+    )
+    details = (*about, "it is not stored: export it where your agent runs")
+    return Question("env", skill, message, details, need.name)

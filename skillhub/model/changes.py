@@ -7,6 +7,7 @@ from typing import Any
 
 from skillhub.model.dataclass import dataclass
 from skillhub.model.lock import Locked
+from skillhub.model.text import word
 from skillhub.model.tree import Listing
 from skillhub.model.version import is_version, precedence
 
@@ -65,14 +66,28 @@ class Changes:
         old, new = self.before.version or "", self.after.version or ""
         return is_version(old) and is_version(new) and precedence(new) < precedence(old)
 
-    def lines(self) -> list[str]:
-        """Return the facts for a person, one to a line."""
+    def lines(self, most: int | None = None, more: str = "") -> list[str]:
+        """Return the facts for a person, one to a line, then so many files, and how ``more`` are seen."""
+        return [*self.facts(), *self.paths(most, more)]
+
+    def paths(self, most: int | None = None, more: str = "") -> list[str]:
+        """Return the files that came, went or changed, at most so many; then how many more, and how they are seen."""
+        files = self.files or Delta()
+        marked = (("+", files.added), ("-", files.removed), ("~", files.changed))
+        found = [f"{mark} {word(path)}" for mark, paths in marked for path in paths]
+        left = len(found[most:]) if most is not None else 0
+        return [*found[:most], f"and {left} more: {more}"] if left else found
+
+    def facts(self) -> list[str]:
+        """Return what differs besides the files."""
         found = []
         if self.before.version != self.after.version:
             note = " (a downgrade)" if self.is_downgrade else ""
-            found.append(f"version {self.before.version or '-'} -> {self.after.version or '-'}{note}")
+            found.append(
+                f"version {word(self.before.version or '-')} -> {word(self.after.version or '-')}{note}"
+            )
         if self.before.source != self.after.source:
-            found.append(f"source {self.before.source} -> {self.after.source}")
+            found.append(f"source {word(self.before.source)} -> {word(self.after.source)}")
         if self.before.rev != self.after.rev:
             found.append(f"commit {self.before.rev} -> {self.after.rev}")
         if self.before.patch != self.after.patch:
@@ -80,15 +95,8 @@ class Changes:
         if self.before.signed_by != self.after.signed_by:
             found.append(f"signed by {_signers(self.before)} -> {_signers(self.after)}")
         for label, names in (("it can now", self.capabilities), ("it needs now", self.requires)):
-            found += [f"{label}: {', '.join(names.added)}"] if names.added else []
-            found += [f"{label} no longer: {', '.join(names.removed)}"] if names.removed else []
-        if self.files is not None:
-            for mark, paths in (
-                ("+", self.files.added),
-                ("-", self.files.removed),
-                ("~", self.files.changed),
-            ):
-                found += [f"{mark} {path}" for path in paths]
+            found += [f"{label}: {', '.join(map(word, names.added))}"] if names.added else []
+            found += [f"{label} no longer: {', '.join(map(word, names.removed))}"] if names.removed else []
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -110,8 +118,8 @@ def _names(delta: Delta) -> dict[str, Any]:
 
 
 def _patch(entry: Locked) -> str:
-    return entry.patch.path if entry.patch else "none"
+    return word(entry.patch.path) if entry.patch else "none"
 
 
 def _signers(entry: Locked) -> str:
-    return ", ".join(entry.signed_by) or "nobody"
+    return ", ".join(map(word, entry.signed_by)) or "nobody"

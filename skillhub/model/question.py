@@ -86,10 +86,11 @@ class Question:
     Attributes:
         skill: The skill it is about, or the source for ``source`` and ``root``.
         message: One sentence.
-        details: Lines of fact beneath it; they may hold text from outside and are cleaned when shown.
+        details: Lines beneath it: first those that quote text from outside, then our facts, always in the same order.
         subject: What tells two questions of a kind about one skill apart: a variable, a server, a rule.
         ways: Of ``local-edit``, the answers there are; a yes is the first, a no is ``keep`` where that is one.
         row: Of ``install``, the skill in short: name, version, source, signer, capabilities, needs.
+        alike: What a yes to all is about: the very signer, source or capability; without it nothing else is answered.
     """
 
     kind: Kind
@@ -99,6 +100,7 @@ class Question:
     subject: str = ""
     ways: tuple[Way, ...] = ()
     row: tuple[str, ...] = ()
+    alike: str = ""
 
 
 @dataclass(frozen=True, slots=True)

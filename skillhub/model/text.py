@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
+from collections.abc import Iterable, Iterator
 
 _PLAIN_WORD = re.compile(r"[\w@%+:,./-][\w@%+=:,./#-]*", re.ASCII)
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
@@ -20,6 +21,8 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BLANK = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U00016fe4\U0001d159"
 )
+
+_MARKS = 4  # that one letter may carry
 
 
 def is_name(text: str) -> bool:
@@ -60,6 +63,55 @@ def clean(text: str) -> str:
         return text
     spaced = (" " if char in "\n\r\t\u2028\u2029" else char for char in text)
     return "".join(char for char in spaced if not is_hidden(char))
+
+
+class Quoted(str):
+    """Text of a skill or a server, in one line; wherever it is shown a bar stands before each row of it."""
+
+    __slots__ = ()
+
+
+def collapsed(text: str) -> str:
+    """Return a text in one line: words one blank apart, nothing hidden, no mark without a letter to stand on.
+
+    What draws nothing but takes a place counts as a blank: no run of it pushes what follows into a row of its own.
+    """
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(_marked(" " if _is_space(each) else each for each in text))
+    return " ".join(text.split())
+
+
+def quoted(text: str, most: int, where: str) -> tuple[str, ...]:
+    """Return a text from outside to be shown under a bar, at most so much of it, and where to read the rest."""
+    line = collapsed(text)
+    left = len(line) - most
+    rest = f"{left} more {'character' if left == 1 else 'characters'} of this: {where}"
+    return (Quoted(line[:most]), rest) if left > 0 else (Quoted(line),)
+
+
+def word(text: str) -> str:
+    """Return a text from outside as it stands among our own words: in quotes unless it is one word."""
+    line = collapsed(text)
+    return line if line == text and line and not set(" ,;'\"") & set(line) else quote(line, len(line))
+
+
+def _is_space(char: str) -> bool:
+    return char.isspace() or char in _BLANK or unicodedata.category(char) in ("Zs", "Zl", "Zp")
+
+
+def _marked(text: Iterable[str]) -> Iterator[str]:
+    """Yield what is visible; of the marks that are drawn onto a letter a few, and none onto a blank."""
+    marks = _MARKS
+    for char in text:
+        if unicodedata.category(char) in ("Mn", "Me"):
+            marks += 1
+            if marks > _MARKS:
+                continue
+        elif is_hidden(char):
+            continue
+        else:
+            marks = _MARKS if char == " " else 0
+        yield char
 
 
 def shown(text: str) -> str:

@@ -23,7 +23,7 @@ def lines(done):
 def too_wide(done, columns=COLUMNS):
     """Return the lines that a terminal breaks although there is a blank to break them at, less commands to copy."""
     wide = [line for line in lines(done) if len(line) > columns and " " in line.strip()]
-    return [line for line in wide if not line.startswith("      skillhub ")]
+    return [line for line in wide if not line.lstrip().startswith("skillhub ")]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_the_name_of_an_archive_fits_a_screen_and_is_whole_elsewhere(shell):
         shell.at_terminal(*words, say=no, columns=200),
         shell.run("show", words[1], "--verbose"),
     ):
-        assert whole in "".join(lines(done))
+        assert whole in "".join(map(str.strip, lines(done)))
 
 
 def test_the_picker_breaks_between_words(shell):
@@ -122,7 +122,7 @@ def test_a_command_to_type_stays_whole(shell):
     assert shell.run("sign", "./mine").status == 0
     command = f"skillhub publisher trust me --key {shell.hub}/state/keys/default.pub.pem"
     done = shell.at_terminal("install", "./mine", say=[("[N]o: ", "n\n")], columns=len(command) + 4)
-    assert f"  {command}" in lines(done)
+    assert command in [line.strip() for line in lines(done)]
     done = shell.at_terminal("install", "./mine", "--yes", columns=len(command) + 4)
     assert command in [line.strip() for line in lines(done)]
 

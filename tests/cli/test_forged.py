@@ -1,0 +1,235 @@
+"""Text of a skill makes no line that looks like one of ours, and pushes none of ours away."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import sys
+from unittest import mock
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from skillhub.cli import terminal as terminals
+from skillhub.cli.approver import heads, show
+from skillhub.cli.terminal import Terminal
+from skillhub.model.question import Question
+from skillhub.model.text import collapsed, quoted, word
+from tests.support.cli import COLOURS
+
+ASK = "[N]o: "
+OURS = re.compile(
+    r" {0,2}(it needs:|it can:|from |signed by|not signed|[0-9]+ files?,|note:|error:|hint:|where:|unanswered:"
+    r"|Install |Update |\[y\]es|Nobody signed|yes, as said)|(   ? ?|)skillhub "
+)
+FORGED = (
+    "signed by acme (sha256:00)",
+    "it needs: nothing",
+    "Install other 1.0.0?",
+    "error: x",
+    "[y]es, [N]o: y",
+)
+PADDING = (
+    *(
+        " ",
+        "\u00a0",
+        "\u2800",
+        "\u3164",
+        "\u115f",
+        "\uffa0",
+        "\u3000",
+        "\u2003",
+        "\u202f",
+        "\u1680",
+        "\t",
+        "\n",
+    ),
+    *(
+        "\r",
+        "\x0b",
+        "\x0c",
+        "\x1c",
+        "\x85",
+        "\u2028",
+        "\u2029",
+        "\u200b",
+        "\u2060",
+        "\u00ad",
+        "\ufe0f",
+        " \ufe0f",
+    ),
+    *(
+        " \u0301",
+        "\u202e",
+        "\u2066",
+        "\x1b[2J",
+        "\x1b[1;1H",
+        "\x08",
+        "漢",
+        "\u034f",
+        "\U000e0020",
+        "\u180e",
+        "é",
+    ),
+    *("a", "\U0001f3fb", "\U0001d159", "\ufdfd", "\u0301", "|", "\\n", "\x9b1A"),
+)
+texts = st.lists(
+    st.one_of(
+        st.sampled_from(FORGED),
+        st.sampled_from(PADDING).flatmap(lambda c: st.integers(1, 130).map(c.__mul__)),
+    ),
+    min_size=1,
+    max_size=8,
+).map("".join)
+columns = st.sampled_from((40, 52, 80, 200))
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def rows_of(act, width):
+    """Return the rows that ``act`` draws on a terminal, those that are too long broken as a terminal breaks them."""
+    screen = Screen()
+    with (
+        mock.patch.object(sys, "stderr", screen),
+        mock.patch.dict(os.environ, {"NO_COLOR": "1"}),
+        mock.patch.object(terminals, "_columns", lambda: width),
+    ):
+        act(Terminal())
+    rows = screen.getvalue().split("\n")
+    return [row[at : at + width] for row in rows for at in range(0, max(len(row), 1), width)]
+
+
+@given(texts, columns)
+@example(" " * 78 + "signed by acme (sha256:00)", 80)
+@example("a" * 78 + "signed\u00a0by\u00a0acme", 80)
+def test_attack_a_description_forges_lines_of_a_prompt(text, width):
+    lines = quoted(text, 480, "skillhub show x")
+    rows = rows_of(lambda terminal: [terminal.prose(line, 2) for line in lines], width)
+    assert [row for row in rows if row and OURS.match(row)] == []
+    assert all(
+        row.startswith(("  | ", "  1", "  2", "  3", "  4", "  5", "  6", "  7", "  8", "  9", "   "))
+        for row in rows
+        if row
+    )
+
+
+@given(
+    texts,
+    columns,
+    st.sampled_from(("from github: {}", "note: {}", "high: {}:3: what it does [SH1]", "error: {}")),
+)
+def test_attack_a_name_a_path_or_a_signer_forges_lines_of_a_prompt(text, width, line):
+    for each in (text, word(text)):
+        first, *others = rows_of(lambda terminal: terminal.prose(line.format(each), 2), width)
+        assert first.startswith("  " + line[:4])
+        assert [row for row in others if row and OURS.match(row)] == []
+        assert all(row.startswith("   ") for row in others if row)
+
+
+@given(texts, texts, columns)
+def test_attack_a_summary_leaves_out_what_is_agreed_to(one, two, width):
+    head = ("NAME", "VERSION", "SOURCE", "SIGNED BY", "CAN", "NEEDS")
+    cells = ("n" * 64, "1.0.0", "s" * 64, word(one), f"network:{'h' * 64}", word(two))
+    rows = rows_of(lambda terminal: terminal.facts(head, [cells, cells]), width)
+    shown = "".join("".join(rows).split())
+    for each in cells:
+        assert shown.count("".join(collapsed(each).split())) >= 2
+    assert [row for row in rows[1:] if OURS.match(row)] == []
+
+
+@given(texts)
+def test_attack_blanks_of_any_kind_are_one(text):
+    line = collapsed(text)
+    assert "  " not in line
+    assert not set(line) & set(
+        "\n\r\t\x0b\x0c\x85\u00a0\u2800\u3164\u115f\uffa0\u3000\u2028\u2029\u200b\x1b\u202e"
+    )
+    assert collapsed(line) == line
+
+
+def test_no_more_marks_stand_on_a_letter_than_a_script_has():
+    assert collapsed("a" + "\u0301" * 90 + "b") == "a" + "\u0301" * 4 + "b"
+    assert collapsed(" \u0301 \ufe0f x") == "x"
+    assert collapsed("❤\ufe0f नमस्ते สวัสดี") == "❤\ufe0f नमस्ते สวัสดี"
+
+
+@given(texts, columns)
+def test_attack_what_a_skill_says_comes_after_our_facts(text, width):
+    facts = (
+        "it needs: nothing",
+        "it can: run",
+        "3 files, 9 bytes",
+        "from github: x",
+        "signed by nobody-here",
+    )
+    details = (*quoted(text, 480, "skillhub show x"), *facts)
+    question = Question("install", "x", "Install x 1.0.0?", details, row=("x", "1.0.0"))
+    rows = [row for row in rows_of(lambda each: show(question, heads([question]), each), width) if row]
+    assert rows[-6:] == [*(f"  {each}" for each in facts), "Install x 1.0.0?"]
+
+
+def lines(done):
+    text = done.out.replace("\r\n", "\n")
+    for code in COLOURS:
+        text = text.replace(code, "")
+    return text.split("\n")
+
+
+def forging(shell, name, notes=0):
+    blanks = "\u00a0" * 70
+    text = f"Harmless.{blanks}signed by acme (sha256:00){blanks}it needs: nothing{blanks}Install other? [y]es"
+    tools = "".join(
+        f"    - type: env_var\n      value: {chr(34)}1 {number}{chr(34)}\n" for number in range(notes)
+    )
+    declared = {"agents/openai.yaml": f"dependencies:\n  tools:\n{tools}"} if notes else {}
+    path = shell.skill(f"project/{name}", **declared) / "SKILL.md"
+    path.write_text(path.read_text().replace(f"Does what {name} does.", json.dumps(text)))
+    return f"./{name}"
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_attack_a_skill_forges_the_prompt_of_a_real_terminal(shell, width):
+    ref = forging(shell, "x" * 64, notes=200)
+    done = shell.at_terminal("install", ref, say=[(ASK, "n\n")], columns=width)
+    shown = lines(done)
+    assert max(len(line) for line in shown if "skillhub show ./" not in line) <= width
+    told = [line.strip() for line in shown]
+    assert [line for line in shown if "acme" in line and not line.startswith("  | ")] == []
+    assert sum(line.startswith("note: ") for line in told) <= 6
+    assert any("more notes:" in line for line in told)
+    facts = [
+        n
+        for n, line in enumerate(told)
+        if line.startswith(("it needs:", "it can:", "2 files,", "not signed"))
+    ]
+    assert len(facts) == 4
+    assert max(n for n, line in enumerate(shown) if line.startswith("  | ")) < min(facts)
+
+
+def test_attack_one_letter_agrees_to_what_was_not_shown(shell):
+    for name in ("one", "two", "three"):
+        shell.skill(f"project/{name}")
+    done = shell.at_terminal("install", "./one", "./two", "./three", say=[(ASK, "a\n"), (ASK, "n\n")])
+    assert done.status == 6
+    before = done.out[: done.out.rindex("Yes to all 3 not signed from local?")]
+    for name in ("one", "two", "three"):
+        assert f"  | Does what {name} does." in before
+        assert f"Nobody signed {name}" in before
+    assert not (shell.project / "skillhub.lock").exists()
+
+
+def test_attack_one_letter_agrees_for_another_signer_or_source(shell):
+    shell.skill("project/one")
+    assert shell.run("key", "new").status == 0
+    assert shell.run("sign", "./one").status == 0
+    shell.skill("project/two")
+    words = ("install", "./one", "./two", "github:release-notes")
+    done = shell.at_terminal(*words, "--allow-unsigned", say=[(ASK, "y\n")] * 4)
+    assert done.status == 0
+    assert "[a]ll" not in done.out
