@@ -1,4 +1,4 @@
-"""Commands that a person is told to type: put together by one function, which makes each value one word of a shell."""
+"""Commands that a person is told to type: one function makes them and quotes each value as one word of a shell."""
 
 import ast
 import re
@@ -51,9 +51,8 @@ def texts(tree):
                 yield node, [left.value, None]
         elif (
             isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format"
-        ):
-            if isinstance(node.func.value, ast.Constant):
-                yield node, [str(node.func.value.value).partition("{")[0], None]
+        ) and isinstance(node.func.value, ast.Constant):
+            yield node, [str(node.func.value.value).partition("{")[0], None]
 
 
 def unquoted(tree):

@@ -126,7 +126,7 @@ def test_attack_a_description_forges_lines_of_a_prompt(text, width):
 )
 def test_attack_a_name_a_path_or_a_signer_forges_lines_of_a_prompt(text, width, line):
     for each in (text, word(text)):
-        first, *others = rows_of(lambda terminal: terminal.prose(line.format(each), 2), width)
+        first, *others = rows_of(lambda terminal, each=each: terminal.prose(line.format(each), 2), width)
         assert first.startswith("  " + line[:4])
         assert [row for row in others if row and OURS.match(row)] == []
         assert all(row.startswith("   ") for row in others if row)
