@@ -13,7 +13,7 @@ from skillhub.errors import SkillhubError, UsageError
 from skillhub.flows.diff import Diff, Edit
 from skillhub.model.dataclass import replace
 from skillhub.model.patch import lines_of
-from skillhub.model.text import clean, quote
+from skillhub.model.text import Quoted, clean, quote, word
 
 if TYPE_CHECKING:
     from skillhub.flows.ports import Ports
@@ -105,8 +105,8 @@ def _edit_lines(name: str, edits: Sequence[Edit]) -> Iterator[tuple[str, Tone]]:
 
 
 def _patch_lines(whole: Sequence[str], patch: str) -> Iterator[tuple[str, Tone]]:
-    yield from ((f"  differs, and is no text: {path}", "plain") for path in whole)
-    yield from ((line, _TONES.get(line[:1], "plain")) for line in _shown(patch))
+    yield from ((f"  differs, and is no text: {word(path)}", "plain") for path in whole)
+    yield from ((Quoted(line), _TONES.get(line[:1], "plain")) for line in _shown(patch))
 
 
 def _title(each: Diff) -> str:

@@ -13,7 +13,7 @@ from skillhub.model.dataclass import asdict
 from skillhub.model.question import way_of
 from skillhub.model.signer import Signer
 from skillhub.model.skill import Skill
-from skillhub.model.text import word
+from skillhub.model.text import collapsed, word
 
 if TYPE_CHECKING:
     from skillhub.cli.common import Common
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _SAY_ALL = frozenset({"removed", "would remove", "disabled", "would disable", "enabled"})
 # Questions that are to be read even by who agreed to them beforehand.
 _READ = frozenset({"finding", "mcp-unpinned", "mcp-conflict"})
+_ABOUT_MAX = 240  # characters of what a skill says of a need
 _LABELS: Mapping[str, str] = {"critical-finding": "no answer agrees to it: "}
 
 
@@ -184,7 +185,7 @@ def _show_waiting(held: Sequence[Skill], outcome: Outcome, common: Common) -> No
         for need in skill.requires:
             key = skill.name, need.spell()
             if need.open and key not in outcome.given:
-                about = f" ({need.description})" if need.description else ""
+                about = f" ({collapsed(need.description)[:_ABOUT_MAX]})" if need.description else ""
                 terminal.warn(f"  {need.kind} {need.name}{about}", "plain")
                 for way in outcome.ways.get(key) or how_to_meet(skill.name, need, skill.scope):
                     terminal.warn(f"    {way}", "dim")

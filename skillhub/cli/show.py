@@ -12,6 +12,7 @@ from skillhub.flows.show import Shown
 from skillhub.model.changes import Delta
 from skillhub.model.dataclass import asdict
 from skillhub.model.release import Release
+from skillhub.model.text import Quoted, collapsed
 
 
 def show(
@@ -54,7 +55,7 @@ def _file(path: str, shown: Shown) -> dict[str, object]:
 def _draw(shown: Shown, terminal: Terminal) -> None:
     skill = shown.skill
     terminal.out(f"{skill.name} {skill.version or ''}", "bold")
-    terminal.out(skill.description, hang=0)
+    terminal.out(Quoted(collapsed(skill.description)))
     signed = ", ".join(f"{one.identity} ({one.kind} {one.fingerprint})" for one in skill.signed_by)
     is_found = not skill.managed and skill.state == "enabled"
     state = skill.state if skill.managed or is_found else "not installed"

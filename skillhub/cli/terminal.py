@@ -177,7 +177,12 @@ class Terminal:
         return not (self.quiet or is_ci()) and _obeys_escapes(sys.stderr)
 
     def page(self, lines: Sequence[tuple[str, Tone]]) -> None:
-        """Write lines of the result; on a terminal, through the person's pager if they are more than a screen."""
+        """Write lines of the result; on a terminal, through the person's pager if they are more than a screen.
+
+        On a terminal a bar stands before text of a skill; elsewhere it may be for a program to read.
+        """
+        if sys.stdout.isatty():
+            lines = [(row, tone) for text, tone in lines for row in _barred(text)]
         if _obeys_escapes(sys.stdout) and len(lines) >= _size().lines:
             from pydoc import pager
 
@@ -191,7 +196,8 @@ class Terminal:
         # What is to be typed stays whole.
         if stream.isatty() and not self.verbose and len(text) > _columns() and "skillhub " not in text:
             text = _ARCHIVE.sub(r"\1…", text)
-        for line in _wrapped(clean(text), stream, hang):
+        rows = _barred(text) if isinstance(text, Quoted) else _wrapped(clean(text), stream, hang)
+        for line in rows:
             self._put(stream, _line(line, tone, stream))
 
     def _talk(self, text: str, tone: Tone, bar: str = "") -> None:
@@ -222,6 +228,14 @@ def _line(text: str, tone: Tone, stream: TextIO) -> str:
 
 def _prompt(text: str) -> str:
     return "\n".join(_broken(clean(text))) + " "
+
+
+def _barred(text: str) -> list[str]:
+    """Return a line of the result as rows of a terminal: of text of a skill every one begins with a bar."""
+    if not isinstance(text, Quoted):
+        return [text]
+    room = max(_columns() - len(BAR), _NARROW) if sys.stdout.isatty() else _cells(text)
+    return [BAR + piece for piece in _pieces_of(clean(text), room, room)]
 
 
 def _broken(text: str, bar: str = "") -> list[str]:

@@ -15,6 +15,7 @@ from skillhub.model.question import Kind, Question
 from skillhub.model.requirement import McpServer, Requirement
 from skillhub.model.server_command import Risk
 from skillhub.model.skill import Scope
+from skillhub.model.text import as_command
 from skillhub.world import mcp
 
 _KINDS: Mapping[Risk, Kind] = {"ordinary": "mcp", "unpinned": "mcp-unpinned", "shell": "mcp-shell"}
@@ -223,4 +224,4 @@ def _facts(server: McpServer) -> tuple[str, ...]:
         given = token if server.bearer else "it is given no variable"
         return (f"it is reached at {server.url}", given)
     given = f"it is given the variables {', '.join(server.env)}" if server.env else "it is given no variable"
-    return (f"it runs: {' '.join(server.command)}", given)
+    return (f"it runs: {as_command(*server.command)}", given)

@@ -233,3 +233,23 @@ def test_attack_one_letter_agrees_for_another_signer_or_source(shell):
     done = shell.at_terminal(*words, "--allow-unsigned", say=[(ASK, "y\n")] * 4)
     assert done.status == 0
     assert "[a]ll" not in done.out
+
+
+def test_attack_a_line_of_a_file_forges_a_line_of_the_review(shell):
+    forged = f"x{' ' * 79}helper: 1.0.0 -> 2.0.0, signed by acme"
+    shell.skill("project/helper")
+    assert shell.run("install", "./helper", "--yes", "--allow-unsigned").status == 0
+    copy = shell.project / ".agents/skills/helper/SKILL.md"
+    copy.write_text(copy.read_text() + forged + "\n")
+    done = shell.at_terminal("diff", "helper", TERM="dumb")
+    told = [line for line in lines(done) if "acme" in line or "1.0.0 -> 2.0.0" in line]
+    assert told
+    assert all(line.startswith("| ") for line in told)
+    assert f"+{forged}" in shell.run("diff", "helper").out.splitlines()
+
+
+def test_attack_a_description_forges_what_show_tells(shell):
+    ref = forging(shell, "helper")
+    told = [line for line in lines(shell.at_terminal("show", ref)) if "acme" in line]
+    assert told
+    assert all(line.startswith("| ") for line in told)
