@@ -5,6 +5,7 @@ After a change that is meant: ``SKILLHUB_GOLDEN=1 pytest tests/scenario``, and r
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -53,7 +54,8 @@ def pull(team):
 
 def frozen(team):
     before = (team.ben.project / "skillhub.lock").read_bytes()
-    asked = ("install", "--frozen", "--yes", "--agent", "claude-code")
+    trusted = ("--trust-source", f"acme={json.loads(before)['sources']['acme']['root']}")
+    asked = ("install", "--frozen", "--yes", "--agent", "claude-code", *trusted)
     assert team.ben.skillhub(*asked).status == 0
     shutil.rmtree(team.ben.project / ".claude")
     assert team.ben.skillhub(*asked, "--offline").status == 0
