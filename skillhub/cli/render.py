@@ -168,7 +168,8 @@ def show_plan(
         old, new = was.version or was.short, is_now.version or is_now.short
         if old == new:
             old, new = was.short, is_now.short
-        signers = ", ".join(word(Signer.parse(each).identity) for each in is_now.signed_by)
+        voucher = changes.vouchers[1]
+        signers = ", ".join(Signer.parse(each).named(voucher) for each in is_now.signed_by)
         write(f"{name} {old} -> {new}, {f'signed by {signers}' if signers else 'not signed'}", "yellow")
         for line in changes.lines(most, common.command("diff", name)):
             write(f"  {line}", "plain")
@@ -201,7 +202,7 @@ def skills_table(skills: Sequence[Skill], terminal: Terminal) -> None:
             skill.version or "-",
             skill.source or "(unmanaged)",
             skill.state,
-            (skill.signed_by[0].identity if skill.signed_by else "unsigned")
+            (skill.signed_by[0].named(skill.vouched_by) if skill.signed_by else "unsigned")
             + (", patched" if skill.patch else ""),
             skill.description,
         )

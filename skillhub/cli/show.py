@@ -56,7 +56,9 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
     skill = shown.skill
     terminal.out(f"{skill.name} {skill.version or ''}", "bold")
     terminal.out(Quoted(collapsed(skill.description)))
-    signed = ", ".join(f"{one.identity} ({one.kind} {one.fingerprint})" for one in skill.signed_by)
+    signed = ", ".join(
+        f"{one.named(skill.vouched_by)} ({one.kind} {one.fingerprint})" for one in skill.signed_by
+    )
     is_found = not skill.managed and skill.state == "enabled"
     state = skill.state if skill.managed or is_found else "not installed"
     rows = [

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from skillhub.errors import Forbidden
 from skillhub.flows.candidate import Candidate
-from skillhub.flows.policy import of_entry, urls_of
+from skillhub.flows.policy import names_of, of_entry, urls_of
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State
 from skillhub.model import time as times
@@ -74,7 +74,9 @@ def _subject(candidate: Candidate, known: Record | None, ports: Ports) -> Subjec
         can, findings = capabilities(candidate.tree, Manifest.read(candidate.tree)), scan(candidate.tree)
     subject = of_entry(candidate.name, candidate.entry, can, ports)
     is_vouched = candidate.trust == "signed"
-    return replace(subject, signer=candidate.signer, vouched=is_vouched, findings=findings)
+    signer, entry = candidate.signer, candidate.entry
+    known_as = names_of(signer, entry, ports) if signer else frozenset()
+    return replace(subject, signer=signer, vouched=is_vouched, known_as=known_as, findings=findings)
 
 
 def _age(candidate: Candidate, ports: Ports, *, agreed: bool) -> timedelta | None:

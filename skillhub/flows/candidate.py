@@ -37,6 +37,7 @@ class Candidate:
         base: Of a patched one, what its source has, if that is to be stored too.
         patch: The project's patch, if it is to be written anew where ``entry`` says.
         own: The user's own key that signed, where they have not trusted it.
+        voucher: The registry that says who the signer is, where it is none of the user's.
         claim: Where that is all there is, the SHA-256 of the PEM file of the key that is said to have signed.
     """
 
@@ -58,6 +59,12 @@ class Candidate:
     patch: bytes | None = None
     own: signers.OwnKey | None = None
     claim: Digest | None = None
+    voucher: str | None = None
+
+    @property
+    def signed_by(self) -> str | None:
+        """Who signed it, for a person: ``NAME``, or ``NAME by SOURCE``; None if nobody is known to."""
+        return self.signer.named(self.voucher) if self.signer else None
 
     def noted(self, *notes: str) -> Candidate:
         """Return the same with more warnings."""

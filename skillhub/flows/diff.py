@@ -25,6 +25,8 @@ from skillhub.model.patch import difference, text_of
 from skillhub.model.ref import Named
 from skillhub.model.tree import SIGNATURE, File, Tree
 
+_Vouchers = tuple[str | None, str | None]  # who says who signed, before and after
+
 
 @dataclass(frozen=True, slots=True)
 class Edit:
@@ -125,7 +127,8 @@ def diff(ref: Named, ports: Ports) -> Diff:
     whole = carried(found, entry, ports)
     notes = (whole.message,) if isinstance(whole, LeftOut) else ()
     found = found if isinstance(whole, LeftOut) else whole
-    compared = _compared(ref.name, entry, found.entry, _tree(ref.name, entry, state, ports), found.tree)
+    trees = _tree(ref.name, entry, state, ports), found.tree
+    compared = _compared(ref.name, entry, found.entry, trees, (ports.voucher(entry), found.voucher))
     return replace(compared, notes=notes)
 
 
@@ -169,11 +172,14 @@ def diff_locks(old: Lock, names: Sequence[str], ports: Ports) -> list[Diff]:
         if before is None or after is None:
             found.append(Diff(name, before, after))
         elif before != after:
-            found.append(_of_entries(name, before, after, state, ports))
+            vouchers = ports.voucher(before, old), ports.voucher(after, new)
+            found.append(_of_entries(name, before, after, state, ports, vouchers))
     return found
 
 
-def _of_entries(name: str, before: Locked, after: Locked, state: State, ports: Ports) -> Diff:
+def _of_entries(
+    name: str, before: Locked, after: Locked, state: State, ports: Ports, vouchers: _Vouchers
+) -> Diff:
     trees: list[Tree | None] = []
     notes = []
     for entry in (before, after):
@@ -182,7 +188,7 @@ def _of_entries(name: str, before: Locked, after: Locked, state: State, ports: P
         except (SourceError, SecurityError, Forbidden) as error:
             trees.append(None)
             notes.append(f"the files of {entry.version or entry.tree} are not compared: {error.message}")
-    return replace(_compared(name, before, after, *trees), notes=tuple(notes))
+    return replace(_compared(name, before, after, (trees[0], trees[1]), vouchers), notes=tuple(notes))
 
 
 def _tree(name: str, entry: Locked, state: State, ports: Ports) -> Tree:
@@ -192,10 +198,14 @@ def _tree(name: str, entry: Locked, state: State, ports: Ports) -> Tree:
     return ports.store.read(entry.tree) or from_lock(name, entry, ports, agreed=is_mine, scanned=False).tree
 
 
-def _compared(name: str, before: Locked, after: Locked, old: Tree | None, new: Tree | None) -> Diff:
+def _compared(
+    name: str, before: Locked, after: Locked, trees: tuple[Tree | None, Tree | None], vouchers: _Vouchers
+) -> Diff:
+    old, new = trees
     if old is None or new is None:
-        return Diff(name, before, after, Changes.between(before, after, None, None))
-    changes = Changes.between(before, after, old.listing, new.listing)
+        changes = Changes.between(before, after, None, None)
+        return Diff(name, before, after, replace(changes, vouchers=vouchers))
+    changes = replace(Changes.between(before, after, old.listing, new.listing), vouchers=vouchers)
     return Diff(name, before, after, changes, *_differing(old, new))
 
 

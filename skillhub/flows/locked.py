@@ -154,7 +154,8 @@ def _from_store(name: str, entry: Locked, ports: Ports, *, agreed: bool, scanned
     size = tree.size if root is None else (seen.size if seen else None)
     here = entry if size is None else replace(entry, size=size)
     found = _verified(name, entry, candidate(content, here, verdict, (), publishers), ports)
-    found = replace(found, stored=ports.store.listing(entry.tree) is not None)
+    is_stored = ports.store.listing(entry.tree) is not None
+    found = replace(found, stored=is_stored, voucher=ports.voucher(entry))
     return replace(found, published=seen.published).noted(*standing.yanked) if seen else found
 
 

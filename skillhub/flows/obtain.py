@@ -122,7 +122,7 @@ def _from_registry(
         requires=spelled(manifest),
     )
     found = candidate(content, entry, verdict, unpacked.warnings, publishers)
-    return replace(found, published=release.published)
+    return replace(found, published=release.published, voucher=ports.voucher(entry))
 
 
 def by_place(

@@ -135,7 +135,9 @@ def changes_of(candidate: Candidate, state: State, ports: Ports) -> Changes | No
         before = _as_agreed(before, record, candidate.entry)
     if before.tree == candidate.tree.digest:
         return None
-    return Changes.between(before, candidate.entry, ports.store.listing(before.tree), candidate.tree.listing)
+    was = ports.store.listing(before.tree)
+    changes = Changes.between(before, candidate.entry, was, candidate.tree.listing)
+    return replace(changes, vouchers=(ports.voucher(before), candidate.voucher))
 
 
 def _as_agreed(before: Locked, record: Record, after: Locked) -> Locked:

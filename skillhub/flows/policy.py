@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from skillhub.flows import signers
 from skillhub.flows.ports import Ports
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked, LockedSource
@@ -19,14 +20,28 @@ def of_entry(name: str, entry: Locked, can: Sequence[str], ports: Ports) -> Subj
 
     The name of its signer counts: whoever agreed to the lock was shown whose it is.
     """
-    signers = [Signer.parse(each) for each in entry.signed_by]
+    signer = Signer.parse(entry.signed_by[0]) if entry.signed_by else None
     return Subject(
         name=name,
         root=_root(entry, ports),
         urls=(*urls_of(entry, ports), *_artifact(entry, ports)),
-        signer=signers[0] if signers else None,
+        signer=signer,
         vouched=True,
+        known_as=names_of(signer, entry, ports) if signer else frozenset(),
         can=tuple(can),
+    )
+
+
+def names_of(signer: Signer, entry: Locked, ports: Ports) -> frozenset[str]:
+    """Return the names under which this user trusts a signer, for where an entry is from, if a policy asks."""
+    if not any(policy.publishers for policy in ports.policies.each):
+        return frozenset()
+    mine = ports.sources.mine()
+    # Trust that is narrowed to a source of the user's is none in what a project calls so.
+    source = None if entry.local else entry.source if not entry.named or entry.source in mine else ""
+    trusted = signers.trusted(ports.publishers)
+    return frozenset(
+        each.name for each in trusted if signer.fingerprint in each.fingerprints and each.covers(source)
     )
 
 

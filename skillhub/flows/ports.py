@@ -25,12 +25,13 @@ from skillhub.world.publishers import Publishers
 from skillhub.world.ref_url import url_of
 from skillhub.world.sources import ProjectSources, Source
 from skillhub.world.store import Store
+from skillhub.world.vouching import voucher
 
 if TYPE_CHECKING:  # `sync` has no use for releases
     from skillhub.archive import Unpacked
     from skillhub.model.changes import Changes
     from skillhub.model.digest import Digest
-    from skillhub.model.lock import Locked
+    from skillhub.model.lock import Lock, Locked
     from skillhub.model.ref import Remote
     from skillhub.model.release import Index, Release
     from skillhub.world.named_by import Who
@@ -204,6 +205,10 @@ class Ports:
             path = os.path.realpath(os.path.expanduser(ref.path)).replace(os.sep, "/")
             return f"file:///{quote(path.lstrip('/'), safe='/:')}"
         return url_of(ref, self.environ)
+
+    def voucher(self, entry: Locked, lock: Lock | None = None) -> str | None:
+        """Return the registry by whose word alone the signer of an entry has a name; None if it is the user's own."""
+        return voucher(entry, lock or self.project.last_lock(), self.project.home)
 
     def root_of(self, entry: Locked) -> Digest | None:
         """Return the root of the registry that the entry is from, as this user has it; None if it is from none."""

@@ -104,8 +104,7 @@ def _install(
         candidate.name,
         word(entry.version or entry.short),
         _from(entry),
-        (word(candidate.signer.identity) if candidate.signer else "nobody")
-        + (", patched" if entry.patch else ""),
+        (candidate.signed_by or "nobody") + (", patched" if entry.patch else ""),
         can or "-",
         needs or "-",
     )
@@ -120,7 +119,7 @@ def _install(
 
 def _signed(candidate: Candidate) -> str:
     if candidate.signer:
-        return f"signed by {word(candidate.signer.identity)} ({candidate.signer.fingerprint})"
+        return f"signed by {candidate.signed_by} ({candidate.signer.fingerprint})"
     return "not signed" if candidate.trust == "unsigned" else "signed by a key that nobody here knows"
 
 

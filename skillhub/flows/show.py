@@ -128,6 +128,7 @@ def _offered(found: Candidate, releases: tuple[Release, ...], ports: Ports) -> S
         view(found.name, found.entry, None, is_met, ports.project, ports.store),
         path=None,
         managed=False,
+        vouched_by=found.voucher,
         invocation="model" if found.manifest.model_invocable else "user",
         requires=needs_of(facts_of(found.manifest, found.can), None, is_met),
         description=found.manifest.description,

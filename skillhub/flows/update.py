@@ -118,6 +118,7 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
         replace(
             view(each.name, each.entry, None, is_met, ports.project, ports.store),
             description=each.manifest.description,
+            vouched_by=each.voucher,
             state="enabled" if each.name in records and records[each.name].enabled else "disabled",
         )
         for each in newer.found.values()

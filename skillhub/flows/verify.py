@@ -20,7 +20,7 @@ from skillhub.model.lock import Lock, Locked
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import Provenance
 from skillhub.model.record import Record, Records
-from skillhub.model.signer import Signer
+from skillhub.model.signer import Signer, spelled
 from skillhub.model.tree import SIGNATURE, Listing, Tree
 from skillhub.trust.judgement import judge
 from skillhub.trust.publishers import Publisher
@@ -174,7 +174,7 @@ def _is_expired(
     verdict = judge(tree, [*known, *revoking], None, ports.clock(), locked=(entry.tree,))
     locked = {signer.fingerprint for signer in map(Signer.parse, entry.signed_by)}
     if verdict.signer is None or verdict.signer.fingerprint not in locked:
-        raise SecurityError(f"expected it to be signed by {', '.join(entry.signed_by)}")
+        raise SecurityError(f"expected it to be signed by {spelled(entry.signed_by, ports.voucher(entry))}")
     return verdict.expired
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from skillhub.model.dataclass import dataclass
 from skillhub.model.lock import Locked
+from skillhub.model.signer import spelled
 from skillhub.model.text import word
 from skillhub.model.tree import Listing
 from skillhub.model.version import is_version, precedence
@@ -40,6 +41,7 @@ class Changes:
 
     Attributes:
         files: None where the files of one of the two are not known.
+        vouchers: Of each of the two, the registry that says who signed it, where it is none of the user's.
     """
 
     before: Locked
@@ -47,6 +49,7 @@ class Changes:
     files: Delta | None
     capabilities: Delta
     requires: Delta
+    vouchers: tuple[str | None, str | None] = (None, None)
 
     @classmethod
     def between(cls, before: Locked, after: Locked, old: Listing | None, new: Listing | None) -> Changes:
@@ -93,7 +96,8 @@ class Changes:
         if self.before.patch != self.after.patch:
             found.append(f"patch {_patch(self.before)} -> {_patch(self.after)}")
         if self.before.signed_by != self.after.signed_by:
-            found.append(f"signed by {_signers(self.before)} -> {_signers(self.after)}")
+            was, now = map(spelled, (self.before.signed_by, self.after.signed_by), self.vouchers)
+            found.append(f"signed by {was} -> {now}")
         for label, names in (("it can now", self.capabilities), ("it needs now", self.requires)):
             found += [f"{label}: {', '.join(map(word, names.added))}"] if names.added else []
             found += [f"{label} no longer: {', '.join(map(word, names.removed))}"] if names.removed else []
@@ -119,7 +123,3 @@ def _names(delta: Delta) -> dict[str, Any]:
 
 def _patch(entry: Locked) -> str:
     return word(entry.patch.path) if entry.patch else "none"
-
-
-def _signers(entry: Locked) -> str:
-    return ", ".join(map(word, entry.signed_by)) or "nobody"

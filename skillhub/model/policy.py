@@ -35,7 +35,7 @@ class Policy:
 
     Attributes:
         sources: Roots of registries, and URLs that everything has to come from or from below.
-        publishers: Names and fingerprints of those who may sign.
+        publishers: Those who may sign: names under which the user trusts them, fingerprints, ``<root>/<name>``.
         fail_on: Findings as grave as this refuse a skill, unless this file has their rule in ``allow_findings``.
         min_age_days: How long a skill has to have been out.
         capabilities: Patterns; what a skill can do has to fit one of them.
@@ -81,7 +81,8 @@ class Subject:
     Attributes:
         root: Of the registry that it is from, if from one.
         urls: Every place that it comes from; a repository may send one on to another.
-        vouched: Whether somebody whom the user trusts says that the signer has this name.
+        vouched: Whether the registry of this root says that the signer has this name.
+        known_as: The names under which this user trusts the signer.
         can: Its capabilities.
         age: How long it has been out; None if nobody knows.
     """
@@ -91,6 +92,7 @@ class Subject:
     urls: tuple[str, ...] = ()
     signer: Signer | None = None
     vouched: bool = False
+    known_as: frozenset[str] = frozenset()
     can: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     age: timedelta | None = None
@@ -199,7 +201,8 @@ def _by_publisher(policy: Policy, subject: Subject) -> str | None:
     signer, allowed = subject.signer, policy.publishers or ()
     if signer is None:
         return f"{subject.name} is signed by nobody"
-    if signer.fingerprint in allowed or (subject.vouched and signer.identity in allowed):
+    by_registry = f"{subject.root}/{signer.identity}" if subject.root and subject.vouched else None
+    if not {signer.fingerprint, by_registry, *subject.known_as}.isdisjoint(allowed):
         return None
     return f"{subject.name} is signed by {quote(signer.identity)} ({signer.fingerprint})"
 

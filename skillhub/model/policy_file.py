@@ -24,7 +24,7 @@ from skillhub.model.syntax.decode import (
     wrong,
 )
 from skillhub.model.syntax.toml import strict_toml, table
-from skillhub.model.text import clean, is_alias
+from skillhub.model.text import clean, is_alias, is_name
 from skillhub.model.url import is_prefix
 
 SECTION = "policy"
@@ -107,7 +107,12 @@ def _trusted_source(value: object) -> str:
 
 def _publisher(value: object) -> str:
     name = visible(value)
-    return Digest.parse(name) if name.startswith("sha256:") else name
+    if not name.startswith("sha256:"):
+        return name
+    root, slash, publisher = name.partition("/")
+    if slash and not is_name(publisher):
+        wrong("a publisher's name behind the root of its registry, sha256:…/NAME", value)
+    return f"{Digest.parse(root)}{slash}{publisher}"
 
 
 def _capability(value: object) -> str:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from skillhub.errors import FormatError
 from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
-from skillhub.model.text import clean, quote
+from skillhub.model.text import clean, quote, word
 
 TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
 if TYPE_CHECKING:
@@ -50,9 +50,20 @@ class Signer:
             raise FormatError(f"expected <kind>:<fingerprint>:<identity>, found {quote(text)}")
         return cls(kind, Digest.parse(fingerprint), identity)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as in SKILL of the contract."""
-        return {"kind": self.kind, "identity": self.identity, "fingerprint": self.fingerprint}
+    def named(self, voucher: str | None) -> str:
+        """Return who it is: ``NAME by SOURCE`` where a source that is none of the user's is all that says so."""
+        return f"{word(self.identity)} by {voucher}" if voucher else word(self.identity)
+
+    def to_json(self, voucher: str | None = None) -> dict[str, Any]:
+        """Return it as in SKILL of the contract; ``by`` is there as in ``named``."""
+        facts = {"kind": self.kind, "identity": self.identity, "fingerprint": self.fingerprint}
+        return {**facts, "by": voucher} if voucher else facts
+
+
+def spelled(signed_by: Iterable[str], voucher: str | None) -> str:
+    """Return signers as the lock spells them, and by whose word they are; ``nobody`` if there is none."""
+    told = (f"{word(each)} by {voucher}" if voucher else word(each) for each in signed_by)
+    return ", ".join(told) or "nobody"
 
 
 def known_by(signed_by: Iterable[str]) -> frozenset[tuple[Kind, Digest]]:

@@ -72,6 +72,7 @@ class Skill:
 
     Attributes:
         path: The folder in the store; of a skill that was found in an agent's folder, that one.
+        vouched_by: The registry that says who its signers are, where it is none of the user's.
         stored: Of a locked skill that was found, the folder in the store.
         links: The places in agents' folders where it is enabled, absolute.
         invocation: Whether the model may call it by itself, or only the user.
@@ -107,6 +108,7 @@ class Skill:
     user_invocable: bool = True
     argument_hint: str = ""
     patch: str | None = None
+    vouched_by: str | None = None
     stored: str | None = None
     held: Held | None = None
     locks: object = field(default=None, repr=False, compare=False)
@@ -152,7 +154,7 @@ class Skill:
             "state": self.state,
             "invocation": self.invocation,
             "managed": self.managed,
-            "signed_by": [signer.to_json() for signer in self.signed_by],
+            "signed_by": [signer.to_json(self.vouched_by) for signer in self.signed_by],
             "trust": "signed" if self.signed_by and not self.patch else "unsigned",
             "patch": self.patch,
             "requires": [need.to_json() for need in self.requires],

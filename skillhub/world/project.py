@@ -112,6 +112,16 @@ class Project:
         """Return the user's own scope, which is beside this one."""
         return Project.of_user(user_home, self._home)
 
+    @property
+    def home(self) -> Home:
+        """Where skillhub keeps its own things, for its user."""
+        return self._home
+
+    def last_lock(self) -> Lock:
+        """Return the lock as it was last read or written here, for who asks once a skill. Raises as ``lock`` does."""
+        seen = self._seen.get(self.lock_path)
+        return seen[1] if seen else self.lock()
+
     def lock(self) -> Lock:
         """Return the lock; an absent one is empty.
 
@@ -163,6 +173,7 @@ class Project:
     def write_lock(self, data: bytes) -> None:
         """Replace the lock by what ``Lock.dump`` gave, atomically; the same content is not written again."""
         self._write(LOCK, data)
+        self._seen.pop(self.lock_path, None)
 
     def write_intent(self, data: bytes) -> None:
         """Replace the intent, atomically; the same content is not written again."""

@@ -430,3 +430,65 @@ def test_attack_what_was_agreed_to_is_damaged_and_not_taken_for_nothing(clone, r
     for text in ("{}", "", "null", '{"version": 1}', path.read_text().replace("sha256:", "sha1:")):
         path.write_text(text)
         assert clone.run("install", *YES).status == 7
+
+
+def test_who_signs_by_the_word_of_a_registry_of_a_clone_is_shown_with_it(clone, root, web, registry):
+    asked = clone.run("install", *YES, "--trust-source", f"acme={root}", "--dry-run")
+    assert asked.status == 0
+    assert (
+        clone.run("list", "--json").json["skills"][0]["signed_by"][0]["by"] == "acme"
+    )  # nobody agreed to it yet
+    done = clone.run(*FROZEN, "--trust-source", f"acme={root}", "--json")
+    details = [line for each in done.json["questions"] for line in each["details"]]
+    assert [line for line in details if line.startswith("signed by")] == [
+        line for line in details if line.startswith("signed by acme by acme (sha256:")
+    ]
+    for words in (("list",), ("show", "greeting"), ("show", "acme:parting"), ("list", "--json")):
+        out = clone.run(*words).out
+        assert ("acme by acme" in out) or '"by": "acme"' in out, words
+    [signer] = clone.run("show", "greeting", "--json").json["signed_by"]
+    assert (signer["identity"], signer["by"]) == ("acme", "acme")
+    assert clone.run("source", "add", "acme", web.url(""), "--fingerprint", root).status == 0
+    assert "acme by acme" not in clone.run("list").out
+    assert "by" not in clone.run("show", "greeting", "--json").json["signed_by"][0]
+
+
+@pytest.mark.parametrize(
+    "form", ["{name}", "{root}/{name}", "{key}", "{other}/{name}", "{root}", "{root}/other"]
+)
+def test_attack_a_registry_of_a_clone_calls_its_publisher_as_the_policy_does(clone, root, form):
+    key = clone.lock()["skills"]["greeting"]["signed_by"][0].split(":", 1)[1].rpartition(":")[0]
+    line = form.format(name="acme", root=root, other=OTHER, key=key)
+    clone.write("hub/config/policy.toml", f'publishers = ["{line}"]')
+    done = clone.run(*FROZEN, "--trust-source", f"acme={root}", "--json")
+    is_meant = form in ("{root}/{name}", "{key}")
+    assert (done.status, "" if is_meant else done.error["code"]) == ((0, "") if is_meant else (6, "policy"))
+    audited = clone.run("audit", "--json").json["findings"]
+    assert [each for each in audited if each["rule"] == "policy"] == [] or not is_meant
+
+
+def key_of(clone, registry):
+    """Return a file with the public key of the registry's publisher, as the registry tells it."""
+    document = min(registry.site.glob("targets/publishers/*.acme.json"))
+    return clone.write("acme.pub.pem", json.loads(document.read_text())["keys"][0])
+
+
+def test_a_policy_names_a_publisher_whom_the_user_trusts_by_key(clone, root, registry, tmp_path):
+    clone.write("hub/config/policy.toml", 'publishers = ["mine"]')
+    words = (*FROZEN, "--trust-source", f"acme={root}")
+    assert clone.run(*words).status == 6
+    assert clone.run("publisher", "trust", "mine", "--key", key_of(clone, registry)).status == 0
+    assert clone.run(*words).status == 0
+
+
+def test_attack_trust_that_is_narrowed_to_a_source_is_claimed_by_a_clones_of_that_name(
+    clone, root, registry, web
+):
+    assert clone.run("source", "add", "acme", web.url(""), "--fingerprint", root).status == 0
+    pem = key_of(clone, registry)
+    assert clone.run("publisher", "trust", "mine", "--key", pem, "--source", "acme").status == 0
+    assert clone.run("source", "remove", "acme").status == 0
+    clone.write("hub/config/policy.toml", 'publishers = ["mine"]')
+    assert clone.run(*FROZEN, "--trust-source", f"acme={root}", "--json").error["code"] == "policy"
+    assert clone.run("source", "add", "acme", web.url(""), "--fingerprint", root).status == 0
+    assert clone.run(*FROZEN).status == 0

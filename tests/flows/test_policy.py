@@ -90,7 +90,7 @@ def test_each_line_of_each_file_refuses_a_registrys_skill(world, level, line):
     "line",
     [
         f"sources = [{ROOT}]",
-        'publishers = ["skillhub-examples"]',
+        f'publishers = ["{root_fingerprint()}/skillhub-examples"]',
         'signed = "required"',
         'fail-on = "low"',
         "min-age-days = 300",

@@ -50,9 +50,9 @@ def having(**changes):
 
 PERMITTED = [
     "",
+    f'publishers = ["{ROOT}/acme"]',
     f'sources = ["{ROOT}"]',
     'sources = ["https://skills.example/"]',
-    'publishers = ["acme"]',
     f'publishers = ["{ACME.fingerprint}", "other"]',
     'signed = "required"',
     'signed = "ask"',
@@ -111,6 +111,30 @@ def test_a_name_that_nobody_vouches_for_is_no_publishers():
     stranger = having(signer=Signer("certificate", OTHER, "acme"), vouched=False)
     assert against(stranger, 'publishers = ["acme"]') == [("publishers", "/machine.toml:1")]
     assert against(stranger, f'publishers = ["{OTHER}"]') == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'publishers = ["acme"]',
+        'publishers = ["Acme", "ACME"]',
+        f'publishers = ["{OTHER}/acme"]',
+        f'publishers = ["{ROOT}/acm"]',
+        f'publishers = ["{ROOT}"]',
+        f'publishers = ["{ACME.fingerprint}/acme"]',
+        'publishers = ["acme by skills"]',
+        'publishers = ["*"]',
+    ],
+)
+def test_attack_a_registry_calls_its_publisher_as_the_policy_does(line):
+    assert against(HARMLESS, line) == [("publishers", "/machine.toml:1")]
+
+
+def test_a_name_is_the_publisher_whom_the_user_trusts_under_it():
+    known = having(known_as=frozenset({"acme", "acme-old"}))
+    for line in ('publishers = ["acme"]', 'publishers = ["other", "acme-old"]'):
+        assert against(known, line) == []
+    assert against(known, 'publishers = ["other"]') == [("publishers", "/machine.toml:1")]
 
 
 def test_every_place_has_to_be_allowed_and_no_place_is_none():
@@ -190,6 +214,14 @@ def test_a_long_line_is_cut_in_a_refusal():
         "sources = ['https://a\u202eb.example']",
         "publishers = ['']",
         "publishers = ['sha256:AB']",
+        f"publishers = ['{OTHER}/']",
+        f"publishers = ['{OTHER}/A B']",
+        f"publishers = ['{OTHER}/a/b']",
+        "trusted-sources = ['acme']",
+        "trusted-sources = ['acme=']",
+        f"trusted-sources = ['local={OTHER}']",
+        f"trusted-sources = ['={OTHER}']",
+        f"trusted-sources = '{OTHER}'",
         "fail-on = 'grave'",
         "min-age-days = -1",
         "min-age-days = true",

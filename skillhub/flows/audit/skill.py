@@ -27,7 +27,7 @@ from skillhub.model.policy import LASTING, Objection
 from skillhub.model.record import Record
 from skillhub.model.ref import Named
 from skillhub.model.release import Admission
-from skillhub.model.signer import Signer, known_by
+from skillhub.model.signer import Signer, known_by, spelled
 from skillhub.model.tree import Tree
 from skillhub.model.url import authority
 from skillhub.model.version import is_version, precedence
@@ -125,7 +125,8 @@ def change(case: Case) -> Iterator[Finding]:
         message = f"{name} came from {_spelled(earlier)}, and comes from {_spelled(entry)}"
         yield case.note("origin-changed", message)
     if earlier.signed_by and known_by(earlier.signed_by) != known_by(entry.signed_by):
-        found = ", ".join(entry.signed_by) or "nobody"
+        # Of an earlier lock the sources are not known here: what was is spelled by its key.
+        found = spelled(entry.signed_by, case.ports.voucher(entry))
         message = f"{name} was signed by {', '.join(earlier.signed_by)}, and is signed by {found}"
         yield case.note("signer-changed", message)
     if entry.patch is not None and entry.patch != earlier.patch:
@@ -161,8 +162,9 @@ def signer(case: Case) -> Iterator[Finding]:
         return
     for each in map(Signer.parse, case.entry.signed_by):
         if each.fingerprint not in known:
+            named = each.named(case.ports.voucher(case.entry))
             message = (
-                f"{each.identity} signed it with {each.fingerprint}, which is no key of {admitted.publisher}, "
+                f"{named} signed it with {each.fingerprint}, which is no key of {admitted.publisher}, "
                 "who has the name today"
             )
             yield case.note("signer-retired", message)
