@@ -13,7 +13,7 @@ from skillhub.model.dataclass import asdict
 from skillhub.model.question import way_of
 from skillhub.model.signer import Signer
 from skillhub.model.skill import Skill
-from skillhub.model.text import collapsed, word
+from skillhub.model.text import collapsed
 
 if TYPE_CHECKING:
     from skillhub.cli.common import Common

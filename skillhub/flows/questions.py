@@ -126,7 +126,7 @@ def _signed(candidate: Candidate) -> str:
 def _by(candidate: Candidate) -> str:
     """Return who signed a skill and where it is from: what a yes to all of them holds for."""
     signer = candidate.signer
-    by = f"by {word(signer.identity)} ({signer.fingerprint})" if signer else _signed(candidate)
+    by = f"by {candidate.signed_by} ({signer.fingerprint})" if signer else _signed(candidate)
     return f"{by} from {_from(candidate.entry)}{', patched' if candidate.entry.patch else ''}"
 
 
