@@ -13,6 +13,7 @@ from skillhub.cli.table import COMMANDS
 from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import SkillhubError, StateError, UsageError
 from skillhub.model.question import Answer, Question, how_to_answer
+from skillhub.model.url import masked
 
 _REPORT = "this is a bug in skillhub; please report it at https://github.com/skillhub/skillhub/issues"
 
@@ -42,6 +43,7 @@ def fail(error: Exception, args: list[str]) -> int:
 def error_json(error: SkillhubError) -> dict[str, Any]:
     """Return the error of the contract, with the questions that were open."""
     body = members(error, "code", "message", "where", "hint")
+    body |= {name: masked(text) for name, text in body.items() if text}
     if reason := getattr(error, "reason", None):
         body["reason"] = reason
     if skills := getattr(error, "skills", ()):

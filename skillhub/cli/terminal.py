@@ -14,6 +14,7 @@ from functools import cached_property
 from skillhub.cli.streams import is_ci
 from skillhub.errors import SkillhubError
 from skillhub.model.text import Quoted, clean, collapsed
+from skillhub.model.url import masked
 
 TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
 if TYPE_CHECKING:
@@ -76,11 +77,11 @@ class Terminal:
     def say(self, text: str, tone: Tone = "plain") -> None:
         """Write a line of talk; ``--quiet`` silences it."""
         if not self.quiet:
-            self._talk(text, tone)
+            self._talk(text if isinstance(text, Quoted) else masked(text), tone)
 
     def warn(self, text: str, tone: Tone = "yellow") -> None:
         """Write beside the result what is missing or wrong, and what to do about it; nothing silences it."""
-        self._talk(text, tone)
+        self._talk(text if isinstance(text, Quoted) else masked(text), tone)
 
     def prompt(self, text: str) -> str:
         """Write a prompt and return the line that is typed behind it; empty where input has ended."""
@@ -123,11 +124,11 @@ class Terminal:
 
     def error(self, error: SkillhubError) -> None:
         """Tell of an error: what, where, and what to do."""
-        self.prose(f"error: {error.message} [{error.code}]", tone="red")
+        self.prose(f"error: {masked(error.message)} [{error.code}]", tone="red")
         reason = getattr(error, "reason", None)
         for label, text in (("reason", reason), ("where", error.where), ("hint", error.hint)):
             if text:
-                self.prose(f"{label}: {text}", 2)
+                self.prose(f"{label}: {masked(text)}", 2)
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO | None = None) -> None:
         """Write rows in columns that fit the terminal; all but the first, which is typed, are cut if they must.

@@ -15,7 +15,7 @@ from skillhub.model.ref import Git, GitHub, Remote, parse_remote
 from skillhub.model.syntax.decode import array, located, name_that, text_that, visible
 from skillhub.model.syntax.toml import strict_toml, table, tables
 from skillhub.model.text import is_alias, is_name, quote
-from skillhub.model.url import names_user
+from skillhub.model.url import NO_SECRET, holds_secret
 from skillhub.model.version import Range
 
 _URL = re.compile(r"https?://[^/?#\\]|embedded:\Z", re.ASCII | re.IGNORECASE)
@@ -152,10 +152,17 @@ def _range(value: object) -> str:
 
 def _url(value: object) -> str:
     url = visible(value)
-    if not _URL.match(url) or names_user(url):
-        # A password there is not repeated.
+    if not _URL.match(url) or holds_secret(url):
+        # A credential there is not repeated.
         raise FormatError("expected the URL of a source, https:// and no user in it")
     return url
+
+
+def _place(value: object) -> str:
+    place = visible(value)
+    if "://" in place and holds_secret(place):
+        raise FormatError("expected a place without password or another credential", hint=NO_SECRET)
+    return place
 
 
 _WANTED = table(
@@ -163,7 +170,8 @@ _WANTED = table(
     {
         "source": name_that(is_alias, "source"),
         "version": _range,
-        **dict.fromkeys(("path", "git", "rev", "from"), visible),
+        **dict.fromkeys(("path", "rev"), visible),
+        **dict.fromkeys(("git", "from"), _place),
         "plugin": name_that(is_name, "plugin"),
     },
     unknown="known: source, version, path, git, rev, from, plugin",

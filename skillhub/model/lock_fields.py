@@ -22,7 +22,7 @@ from skillhub.model.syntax.decode import (
     wrong,
 )
 from skillhub.model.text import is_alias, is_inner_path, is_name, is_object_id
-from skillhub.model.url import names_user
+from skillhub.model.url import holds_secret
 
 VERSION = 1
 # What a later version adds has another `version` of the format: whoever reads this one knows them all.
@@ -56,8 +56,8 @@ def _signers(value: object) -> tuple[str, ...]:
 def _url(value: object) -> str:
     text = visible(value)
     # The lock is committed: no secret may get into it.
-    if names_user(text):
-        raise FormatError("expected a URL without user and password")  # which are not repeated here
+    if holds_secret(text):
+        raise FormatError("expected a URL without user, password or another credential")  # not repeated here
     return text
 
 

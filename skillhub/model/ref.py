@@ -8,7 +8,7 @@ from functools import lru_cache
 from skillhub.errors import UsageError
 from skillhub.model.dataclass import dataclass
 from skillhub.model.text import RESERVED_ALIASES, clean, is_alias, is_inner_path, is_name, quote
-from skillhub.model.url import PORTS, masked
+from skillhub.model.url import NO_SECRET, PORTS, holds_secret, masked
 
 # Patterns are compiled when they are first matched, for `list` has no use for most of them.
 _LOCAL = r"(?a)(?:\.{1,2}(?:[/\\]|$)|[/\\~]|[A-Za-z]:[/\\])"
@@ -180,6 +180,11 @@ def parse_ref(text: str) -> Ref:
     if re.match(_LOCAL, text):
         return Local(text)
     if "://" in text:
+        if holds_secret(text):
+            message = (
+                f"expected a reference without password or another credential, found {quote(masked(text))}"
+            )
+            raise UsageError(message, hint=NO_SECRET)
         return _remote(text)
     head, _, version = text.partition("@")
     alias, colon, name = head.rpartition(":")

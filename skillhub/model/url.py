@@ -18,7 +18,36 @@ _URL = (
 )
 _USER = r"://[^/?#]*@"
 _SCP = r"(?a)([\w.-]+@[\w.-]+):/?([^/:\s][^:\s]*)"
+# In the name of a parameter, without what separates its words; the second are too short to be looked for in others.
+_SECRET_NAME = re.compile(
+    r"token|secret|passw|passphrase|pwd|credential|signature|apikey|accesskey|privatekey|authoriz|session|cookie|bearer"
+    r"|jwt|oauth|saml|assertion|hmac|keypairid|accesskeyid|subscriptionkey|authkey|userkey"
+)
+_SECRET_NAMES = frozenset(
+    (
+        "key",
+        "auth",
+        "pass",
+        "pw",
+        "sig",
+        "sid",
+        "code",
+        "ticket",
+        "pat",
+        "otp",
+        "cred",
+        "creds",
+        "xauth",
+        "sas",
+    )
+)
+_TOKEN = re.compile(
+    r"(?:gh[opsur]_|github_pat_|glpat-|xox[a-z]-|sk-|sk_live_|npm_|pypi-|hf_|AKIA|ASIA|AIza|eyJ)[A-Za-z0-9_-]{8}"
+)
 _ESCAPED = rb"%([0-9A-Fa-f]{2})"
+
+
+NO_SECRET = "a token is sent in a header: name its variable under [tokens] in config.toml, or use netrc"  # noqa: S105
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +95,70 @@ def names_user(text: str) -> bool:
     return "@" in text and re.match(rf"[^/?#]*{_USER}", text) is not None
 
 
+def holds_secret(text: str) -> bool:
+    """Say whether a URL may be kept by nobody: it holds a password, or what looks like another credential.
+
+    A user without a password is none over ssh, where keys prove who it is. Of what follows the first ``?``, ``#`` or
+    ``;`` names and values are looked at, decoded as often as some server may: a name that credentials have, or a
+    value that is made like one. This is the one rule for what is stored; ``masked`` has it for what is shown.
+    """
+    scheme, colon, rest = text.partition("://")
+    if not colon:
+        scheme, rest = "", text
+    host = _decoded(re.split(r"[/?#]", rest, maxsplit=1)[0])
+    if "@" in host and not (scheme.lower().endswith("ssh") and ":" not in host.rpartition("@")[0]):
+        return True
+    found = re.search(r"[?#;]", rest)
+    return found is not None and any(map(_is_secret, re.split(r"[?#;&]", _decoded(rest[found.start() :]))))
+
+
 def masked(text: str) -> str:
-    """Return the text without what may be a password in it."""
+    """Return the text without what may be a password in it, or another credential of a URL."""
+    if "://" not in text:
+        return text
     # A password may hold what ends a host: of what it is in doubt, more is hidden.
-    return re.sub(r"://[^/\s]*@", "://…@", text)
+    text = re.sub(r"([a-z+]{0,9})://([^/\s]*)(?:@|%40)", _without_user, text, flags=re.IGNORECASE)
+    return re.sub(r"://[^\s\"'<>?#;]*[?#;][^\s\"'<>]*", _without_query, text)
+
+
+def _without_user(found: re.Match[str]) -> str:
+    is_name = found[1].lower().endswith("ssh") and re.fullmatch(r"[\w.-]+", found[2])
+    return found[0] if is_name else f"{found[1]}://…@"
+
+
+def _without_query(found: re.Match[str]) -> str:
+    url = found[0]
+    return re.split(r"(?<=[?#;])", url, maxsplit=1)[0] + "…" if holds_secret(url.replace("…@", "")) else url
+
+
+def _decoded(text: str) -> str:
+    """Return a text percent-decoded until nothing is left to decode, four times at most."""
+    for _ in range(4):
+        plain = re.sub(r"%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), text)
+        if plain == text:
+            break
+        text = plain
+    return text
+
+
+def _is_secret(parameter: str) -> bool:
+    name, _, value = parameter.replace("+", " ").partition("=")
+    words = re.sub(r"[^a-z0-9]", "", name.lower())
+    if value and (_SECRET_NAME.search(words) or words in _SECRET_NAMES):
+        return True
+    return any(map(_is_random, re.split(r"[\s/:,.]", parameter.removeprefix(name + "=") if value else name)))
+
+
+def _is_random(piece: str) -> bool:
+    """Say whether this is made like a token: known by its beginning, or long, mixed and without order."""
+    if _TOKEN.match(piece):
+        return True
+    if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", piece):
+        return False  # a commit and a digest are no secrets
+    return any(
+        len(word) >= 16 and len(set(word)) >= 8 and re.search(r"[0-9]", word) and re.search(r"[A-Za-z]", word)
+        for word in re.split(r"[-_]", piece)
+    )
 
 
 def is_prefix(text: str) -> bool:

@@ -15,7 +15,7 @@ from skillhub.errors import UnsafeTransfer
 from skillhub.model.dataclass import dataclass
 from skillhub.model.text import quote
 from skillhub.model.tree import SKILL_MD
-from skillhub.model.url import PORTS, Url, parse
+from skillhub.model.url import PORTS, Url, masked, parse
 from skillhub.world.named_by import RULES, NamedBy
 
 # RFC 1035, 2.3.4: IDNA, through which each name is looked up, fails on any other label. The underscore is none of a
@@ -72,7 +72,7 @@ class Hop:
         """
         found = parse(url) if url.isascii() and url.isprintable() and {*url}.isdisjoint(" \\") else None
         if found is None or found.port is None or found.user is not None or not _is_host(found):
-            raise UnsafeTransfer(f"expected an http or https URL, found {quote(url)}")
+            raise UnsafeTransfer(f"expected an http or https URL, found {quote(masked(url))}")
         bracketed = f"[{found.host}]" if ":" in found.host else found.host
         target = (found.path or "/") + (f"?{found.query}" if found.query else "")
         origin = f"{found.scheme}://{bracketed}:{found.port}"

@@ -9,6 +9,7 @@ from skillhub.errors import TrustDowngrade
 from skillhub.model.dataclass import asdict, dataclass, field, replace
 from skillhub.model.digest import Digest
 from skillhub.model.syntax.decode import array, integer, mapping, record, text
+from skillhub.model.url import holds_secret
 from skillhub.world.state_file import StateFile
 
 # A site could otherwise go back to a weaker promise.
@@ -65,11 +66,13 @@ class Seen:
         return self._read().copies.get(url)
 
     def keep(self, url: str, copy: Copy | None) -> None:
-        """Note what is known of the document at ``url``; None forgets it.
+        """Note what is known of the document at ``url``; None forgets it. A URL that holds a credential is not noted.
 
         Raises:
             StateError: the disk refuses.
         """
+        if holds_secret(url) or (copy and holds_secret(copy.url)):
+            copy = None
         if self.copy(url) != copy:
             self._change(lambda known: replace(known, copies=_put(known.copies, url, copy)))
 

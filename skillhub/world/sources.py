@@ -21,7 +21,7 @@ from skillhub.model.lock import LockedSource
 from skillhub.model.proposals import is_proposed, proposals
 from skillhub.model.syntax.decode import array, mapping, record, text, text_that, wrong
 from skillhub.model.text import RESERVED_ALIASES, as_command, is_alias, quote
-from skillhub.model.url import names_user, parse
+from skillhub.model.url import NO_SECRET, holds_secret, parse
 from skillhub.world import files
 from skillhub.world.agreed_sources import AgreedSources
 from skillhub.world.embedded import EMBEDDED_URL, root, root_fingerprint
@@ -85,8 +85,8 @@ def check(alias: str, url: str) -> None:
         if alias != EMBEDDED_ALIAS:
             raise UsageError(f"the registry inside the package is called {EMBEDDED_ALIAS}")
         return
-    if names_user(url):
-        raise UsageError("a source's URL names no user and no password", hint="locks would carry them")
+    if holds_secret(url):
+        raise UsageError("a source's URL names no user, no password and no other credential", hint=NO_SECRET)
     scheme, _, rest = url.partition("://")
     if scheme.lower() not in ("https", "http"):
         raise UsageError("expected the URL of a source to begin with https://", hint="or http:// on loopback")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from skillhub.archive import unpack
-from skillhub.errors import NotFound, SecurityError, SkillhubError, SourceError
+from skillhub.errors import NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.flows.source_view import dated
 from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.finding import Issue
@@ -16,6 +16,7 @@ from skillhub.model.index import LISTING_CAP, parse_listing
 from skillhub.model.manifest import Manifest
 from skillhub.model.release import Admission, Index, Release
 from skillhub.model.text import as_command
+from skillhub.model.url import NO_SECRET, holds_secret
 from skillhub.trust.ahead import AHEAD_PATH
 from skillhub.trust.judgement import judge
 from skillhub.trust.registry import agrees, publisher_of
@@ -55,6 +56,10 @@ def check(place: str, now: datetime) -> Checked:
         SourceError: the folder is no registry, or the server cannot be reached, so that nobody knows how it is.
         StateError: the disk refuses.
     """
+    if "://" in place and holds_secret(place):
+        raise UsageError(
+            "expected the URL of a registry without password or another credential", hint=NO_SECRET
+        )
     with _opened(place) as (url, fetcher), throwaway() as folder:
         found = _problems(url, fetcher, folder, now)
         problems = tuple(replace(each, where=_shown(each.where, place)) for each in found)

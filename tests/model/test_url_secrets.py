@@ -1,0 +1,100 @@
+"""What of a URL may be kept, and what may be shown: one rule, whatever a credential is called and where it stands."""
+
+import pytest
+
+from skillhub.errors import FormatError, UsageError
+from skillhub.model.digest import Digest
+from skillhub.model.intent import Intent
+from skillhub.model.lock import Lock, Locked
+from skillhub.model.ref import parse_ref
+from skillhub.model.url import holds_secret, masked
+
+GHP = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ0bC2dE4fG6"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"
+PLACE = "https://h.example/x.zip"
+SECRET = [
+    *(
+        f"{PLACE}?{name}=hunter2"
+        for name in ("token", "access_token", "TOKEN", "private-token", "api_key", "apikey")
+    ),
+    *(
+        f"{PLACE}?{name}=hunter2"
+        for name in ("sig", "X-Amz-Signature", "X-Amz-Security-Token", "x-goog-signature")
+    ),
+    *(
+        f"{PLACE}?{name}=hunter2"
+        for name in ("X-Amz-Credential", "AWSAccessKeyId", "Key-Pair-Id", "Policy_Signature")
+    ),
+    *(
+        f"{PLACE}?{name}=hunter2"
+        for name in ("password", "passwd", "pwd", "secret", "client.secret", "auth", "key")
+    ),
+    *(
+        f"{PLACE}?{name}=hunter2"
+        for name in ("Authorization", "x-api-key", "Cookie", "sessionid", "jwt", "bearer")
+    ),
+    *(
+        f"{PLACE}{end}token=hunter2"
+        for end in ("?a=b&", "#", "#a&", "?a=b#", "?a;", ";", "?a=b&amp;", "/?", "?&&")
+    ),
+    *(
+        f"{PLACE}?{name}=hunter2"
+        for name in ("%74oken", "%2574oken", "%252574oken", "to%6Ben", "access%5Ftoken")
+    ),
+    *(
+        f"{PLACE}?a=b%26token=hunter2",
+        f"{PLACE}?token%3Dhunter2",
+        f"{PLACE}?u=https://o.example/?token=hunter2",
+    ),
+    *(
+        f"{PLACE}?{value}"
+        for value in (GHP, JWT, f"x={GHP}", f"x={JWT}", f"x=Bearer%20{GHP}", "d3adB33f0123456789")
+    ),
+    *(f"{PLACE}#{GHP}", f"{PLACE};{GHP}", f"{PLACE}?x=glpat-aaaaaaaaaaaa", f"{PLACE}?x=AKIAIOSFODNN7EXAMPLE"),
+    *(
+        "https://u:hunter2@h.example/x.zip",
+        "https://hunter2@h.example/x.zip",
+        "https://u%3Ahunter2%40h.example/x.zip",
+    ),
+    *("https://u:p%40hunter2@h.example/x", "https://:hunter2@h.example/x", "HTTPS://u:hunter2@h.example/x"),
+    *("ssh://git:hunter2@h.example/x", "ssh://git%3Ahunter2@h.example/x"),
+]
+PLAIN = [
+    PLACE, f"{PLACE}?v=1.2.0", f"{PLACE}?ref=main&path=skills/gh-fix-ci", f"{PLACE}?raw=true", f"{PLACE}#skills/pdf",
+    f"{PLACE}?ref={'0a1b' * 10}", f"{PLACE}?sha256={'0a1b' * 16}", f"{PLACE}?ref=release-2026-01-02-internal-tools",
+    "ssh://git@h.example/x", "https://h.example/a@b", f"{PLACE}?page=2&sort=name", f"{PLACE}?file=gh-fix-ci-1.zip",
+    f"{PLACE}?id=123e4567-e89b-12d3-a456-426614174000", f"{PLACE}?", f"{PLACE}#", "https://h.example/token/x.zip",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", SECRET)
+def test_attack_a_credential_of_a_url_is_neither_kept_nor_shown(url):
+    assert holds_secret(url)
+    shown = masked(f"expected {url}, found '{url}' and (\"{url}\")")
+    assert not any(secret in shown for secret in ("hunter2", GHP, JWT, "d3adB33f", "glpat-a", "AKIAIO"))
+    for text in (url, f"git+{url}"):
+        with pytest.raises(UsageError) as caught:
+            parse_ref(text)
+        told = f"{caught.value.message} {caught.value.where}"
+        assert not any(secret in told for secret in ("hunter2", GHP, JWT, "d3adB33f", "glpat-a", "AKIAIO"))
+    for line in (f"[sources.a]\nurl = '{url}'", f"[skills]\na = {{ from = '{url}' }}"):
+        with pytest.raises(FormatError) as caught:
+            Intent.parse(line.encode())
+        assert "hunter2" not in caught.value.message
+    tree = Digest.of(b"x")
+    for source in (url, "https://h.example"):
+        with pytest.raises(FormatError) as caught:
+            Lock({"a": Locked(source=source, url=url, tree=tree, size=1)}).dump()
+        assert "hunter2" not in caught.value.message
+
+
+@pytest.mark.parametrize("url", PLAIN)
+def test_what_holds_no_credential_is_kept_and_shown(url):
+    assert not holds_secret(url)
+    assert masked(f"found '{url}' there") == f"found '{url}' there"
+
+
+def test_attack_a_long_url_is_read_in_time():
+    for url in (f"{PLACE}?" + "a=b&" * 100_000, f"{PLACE}?" + "%25" * 100_000, f"{PLACE}?" + "a" * 1_000_000):
+        holds_secret(url)
+        masked(url)
