@@ -12,7 +12,7 @@ from skillhub.model.lock import Lock, Locked, LockedSource
 from tests.support.effort import is_linear, steps
 from tests.support.here import Here
 
-FEW = 60
+FEW = 140  # more than what is parsed twice is remembered for
 TIMES = 4
 
 
