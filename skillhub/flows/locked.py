@@ -17,7 +17,7 @@ from skillhub.flows.patched import patched
 from skillhub.flows.ports import Ports
 from skillhub.flows.provenance import same_signer
 from skillhub.flows.standing import Standing
-from skillhub.model.capability import is_kept_for_documentation
+from skillhub.model.capability import NETWORK_UNKNOWN, is_kept_for_documentation
 from skillhub.model.dataclass import replace
 from skillhub.model.lock import Locked
 from skillhub.model.manifest import Manifest
@@ -101,12 +101,18 @@ def unsaid(can: Iterable[str], entry: Locked) -> str | None:
     if not found:
         return None
     names = [each.removeprefix("env:") for each in found if each.startswith("env:")]
-    hosts = [each.removeprefix("network:") for each in found if each.startswith("network:")]
-    if len(names) + len(hosts) < len(found) or not all(map(is_kept_for_documentation, hosts)):
+    is_unsure = NETWORK_UNKNOWN in found
+    hosts = [
+        each.removeprefix("network:")
+        for each in found
+        if each.startswith("network:") and each != NETWORK_UNKNOWN
+    ]
+    if len(names) + len(hosts) + is_unsure < len(found) or not all(map(is_kept_for_documentation, hosts)):
         return f"the lock does not say that it can: {', '.join(found)}"
     reads = f"reads {'any variable' if names == ['*'] else ', '.join(names)} from the environment"
     reaches = f"names the {'host' if len(hosts) == 1 else 'hosts'} {', '.join(hosts)}"
-    told = [*([reads] if names else []), *([reaches] if hosts else [])]
+    unsure = f"may reach hosts that it does not name ({NETWORK_UNKNOWN})"
+    told = [*([reads] if names else []), *([reaches] if hosts else []), *([unsure] if is_unsure else [])]
     return (
         f"the lock does not say that it {' and '.join(told)}: "
         "skillhub has learnt to look for that since, or somebody took it out of the lock"

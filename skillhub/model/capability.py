@@ -7,35 +7,18 @@ set. Nothing here believes a declaration that the content contradicts, and nothi
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 
 from skillhub.model.manifest import Manifest
+from skillhub.model.offline import is_offline, is_offline_shell, names_network
+from skillhub.model.running import running, runs_by_itself
 from skillhub.model.text import clean
-from skillhub.model.tree import SKILL_MD, File, Tree
+from skillhub.model.tree import File, Tree
 from skillhub.model.variables.programs import variables
 
 TEXT_MAX = 100
 HOSTS_MAX = 200
-RUN_BY_NAME = (
-    *(".sh", ".bash", ".zsh", ".fish", ".ps1", ".psm1", ".bat", ".cmd", ".py", ".pyw", ".rb", ".pl", ".php"),
-    *(
-        ".js",
-        ".mjs",
-        ".cjs",
-        ".ts",
-        ".mts",
-        ".lua",
-        ".r",
-        ".jl",
-        ".go",
-        ".exe",
-        ".com",
-        ".jar",
-        ".applescript",
-    ),
-)
 # The scheme is looked at only where `://` is found, which is what keeps this fast.
 _HOST = re.compile(
     rb"://(?:[^\s/@\"'<>`\\?#]{0,128}@)?([A-Za-z0-9\x80-\xff](?:[A-Za-z0-9.\x80-\xff-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])"
@@ -59,17 +42,10 @@ _KEPT_FOR_DOCUMENTATION = re.compile(r"(?:.*\.)?(?:example|test|invalid|example\
 # begins with, rather than what is before it, is what it is found by, ten times as fast.
 _SHELL = re.compile(r"!(?:(?<![\w`)\]!]!)`[^`]|(?<=```!)(?=[ \t]*$))", re.MULTILINE)
 
-# What a person or an agent is told to run, whatever its kind and place: `bash references/setup.txt`.
-_PROGRAMS = r"(?:[bz]a|z|da|k|fi)?sh|python[0-9.]*|node|bun|deno|ruby|perl|php|Rscript|pwsh"
-_BEFORE = (
-    rf"(?<![\w/.-])(?:{_PROGRAMS}|source|\.|uv|chmod)[ \t]+(?:(?:run|[-+][\w.=-]*)[ \t]+){{0,9}}"
-    r"(?:<[ \t]*)?(?:[\"'](?:[^\"'`|;&<>\n]*/)?|(?:\\ |[^\s\"'`|;&<>()])*/)?\Z"
-)
-_AFTER = rf"(?![\w/-]|\.\w)(?:[\"']?[ \t]{{0,9}}\|[ \t]{{0,9}}(?:sudo[ \t]{{1,9}})?({_PROGRAMS})\b)?"
-_JOINED = re.compile(r"\\\r?\n")
-# What is longer, or names a file more often, was not written to be read.
-_BODY_MAX = 1 << 18
-_TIMES_MAX = 100
+# What runs, or is told to an agent, and cannot be shown to stay offline.
+NETWORK_UNKNOWN = "network:?"
+_COMMANDS = re.compile(r"!`([^`]*)`|```!([^`]*)```")
+_NETWORK_TOOLS = frozenset({"webfetch", "websearch"})
 
 
 def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
@@ -80,11 +56,10 @@ def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
     are hosts like any other, as a server may well answer at ``api.example.com``. Variables are those that are
     declared, and those that files that run are seen to read; more than 200 of these are one ``env:*``.
     """
-    alone = {path for path, file in tree.items() if runs(path, file)}
-    run = alone | _told_to_run(tree.keys() - alone, manifest.body)
-    running = [(path, tree[path].data) for path in tree if path in run]
+    run = running(tree, manifest.body)
+    programs = [(path, data.translate(None, b"\0")) for path, data in run.items()]
     found = {f"{kind}:{_line(text)}" for kind, text in _named(manifest)}
-    if running:
+    if programs:
         found.add("scripts")
     if _SHELL.search(manifest.body):
         found.add("shell")
@@ -92,59 +67,50 @@ def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
         found.add("hooks")
     if manifest.fork is not None:
         found.add("agents")
-    if not all(is_text(file.data) for file in tree.values()):
-        found.add("binary")
+    archives = False  # of which Python may import
+    for file in tree.values():
+        archives = archives or file.data.startswith(b"PK")
+        if "binary" not in found and not is_text(file.data):
+            found.add("binary")
     hosts = {
         host
-        for data in (manifest.body.encode("utf-8"), *(data for _, data in running))
+        for data in (manifest.body.encode("utf-8"), *(data for _, data in programs))
         for host in _hosts(data)
     }
     servers = (need.server.host for need in manifest.requires if need.server and need.server.host)
     hosts |= {host for server in servers for host in _somewhere(server.encode())}
     found |= {f"network:{host}" for host in hosts} if len(hosts) <= HOSTS_MAX else {"network:*"}
-    found |= {f"env:{_line(name)}" for name in variables(running)}
+    if not _is_offline(tree, manifest, run, archives=archives):
+        found.add(NETWORK_UNKNOWN)
+    found |= {f"env:{_line(name)}" for name in variables(programs)}
     return tuple(sorted(found))
 
 
-def runs(path: str, file: File) -> bool:
-    """Say whether ``file`` is one that runs: by its execute bit, its place, its first line or its name."""
-    return (
-        file.executable
-        or path.startswith("scripts/")
-        or file.data.startswith(b"#!")
-        or path.lower().endswith(RUN_BY_NAME)
+def _is_offline(tree: Tree, manifest: Manifest, run: Mapping[str, bytes], *, archives: bool) -> bool:
+    """Say whether all that runs is shown to stay offline, and the instructions name nothing that does not.
+
+    Instructions are no program: what an agent makes of them is shown by nothing.
+    """
+    if manifest.hooks or any(need.server and need.server.command for need in manifest.requires):
+        return False
+    tools = (tool.partition("(") for tool in manifest.allowed_tools)
+    if any(
+        name.strip().lower() in _NETWORK_TOOLS or names_network(f"`{inner}".encode())
+        for name, _, inner in tools
+    ):
+        return False
+    names = {path.rpartition("/")[2] for path in run}
+    commands = (match[1] or match[2] or "" for match in _COMMANDS.finditer(manifest.body))
+    if _SHELL.search(manifest.body) and not all(is_offline_shell(command, names) for command in commands):
+        return False
+    return not names_network(manifest.body.encode()) and all(
+        is_offline(path, data, run, is_told=_is_told(path, tree[path]), has_archives=archives)
+        for path, data in run.items()
     )
 
 
-def _told_to_run(paths: Set[str], body: str) -> Set[str]:
-    """Return those of the paths that the instructions have a program run; all, if they are too much to be read.
-
-    A file is known by its name alone: which folder a command is in, `cd "$(…)/references" && bash setup.txt`, cannot
-    be seen.
-    """
-    documents = paths - {SKILL_MD}
-    if len(body) > _BODY_MAX:
-        return documents
-    by_name: defaultdict[str, list[str]] = defaultdict(list)
-    for path in documents:
-        by_name[path.rpartition("/")[2]].append(path)
-    body = _JOINED.sub(" ", body)
-    return {path for name, named in by_name.items() if _is_told_to_run(name, body) for path in named}
-
-
-def _is_told_to_run(name: str, body: str) -> bool:
-    """Say whether the instructions have a program run a file of that name; True if they name it without end."""
-    at = -1
-    for _ in range(_TIMES_MAX):
-        at = body.find(name, at + 1)
-        if at < 0:
-            return False
-        after = re.compile(_AFTER).match(body, at + len(name))
-        start = max(at - 200, 0)
-        line = body[body.rfind("\n", start, at) + 1 or start : at]
-        if after and (after[1] or re.search(_BEFORE, line)):
-            return True
-    return True
+def _is_told(path: str, file: File) -> bool:
+    return runs_by_itself(path, file) or not path.startswith("scripts/")
 
 
 def is_kept_for_documentation(host: str) -> bool:

@@ -10,6 +10,11 @@ from itertools import islice
 _MATCHES_MAX = 50_000
 
 
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of a table that is written as one text."""
+    return tuple(text.split())
+
+
 class TooMany(Exception):
     """A file has more matches than an honest one: it is written to keep its readers busy."""
 

