@@ -78,7 +78,7 @@ def test_a_skill_is_described_before_the_first_question_about_it(shell):
     assert done.status == 0, done.out
     facts = (
         "asks to be let in:",
-        "it can: give instructions, which an agent follows with your rights; network:evil.example",
+        "it can: give instructions, which an agent follows with your rights; network:?, network:evil.example",
         "found in odd: 1 high",
         "Nobody signed odd",
         "Install odd?",

@@ -55,7 +55,7 @@ def test_a_person_is_shown_what_a_script_reads_before_anything_is_there(world: W
         "it can: give instructions, which an agent follows with your rights; "
         "env:AWS_SECRET_ACCESS_KEY, network:?, network:api.acme.io, scripts"
     )
-    assert "it says of itself: Says hello." in asked.details
+    assert "Says hello." in asked.details
     assert not any("for trying out" in line for line in asked.details)
     done = world.install("acme:hello")
     assert done.skills[0].capabilities == CAN
