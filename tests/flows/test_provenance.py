@@ -287,8 +287,8 @@ def test_attack_a_lock_names_another_repository_with_another_tree(world, tmp_pat
     answers = Answers("unanswered")
     refused(world, Refused, lambda: world.install(answers=answers))
     (question,) = (each for each in answers.seen if each.kind == "install")
-    first, *rest = question.details
-    assert first.startswith(
+    *rest, last = question.details
+    assert last.startswith(
         f"it was agreed to from {was.source} at {was.server} (skills/deploy); it is from git+"
     )
     assert f"source {was.source} -> git+{repo.url}" in rest
