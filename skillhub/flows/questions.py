@@ -92,7 +92,7 @@ def _install(
         *([_TRYING_OUT] if (entry.url or "").startswith(EMBEDDED_URL) else ()),
         *(["it will stay disabled; missing: program " + ", program ".join(programs)] if programs else ()),
         f"it needs: {needs or 'nothing'}",
-        "; ".join(filter(None, (_INSTRUCTS, can))),
+        "; ".join(filter(None, (_INSTRUCTS, can, _unseen(candidate)))),
         _content(candidate),
         f"from {word(entry.source)}: {word(entry.origin)}",
         f"{_signed(candidate)}{patched}",
@@ -156,6 +156,11 @@ def _where(candidate: Candidate) -> str:
     elif entry.local and not os.path.isabs(ref):
         ref = f"./{ref}"
     return as_command("skillhub", "show", ref)
+
+
+def _unseen(candidate: Candidate) -> str:
+    """Return what to know where no network was seen: that is no proof that there is none."""
+    return "" if any(each.startswith("network:") for each in candidate.can) else "network: none seen"
 
 
 def _from(entry: Locked) -> str:
