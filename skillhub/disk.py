@@ -156,7 +156,7 @@ class Root:
             return
         if make and self._handle is None and self.path is not None:
             os.makedirs(self.path, exist_ok=True)
-        at = os.dup(self._opened())
+        at = top = self._opened()
         try:
             for position, each in enumerate(folders):
                 try:
@@ -167,11 +167,13 @@ class Root:
                             os.sep.join(path.split(os.sep)[: position - len(folders)])
                         ) from error
                     raise
-                os.close(at)
+                if at != top:
+                    os.close(at)
                 at = inner
             yield name, at
         finally:
-            os.close(at)
+            if at != top:
+                os.close(at)
 
     def _top(self, path: str) -> str:
         top = os.path.splitdrive(path)[0] if self.path is None else self.path

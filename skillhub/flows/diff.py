@@ -150,7 +150,7 @@ def edits_of(name: str, ports: Ports) -> tuple[Edit, ...]:
     found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for step in places.steps:
         if step.path in places.edited:
-            now = read_edited(step.path, ports.store.root)
+            now = read_edited(step.path, ports.store.root, ports.project)
             found.setdefault(_differing(base, now), []).append(step.link)
     return tuple(Edit(tuple(paths), patch, whole) for (patch, whole), paths in found.items())
 

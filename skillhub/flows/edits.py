@@ -54,13 +54,14 @@ def free_path(name: str, project: Project) -> str:
     return f"{os.path.relpath(folder, project.root).replace(os.sep, '/')}/{name}-{number}.patch"
 
 
-def read_edited(path: str, store: str) -> dict[str, File]:
+def read_edited(path: str, store: str, project: Project) -> dict[str, File]:
     """Return the files that a person has in place of a skill.
 
     Of a link of theirs there is nothing to lose but the link; one into ``store``, the store's folder, is ours, and
     what was edited through it lies behind it.
 
     Raises:
+        LinkLeavesProject: a link is on the way to it by now.
         StateError: it cannot be read, or is too much to save.
     """
     if not os.path.lexists(path) or (is_link(path) and not is_under(path, store)):
@@ -69,7 +70,10 @@ def read_edited(path: str, store: str) -> dict[str, File]:
         if not os.path.isdir(path):
             there = os.path.realpath(path)  # a link here is ours, and in the store something else than a tree
             return {os.path.basename(path): File(files.read(there, _EDITS_MAX) or b"")}
-        return _read_folder(path)
+        if is_link(path):
+            return _read_folder(os.path.realpath(path), None)
+        with project.hold(path) as (name, at):
+            return _read_folder(path, at, name)
     except (FormatError, UnsafeArchive) as error:
         raise _too_much(path) from error
     except OSError as error:
@@ -81,9 +85,9 @@ def is_under(path: str, store: str) -> bool:
     return os.path.dirname(os.path.dirname(os.path.realpath(path))) == os.path.realpath(store)
 
 
-def _read_folder(path: str) -> dict[str, File]:
+def _read_folder(path: str, at: int | None, name: str = "") -> dict[str, File]:
     edited, size = {}, 0
-    for found in walk(path, largest=_EDITS_MAX):
+    for found in walk(name or path, largest=_EDITS_MAX, dir_fd=at):
         full = f"{path}/{found.path}"
         if found.file is not None:
             edited[found.path] = found.file
@@ -100,16 +104,18 @@ def _too_much(path: str) -> StateError:
     return StateError(f"more than {_EDITS_MAX >> 20} MiB of edits to save", where=path, hint=hint)
 
 
-def merged(base: Tree | None, path: str, theirs: Tree) -> Tree | None:
+def merged(base: Tree | None, path: str, theirs: Tree, project: Project) -> Tree | None:
     """Return ``theirs`` with what was edited in the copy at ``path``; None if that does not go, or not cleanly.
 
     Raises:
+        LinkLeavesProject: a link is on the way to it by now.
         StateError: the copy cannot be read.
     """
     if base is None or is_link(path) or not os.path.isdir(path):
         return None
     try:
-        mine = {found.path: found.file for found in walk(path, largest=_EDITS_MAX)}
+        with project.hold(path) as (name, at):
+            mine = {found.path: found.file for found in walk(name, largest=_EDITS_MAX, dir_fd=at)}
     except UnsafeArchive:
         return None
     except OSError as error:

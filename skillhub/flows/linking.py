@@ -180,7 +180,7 @@ class Linker:
         if record is None or not linking.edited or record.tree == tree.digest:
             return linking
         base = self._store.read(record.tree)
-        if any(edits.merged(base, path, tree) is None for path in linking.edited):
+        if any(edits.merged(base, path, tree, self._project) is None for path in linking.edited):
             return linking
         first, *rest = linking.ways
         return replace(linking, ways=(first, "merge", *rest))
@@ -242,7 +242,7 @@ class Linker:
         base = self._store.read(record.tree) if record else None
         for step in linking.steps:
             if step.do != "keep":
-                whole = tree if step.do != "merge" else edits.merged(base, step.path, tree)
+                whole = tree if step.do != "merge" else edits.merged(base, step.path, tree, self._project)
                 if whole is None:
                     raise _edited_meanwhile(step.path)
                 stored = self._store.path(whole.digest)
@@ -276,7 +276,7 @@ class Linker:
         base = self._store.read(record.tree) if record else None
         if base is None and record is not None and tree is not None and tree.digest == record.tree:
             base = tree
-        now = (edits.read_edited(path, self._store.root) for path in linking.edited)
+        now = (edits.read_edited(path, self._store.root, self._project) for path in linking.edited)
         edits.save(linking.name, now, base or {}, self._project)
 
 

@@ -93,15 +93,15 @@ class _NewFolder:
         self._folder = folder
         self._made = {""}
         self._top = os.open(folder, FOLDER, dir_fd=dir_fd) if HAS_HANDLES else None
-        self._last = "", os.dup(self._top) if self._top is not None else None
+        self._last = "", self._top
 
     def __enter__(self) -> _NewFolder:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        for handle in (self._top, self._last[1]):
-            if handle is not None:
-                os.close(handle)
+        self._leave(self._last[1])
+        if self._top is not None:
+            os.close(self._top)
 
     def place(self, path: str) -> tuple[str, int | None]:
         """Return what ``os`` takes as path and ``dir_fd`` for this file; its folders are made."""
@@ -119,7 +119,7 @@ class _NewFolder:
         """Return this folder, opened; what it takes to come there is made."""
         if parent == self._last[0]:
             return self._last[1]
-        path, at = "", os.dup(self._top) if self._top is not None else None
+        path, at = "", self._top
         try:
             for name in parent.split("/") if parent else ():
                 path = f"{path}/{name}" if path else name
@@ -128,16 +128,18 @@ class _NewFolder:
                     self._made.add(path)
                 if at is not None:
                     inner = os.open(name, FOLDER, dir_fd=at)
-                    os.close(at)
+                    self._leave(at)
                     at = inner
         except OSError:
-            if at is not None:
-                os.close(at)
+            self._leave(at)
             raise
-        if self._last[1] is not None:
-            os.close(self._last[1])
+        self._leave(self._last[1])
         self._last = parent, at
         return at
+
+    def _leave(self, at: int | None) -> None:
+        if at is not None and at != self._top:
+            os.close(at)
 
 
 def _clone_file(source: str, path: str, mode: int, dir_fd: int | None) -> str:
@@ -175,21 +177,61 @@ def write_file(path: str, data: bytes, mode: int, dir_fd: int | None = None) -> 
         os.close(handle)
 
 
-def walk(folder: str, *, largest: int, skip: str | None = None) -> Iterator[Found]:
+def walk(folder: str, *, largest: int, skip: str | None = None, dir_fd: int | None = None) -> Iterator[Found]:
     """Yield every file below ``folder`` with its bytes, and what is neither file nor folder with None.
 
     Args:
         folder: Where to start; it may itself be reached through a link.
         largest: The bytes that a single file may have.
         skip: A name that is passed over wherever it stands.
+        dir_fd: The open folder that ``folder`` is in: neither it nor one below it may be a link by now.
 
     Raises:
         OSError: something cannot be read.
         UnsafeArchive: a file is larger than ``largest``.
     """
+    if dir_fd is not None:
+        yield from _walk_open(folder, largest, skip, dir_fd)
+        return
     for path, is_file in _paths(folder, skip):
         read = _read(f"{folder}/{path}", path, largest) if is_file else None
         yield Found(path, File(*read) if read else None)
+
+
+def _walk_open(folder: str, largest: int, skip: str | None, dir_fd: int) -> Iterator[Found]:
+    top = os.open(folder, FOLDER, dir_fd=dir_fd)
+    try:
+        waiting: list[tuple[str, ...]] = [()]
+        while waiting:
+            names = waiting.pop()
+            at = _open_below(top, names)
+            try:
+                with os.scandir(at) as rows:
+                    for row in (each for each in rows if each.name != skip):
+                        if row.is_dir(follow_symlinks=False):
+                            waiting.append((*names, row.name))
+                            continue
+                        path = "/".join((*names, row.name))
+                        is_file = row.is_file(follow_symlinks=False)
+                        read = _read(row.name, path, largest, at) if is_file else None
+                        yield Found(path, File(*read) if read else None)
+            finally:
+                os.close(at)
+    finally:
+        os.close(top)
+
+
+def _open_below(top: int, names: tuple[str, ...]) -> int:
+    """Open a folder below an open one, each on the way as itself."""
+    at = os.dup(top) if not names else top
+    for position, name in enumerate(names):
+        try:
+            inner = os.open(name, FOLDER, dir_fd=at)
+        finally:
+            if position:
+                os.close(at)
+        at = inner
+    return at
 
 
 def _paths(folder: str, skip: str | None = None) -> Iterator[tuple[str, bool]]:
@@ -207,9 +249,9 @@ def _paths(folder: str, skip: str | None = None) -> Iterator[tuple[str, bool]]:
                     yield prefix + row.name, row.is_file(follow_symlinks=False)
 
 
-def _read(full: str, path: str, largest: int) -> tuple[bytes, bool] | None:
+def _read(full: str, path: str, largest: int, dir_fd: int | None = None) -> tuple[bytes, bool] | None:
     """Return the bytes of a regular file and whether it is executable; None if it is no such file by now."""
-    handle = os.open(full, _READ)
+    handle = os.open(full, _READ, dir_fd=dir_fd)
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):

@@ -179,10 +179,12 @@ def make(
             # Sharing the store's blocks, where the file system can, must not share what is wrong with them.
             if not is_linked and (tree.size < _WORTH_SHARING or not clone_tree(stored, staged, tree, by)):
                 write_tree(staged, tree.items(), read_only=False, dir_fd=by)
-            with suppress(FileNotFoundError):
+            is_there = _is_there(name, at)
+            if is_there:
                 os.rename(name, old, src_dir_fd=at, dst_dir_fd=by)
             os.rename(staged, name, src_dir_fd=by, dst_dir_fd=at)
-            remove_tree(old, by)
+            if is_there:
+                remove_tree(old, by)
         except OSError:
             with suppress(OSError):
                 remove_tree(staged, by)

@@ -21,6 +21,7 @@ from skillhub.model.text import as_command, quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.world import files
 from skillhub.world.folders import walk
+from skillhub.world.project import Project
 
 _OF_CONTENT: tuple[type[SkillhubError], ...] = (FormatError, SecurityError)
 # Compressed or padded, an archive of an honest skill is not larger than what it may unpack to.
@@ -29,8 +30,12 @@ _EDITED = frozenset({"changed-file", "extra-file", "missing-file"})
 _EXPECTED = "expected a skill: a folder, .zip, .skill or .tar.gz"
 
 
-def read_local(path: str, *, wrapper: bool = True) -> tuple[Unpacked, Digest | None]:
+def read_local(
+    path: str, *, wrapper: bool = True, project: Project | None = None
+) -> tuple[Unpacked, Digest | None]:
     """Return the skill at ``path`` and, for an archive, the digest of its bytes; ``wrapper`` is as for ``unpack``.
+
+    Of a copy in a ``project`` no folder on the way may be a link by now.
 
     Raises:
         NotFound: nothing is there, or a folder without ``SKILL.md``.
@@ -41,7 +46,7 @@ def read_local(path: str, *, wrapper: bool = True) -> tuple[Unpacked, Digest | N
     """
     full = os.path.expanduser(path)
     if os.path.isdir(full):
-        return _read_folder(full, path), None
+        return _read_folder(full, path, project), None
     missing = NotFound("there is no such file or folder", where=os.path.abspath(full), hint=_EXPECTED)
     kind = kind_of(os.path.basename(full))
     if not os.path.exists(full):
@@ -76,16 +81,19 @@ def named(path: str, kinds: tuple[type[SkillhubError], ...] = _OF_CONTENT) -> It
         raise
 
 
-def _read_folder(full: str, path: str) -> Unpacked:
+def _read_folder(full: str, path: str, project: Project | None) -> Unpacked:
     if not os.path.lexists(os.path.join(full, SKILL_MD)):
         hint = "a skill is a folder with a SKILL.md; name that folder"
         raise NotFound(f"{quote(path)} has no SKILL.md", where=os.path.abspath(full), hint=hint)
     with files.disk_errors(full):
-        return gather(_entries(full), wrapper=False)
+        if project is None:
+            return gather(_entries(full, None), wrapper=False)
+        with project.hold(full) as (name, at):
+            return gather(_entries(name, at), wrapper=False)
 
 
-def _entries(folder: str) -> Iterator[Entry]:
-    for found in walk(folder, largest=Limits().total, skip=".git"):
+def _entries(folder: str, at: int | None) -> Iterator[Entry]:
+    for found in walk(folder, largest=Limits().total, skip=".git", dir_fd=at):
         if found.file is None:
             raise UnsafeArchive(
                 "link", "expected files and folders, found a link or a device", where=found.path

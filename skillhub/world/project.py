@@ -88,7 +88,9 @@ class Project:
 
     def root_of(self, path: str) -> Root:
         """Return what holds the way to ``path``, which is free of links: the project, or where a user keeps it."""
-        return next((root for root in (self.top, self.around) if root.covers(path)), MACHINE)
+        if self.top.covers(path):
+            return self.top
+        return self.around if self.around.covers(path) else MACHINE
 
     def hold(self, path: str, *, make: bool = False) -> AbstractContextManager[tuple[str, int | None]]:
         """Hold a path as ``Root.hold`` does, below what ``root_of`` names."""

@@ -31,7 +31,7 @@ class Scene:
     """A project in a git repository, and beside it the same once more, which is none of our business."""
 
     def __init__(self, folder, prepare, act, kind=World):
-        self.folder, self._start = folder / "now", folder / "start"
+        self.folder, self.start = folder / "now", folder / "start"
         self.world = kind(self.folder / "in")
         for each in (".git/info", ".agents/skills", ".claude/skills", "skillhub-edits"):
             (self.world.base / each).mkdir(parents=True)
@@ -43,17 +43,18 @@ class Scene:
         for top, _, _ in list(os.walk(self.like)):
             (Path(top) / LEFT / "deep").mkdir(parents=True)
             (Path(top) / LEFT / "deep/file").write_text("theirs\n")
-        self.folder.rename(self._start)
+        self.folder.rename(self.start)
         self.act = lambda: act(self.world)
         self.reset()
 
     def reset(self):
         if self.folder.exists():
             remove_tree(str(self.folder))
-        shutil.copytree(self._start, self.folder, symlinks=True)
+        shutil.copytree(self.start, self.folder, symlinks=True)
 
     def attack(self, name, label, both=False, by=None, late=False):
         """Swap ``name`` at each step, or at some; ``both`` swaps it back at the next."""
+        self.reset()
         steps = steps_of(self.act, late=late)
         chance = zlib.crc32(label.encode())
         every = range(1, steps + 1)
@@ -69,8 +70,17 @@ class Scene:
                     self.act, Swap(path, make, at, at + 1 + chance % 3 if both else 0, late=late)
                 )
             assert ended in (0, *REFUSED), (label, at, steps, ended)
+            assert not list(brought(self.folder / "in")), (label, at)
             ends.add(ended)
         return ends
+
+
+def brought(folder):
+    """Yield the files that hold what only somebody else's files held; a link to them is not one."""
+    for top, _, names in os.walk(folder):
+        for path in (Path(top, name) for name in names):
+            if not path.is_symlink() and path.is_file() and b"confidential" in path.read_bytes():
+                yield path
 
 
 def source(world, body="Do it.\n", **files):
@@ -169,6 +179,19 @@ def test_attack_what_becomes_a_link_at_any_step_changes_nothing_outside(tmp_path
 def test_attack_a_link_that_comes_and_goes_again_changes_nothing_outside(tmp_path, command, name):
     scene = Scene(tmp_path, *COMMANDS[command])
     scene.attack(name, f"{command} {name} and back", both=True)
+
+
+@pytest.mark.parametrize(
+    "name", [".agents", ".agents/skills", ".agents/skills/plain", ".agents/skills/plain/scripts"]
+)
+@pytest.mark.parametrize("command", ["sync-edited", "remove-edited", "patch"])
+def test_attack_what_is_outside_is_not_saved_as_an_edit(tmp_path, command, name):
+    scene = Scene(tmp_path, *COMMANDS[command])
+    like = Path(str(scene.like).replace(str(scene.folder), str(scene.start)))
+    for each in ("SKILL.md", "scripts/run.sh", "scripts/more.txt"):
+        (like / ".agents/skills/plain" / each).write_text("confidential\n")
+    scene.attack(name, f"{command} {name} confidential", both=True)
+    scene.attack(name, f"{command} {name} confidential")
 
 
 IN_PLACE = {
