@@ -13,6 +13,7 @@ from skillhub.errors import SkillhubError, UsageError
 from skillhub.flows.diff import Diff, Edit
 from skillhub.model.dataclass import replace
 from skillhub.model.patch import lines_of
+from skillhub.model.source_changes import SourceChange, source_changes
 from skillhub.model.text import Quoted, clean, quote, word
 
 if TYPE_CHECKING:
@@ -42,21 +43,25 @@ def diff(
     from skillhub.flows.diff import diff_locks
 
     ports = common.ports(scratch=True)
+    sources: tuple[SourceChange, ...] = ()
     form = "json" if common.json else form
     if from_lock is not None:
-        found = diff_locks(read_lock(from_lock), names or [], ports)
+        old = read_lock(from_lock)
+        sources = source_changes(old.sources, ports.project.lock().sources)
+        found = diff_locks(old, names or [], ports)
     elif not names:
         message = "expected the name of an installed skill, or --from-lock FILE"
         raise UsageError(message, hint=f"{common.command('list')} shows what is installed")
     else:
         found = _of_names(names, ports, common.terminal, is_read=form != "json")
     if form == "json":
-        common.terminal.json({"skills": [each.to_json() for each in found]})
+        rows = {"sources": [each.to_json() for each in sources]} if from_lock is not None else {}
+        common.terminal.json({**rows, "skills": [each.to_json() for each in found]})
     elif form == "markdown":
-        for line in _markdown(found):
+        for line in _markdown(found, sources):
             common.terminal.verbatim(line)
     else:
-        _draw(found, common.terminal)
+        _draw(found, sources, common.terminal)
     return 0
 
 
@@ -81,10 +86,11 @@ def _of_names(names: Sequence[str], ports: Ports, terminal: Terminal, *, is_read
         raise
 
 
-def _draw(found: Sequence[Diff], terminal: Terminal) -> None:
-    if all(each.status == "same" and not each.edits for each in found):
+def _draw(found: Sequence[Diff], sources: Sequence[SourceChange], terminal: Terminal) -> None:
+    first: list[tuple[str, Tone]] = [(each.line, "yellow") for each in sources]
+    if not sources and all(each.status == "same" and not each.edits for each in found):
         terminal.say("nothing differs", "dim")
-    terminal.page([line for each in found for line in _lines(each)])
+    terminal.page([*first, *(line for each in found for line in _lines(each))])
 
 
 def _lines(each: Diff) -> Iterator[tuple[str, Tone]]:
@@ -121,8 +127,10 @@ def _facts(each: Diff) -> Sequence[str]:
     return [f"{entry.version or '-'} from {entry.source}, {entry.origin}" if entry else ""]
 
 
-def _markdown(found: Sequence[Diff]) -> Iterator[str]:
+def _markdown(found: Sequence[Diff], sources: Sequence[SourceChange]) -> Iterator[str]:
     """Yield the lines of a comment on a pull request; text from outside stands in code, which it cannot end."""
+    if sources:
+        yield from ("## Sources", "", *(f"- {_code(each.line)}" for each in sources), "")
     yield "## Skills"
     if not found:
         yield from ("", "Nothing differs.")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skillhub.flows.options import Options
     from skillhub.flows.outcome import Outcome
     from skillhub.model.changes import Changes
+    from skillhub.model.source_changes import SourceChange
 
 
 # Verbs that tell the state, too.
@@ -44,6 +45,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "questions": [question_json(question, answer) for question, answer in outcome.asked],
         "refused": [asdict(left) for left in outcome.left],
         "warnings": list(outcome.warnings),
+        "sources": [each.to_json() for each in outcome.sources],
     }
 
 
@@ -152,11 +154,18 @@ def show_changes(common: Common, outcome: Outcome) -> None:
     if common.json:
         terminal.json(outcome_json(outcome))
         return
+    show_sources(outcome.sources, terminal.out)
     _show_beside(outcome, "update would leave out", terminal)
     show_plan(common, {skill.name: outcome.changes[skill.name] for skill in outcome.skills}, terminal.out)
     if not outcome.skills:
         what = "all else" if outcome.left or outcome.due else "everything"
         terminal.say(f"{what} is as new as skillhub.toml allows", "dim")
+
+
+def show_sources(sources: Sequence[SourceChange], write: Callable[[str, Tone], None]) -> None:
+    """Show what becomes of the sources of the lock, which comes before what becomes of skills."""
+    for each in sources:
+        write(each.line, "yellow")
 
 
 def show_plan(

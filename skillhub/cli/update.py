@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from skillhub.cli.common import Common
@@ -19,13 +19,14 @@ from skillhub.cli.options import (
     argument,
     option,
 )
-from skillhub.cli.render import finish, show_changes, show_plan
+from skillhub.cli.render import finish, show_changes, show_plan, show_sources
 from skillhub.errors import UsageError
 from skillhub.flows.ports import unplanned
 from skillhub.model.dataclass import replace
 
 if TYPE_CHECKING:
     from skillhub.model.changes import Changes
+    from skillhub.model.source_changes import SourceChange
 
 BEHIND = 1
 _MOST = 24  # lines of the plan for one skill, where nobody is there to scroll back
@@ -83,13 +84,19 @@ def update(
     return finish(common, outcome, options, "update", "updated")
 
 
-def _planning(common: Common) -> Callable[[Mapping[str, Changes]], None]:
+def _planning(common: Common) -> Callable[[Mapping[str, Changes], Sequence[SourceChange]], None]:
     """Return what shows the plan to who is not asked; in the questions it stands anyway."""
-    if common.json or (common.asks and not (common.yes or common.dry_run)):
+    if common.json:
         return unplanned
-    terminal = common.terminal
+    terminal, is_asked = common.terminal, common.asks and not (common.yes or common.dry_run)
     write = terminal.out if common.dry_run else terminal.say
-    return lambda plan: show_plan(common, plan, write, _MOST)
+
+    def show(plan: Mapping[str, Changes], sources: Sequence[SourceChange]) -> None:
+        show_sources(sources, write)
+        if not is_asked:
+            show_plan(common, plan, write, _MOST)
+
+    return show
 
 
 COMMANDS = {"update": update}

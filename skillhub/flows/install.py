@@ -12,6 +12,7 @@ from skillhub.flows.dependencies import with_dependencies
 from skillhub.flows.gather import gather
 from skillhub.flows.hints import command
 from skillhub.flows.linking import left_alone
+from skillhub.flows.moved import sources_with
 from skillhub.flows.options import Options
 from skillhub.flows.outcome import LeftOut, Outcome, ask
 from skillhub.flows.plan import Plan, Planner, decide
@@ -24,6 +25,7 @@ from skillhub.model.dataclass import replace
 from skillhub.model.question import Asked
 from skillhub.model.ref import Ref
 from skillhub.model.skill import Scope, Skill
+from skillhub.model.source_changes import source_changes
 from skillhub.world.installed import Given, given, or_stored, view
 
 
@@ -77,9 +79,11 @@ def take(candidates: Mapping[str, Candidate], options: Options, state: State, po
     """
     planner = Planner.of(options, state, ports)
     plans = [planner.plan(each) for each in candidates.values()]
-    ports.plan({each.name: each.changes for each in plans if each.changes})
+    sources = sources_with(candidates.values(), state.lock, ports)
+    changed = source_changes(state.lock.sources, state.lock.sources if options.frozen else sources)
+    ports.plan({each.name: each.changes for each in plans if each.changes}, changed)
     asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
-    outcome = carry_out(plans, options, asked, state, ports)
+    outcome = replace(carry_out(plans, options, asked, state, ports), sources=changed)
     wanted = {each.name: each.wanted for each in candidates.values() if each.wanted}
     entries = {each.name: each.entry for each in candidates.values()}
     after = replace(

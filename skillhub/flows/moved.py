@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from skillhub.flows import signers
+from skillhub.flows.candidate import Candidate
 from skillhub.flows.ports import Ports
 from skillhub.model.dataclass import replace
 from skillhub.model.lock import Lock, Locked, LockedSource
@@ -23,6 +24,13 @@ def rebased(lock: Lock, sources: Mapping[str, LockedSource]) -> Lock:
             if entry.named and entry.source == alias:
                 skills[name] = replace(entry, url=_below(now.url, entry.url, was.url))
     return Lock(skills, {**lock.sources, **sources})
+
+
+def sources_with(candidates: Iterable[Candidate], lock: Lock, ports: Ports) -> Mapping[str, LockedSource]:
+    """Return the sources that a lock names once it has the candidates."""
+    known = ports.sources.all()
+    used = {each.entry.source for each in candidates if each.entry.named} & known.keys()
+    return {**lock.sources, **{alias: known[alias].locked() for alias in used}}
 
 
 def followed(records: Mapping[str, Record], before: Lock, after: Lock, ports: Ports) -> dict[str, Record]:

@@ -10,6 +10,7 @@ from skillhub.model.changes import Changes
 from skillhub.model.dataclass import dataclass, field
 from skillhub.model.question import YES, Answer, Asked, Question, how_to_answer, unanswerable
 from skillhub.model.skill import Skill
+from skillhub.model.source_changes import SourceChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Outcome:
         given: Skill and need (``env:NAME``) that this command met; the value of a variable it forgets.
         disabled: Those of the skills that their user disabled, whatever they need.
         ways: By skill and need (``mcp:NAME``) what to do about it, where ``how_to_meet`` does not know.
+        sources: What becomes of the sources of the lock.
         written: By skill what was written into which configuration of an agent, a line for each file.
     """
 
@@ -43,6 +45,7 @@ class Outcome:
     disabled: frozenset[str] = frozenset()
     ways: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     written: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    sources: tuple[SourceChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # `sync` has no use for releases
     from skillhub.model.lock import Lock, Locked
     from skillhub.model.ref import Remote
     from skillhub.model.release import Index, Release
+    from skillhub.model.source_changes import SourceChange
     from skillhub.world.named_by import Who
 
 
@@ -106,7 +107,7 @@ def silent(alias: str) -> str:
     return f"{alias} has to answer for this; what is installed stays usable"
 
 
-def unplanned(changes: Mapping[str, Changes]) -> None:
+def unplanned(changes: Mapping[str, Changes], sources: Sequence[SourceChange] = ()) -> None:
     """Show nothing before it is done."""
 
 
@@ -123,7 +124,7 @@ class Ports:
         first_seen: Remembers since when undated things are known.
         clock: The time now, UTC.
         report: Told of progress; it may draw it.
-        plan: Told what is to differ, by skill, before anything is asked or done; it may show it.
+        plan: Told what is to differ, by skill, and of the sources, before anything is asked or done; it may show it.
     """
 
     project: Project
@@ -139,7 +140,7 @@ class Ports:
     first_seen: FirstSeen
     clock: Callable[[], datetime]
     report: Report
-    plan: Callable[[Mapping[str, Changes]], None] = unplanned
+    plan: Callable[[Mapping[str, Changes], Sequence[SourceChange]], None] = unplanned
 
     def open(self, source: Source, root: bytes | None = None) -> Registry:
         """Return the registry of a source, its metadata verified.

@@ -13,6 +13,7 @@ from skillhub.flows.install import take
 from skillhub.flows.linking import Linker
 from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.locked import about_skill
+from skillhub.flows.moved import sources_with
 from skillhub.flows.newer import newest_of
 from skillhub.flows.options import Options
 from skillhub.flows.outcome import LeftOut, Outcome
@@ -25,6 +26,7 @@ from skillhub.flows.state import State, read_state
 from skillhub.flows.unavailable import left_behind, unavailable
 from skillhub.model.changes import Changes
 from skillhub.model.dataclass import replace
+from skillhub.model.source_changes import source_changes
 from skillhub.world.installed import given, view
 
 
@@ -129,8 +131,17 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
         for name in names or state.lock.skills
         for place in _edited(name, state, ports)
     ]
+    sources = source_changes(state.lock.sources, sources_with(newer.found.values(), state.lock, ports))
     warnings, left = (*newer.warnings, *edited), (*gone.values(), *newer.left)
-    return Outcome(skills, False, warnings=warnings, left=left, changes=changes, due=bool(newer.withdrawn))
+    return Outcome(
+        skills,
+        False,
+        warnings=warnings,
+        left=left,
+        changes=changes,
+        due=bool(newer.withdrawn),
+        sources=sources,
+    )
 
 
 def _newest(

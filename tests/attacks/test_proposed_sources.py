@@ -492,3 +492,61 @@ def test_attack_trust_that_is_narrowed_to_a_source_is_claimed_by_a_clones_of_tha
     assert clone.run(*FROZEN, "--trust-source", f"acme={root}", "--json").error["code"] == "policy"
     assert clone.run("source", "add", "acme", web.url(""), "--fingerprint", root).status == 0
     assert clone.run(*FROZEN).status == 0
+
+
+def changing(clone, how):
+    """Change the sources of a clone's lock as a pull request would; return how the lock was before."""
+    before = clone.write("before.lock", (clone.project / "skillhub.lock").read_bytes())
+    lock = clone.lock()
+    row = lock["sources"]["acme"]
+    if how == "added":
+        lock["sources"]["evil"] = {"kind": "registry", "url": "https://evil.example", "root": OTHER}
+    elif how == "site":
+        lock["sources"]["evil"] = {"kind": "well-known", "url": "https://evil.example"}
+    elif how == "removed":
+        del lock["sources"]["acme"]
+        lock["skills"] = {}
+    elif how == "url":
+        row["url"] = "https://evil.example"
+    else:
+        row["root"] = OTHER
+    clone.write("project/skillhub.lock", json.dumps(lock))
+    return before
+
+
+CHANGES = {
+    "added": ("added", "source-added", "source evil added: https://evil.example with root"),
+    "site": ("added", "source-added", "source evil added: https://evil.example, which is no registry"),
+    "removed": ("removed", "source-removed", "source acme removed: http://127.0.0.1"),
+    "url": ("changed", "origin-changed", "source acme has another URL: "),
+    "root": ("changed", "origin-changed", "source acme has another root: "),
+}
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_attack_a_change_of_the_lock_changes_sources_in_silence(clone, how):
+    before = changing(clone, how)
+    status, rule, line = CHANGES[how]
+    for form in ("text", "markdown"):
+        out = clone.run("diff", "--from-lock", before, "--format", form).out
+        assert line in next(each for each in out.splitlines() if each and not each.startswith("#"))
+    alone = clone.run("diff", "--from-lock", before, "nothing", "--json").json
+    assert [each["status"] for each in alone["sources"]] == [status]
+    first = clone.run("audit", "--from-lock", before, "--offline", "--json").json["findings"][0]
+    assert (first["rule"], first["message"].startswith(line)) == (rule, True)
+
+
+def test_attack_an_update_moves_a_source_in_silence(clone, root, web):
+    assert clone.run("source", "add", "acme", web.url(""), "--fingerprint", root).status == 0
+    (clone.project / "skillhub.toml").unlink()
+    assert clone.run(*FROZEN).status == 0
+    lock = clone.lock()
+    lock["sources"]["acme"]["url"] = "https://before.example"
+    url = lock["skills"]["greeting"]["url"]
+    lock["skills"]["greeting"]["url"] = url.replace(web.url(""), "https://before.example")
+    clone.write("project/skillhub.lock", json.dumps(lock))
+    for words in (("update", *YES, "--dry-run"), ("update", *YES)):
+        done = clone.run(*words)
+        said = done.out if "--dry-run" in words else done.err
+        assert "source acme has another URL: https://before.example" in said.splitlines()[0]
+    assert clone.lock()["sources"]["acme"]["url"] == web.url("")

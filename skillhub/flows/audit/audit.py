@@ -78,8 +78,7 @@ def audit(request: Request, ports: Ports) -> Report:
     sources = Inquiry(state, locations, ports, refresh=request.refresh)
     sources.ask_registries(about.locked)
     findings = [*sources.configured(about.aliases)]
-    if request.before is not None:
-        findings += sources.changed(request.before)
+    first = worst_first(sources.changed(request.before)) if request.before is not None else ()
     checks = TRUST if request.sources_alone else CHECKS
     findings += [
         each for case in _cases(about.locked, request, sources) for check in checks for each in check(case)
@@ -95,7 +94,8 @@ def audit(request: Request, ports: Ports) -> Report:
     findings += [each for path in request.paths for each in at_path(path, locations, ports)]
     looked_at = len(about.locked) + len(about.strays) + len(request.paths)
     findings += sources.findings
-    return Report(worst_first(findings), request.threshold, looked_at, tuple(sources.notes))
+    rest = tuple(each for each in worst_first(findings) if each not in first)
+    return Report((*first, *rest), request.threshold, looked_at, tuple(sources.notes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,18 @@ _SOURCE = (
         "skillhub source add NAME URL if you trust it, or remove what came from it",
     ),
     Rule(
+        "source-added",
+        "medium",
+        "the lock names a source that the earlier lock does not",
+        "find out whether that is meant before you take the change",
+    ),
+    Rule(
+        "source-removed",
+        "low",
+        "the lock names a source no longer that the earlier lock does",
+        "find out whether that is meant before you take the change",
+    ),
+    Rule(
         "source-unreachable",
         "high",
         "a source could not be asked, so that nobody knows what it has recalled",

@@ -28,6 +28,7 @@ from skillhub.model.dataclass import replace
 from skillhub.model.finding import Finding
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.ref import Local, Remote
+from skillhub.model.source_changes import source_changes
 from skillhub.model.text import as_command
 from skillhub.world.named_by import Who
 from skillhub.world.sources import Source
@@ -200,12 +201,11 @@ class Inquiry:
                 yield self._about(source.alias, "source-expiring", warning)
 
     def changed(self, before: Lock) -> Iterator[Finding]:
-        """Yield what an earlier lock had as another source by the same alias."""
-        now = self.state.lock.sources
-        for alias in sorted(before.sources.keys() & now.keys()):
-            if before.sources[alias] != now[alias]:
-                message = f"{alias} was {before.sources[alias]}, and is {now[alias]}"
-                yield note("origin-changed", message, None, self.locations.source(alias))
+        """Yield what became of the sources of an earlier lock."""
+        rules = {"added": "source-added", "removed": "source-removed", "changed": "origin-changed"}
+        for each in source_changes(before.sources, self.state.lock.sources):
+            at = self.locations.source(each.alias) if each.after else (None, 0)
+            yield note(rules[each.status], each.line, None, at)
 
     def _found(self, rule: str, message: str, name: str, hint: str = "") -> None:
         found = note(rule, message, name, self.locations.skill(name))
