@@ -34,7 +34,7 @@ TYPE_CHECKING = False  # as type checkers know it: without `typing` a command st
 if TYPE_CHECKING:
     from typing import Any
 
-CAP = 16 * 1024 * 1024  # bytes: some 25,000 skills; what JSON makes of a hostile one may take 45 times that
+CAP = 8 * 1024 * 1024  # bytes: some 12,000 skills; what JSON makes of a hostile one may take 45 times that
 _origin = attrgetter("url", "digest", "version", "rev", "path")
 _is_absent = partial(is_, None)
 
