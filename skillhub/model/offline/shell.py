@@ -297,7 +297,8 @@ class _Reader:
             level.words = []
         elif level.kind != "list" and (level.words or word not in _KEYWORDS):
             level.words.append(word)
-        if "/dev" in _SAFE_DEVICE.sub("", word):
+        # A subscript or an arithmetic name that is a text is read again; a path may be put together to a device.
+        if "$(" in word or "/dev" in _SAFE_DEVICE.sub("", word) or re.search(r"\+=.*/|/(?:tcp|udp)/", word):
             raise _NotUnderstood
 
     def _end_command(self) -> None:
