@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
@@ -31,33 +31,31 @@ _TOOL = re.compile(
     r"@?(?P<name>[a-z0-9_.*?-]+)\s*(?:\((?P<narrowed>[^()]*)\)|[:/](?P<part>[a-z0-9_.:/*?-]*))?", re.ASCII
 )
 _QUOTES = "\"'`[]{},; \t"
-# Between two commands; and what is set for a command before it.
+# Between two commands.
 _JOINS = re.compile(r"[;&|`$<>{}\n]+")
-_ASSIGNED = re.compile(r"(?:\w+=\S*\s+)+", re.ASCII)
 _NAMES_SOMETHING = re.compile(r"[^\W_]|[*?]")
-# What other agents call the tool that runs commands.
-_SHELLS = frozenset(
-    {
-        *(
-            "shell",
-            "localshell",
-            "runshellcommand",
-            "executebash",
-            "executecommand",
-            "runcommand",
-            "runcommands",
-        ),
-        *(
-            "runterminalcmd",
-            "runterminalcommand",
-            "runinterminal",
-            "terminal",
-            "exec",
-            "execcommand",
-            "execute",
-        ),
-    }
+# What other agents call the tool that runs commands: a name made of such words, one of which means a shell.
+_SHELL = re.compile(
+    r"(?=.*(?:sh|shell|cmd|command|terminal|exec|process|stdin|interpreter|runtask))"
+    r"(?:run|execute|exec|launch|start|open|write|send|local|unified|container|developer|power|bash|zsh|pwsh|shell|sh|cmd"
+    r"|commands?|terminal|in|call|tool|process|tasks?|code|stdin|interpreter|to|the|a|[0-9])+"
 )
+_OF_WINDOWS = frozenset({"powershell", "pwsh", "cmd"})
+# What agents take for every tool that they have.
+_ALL = frozenset(
+    {"all", "alltools", "any", "anytool", "builtin", "builtins", "default", "everything", "true", "yes"}
+)
+_PARTS = re.compile(r"[/:.]")
+# Before the name of a program in a command: words of the shell, what is set for it, where its output goes.
+_LEADS = re.compile(
+    r"(?:then|do|else|elif|if|while|until|!|time|coproc|--)\s+|\w+\+?=(?:\"[^\"]*\"|'[^']*'|[^\s\"']*)+\s+",
+    re.ASCII,
+)
+_REDIRECTED = re.compile(r"[0-9]*(?:>>?|<)[&|]?\s*[^\s;&|()]+")
+_VARIABLE_PROGRAM = re.compile(r"(?:^|[;&|`\n({])\s*[^\s;&|]*\$")
+_WORDS_MAX = 50
+# Their options say which programs they run.
+_CONFIGURED = frozenset({"git", "hg"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,8 @@ class Tool:
         return is_bare or _glob_is_within(self.narrowed, other.narrowed)
 
     def _by_any_agent(self) -> Tool:
-        if self.names[0] not in _SHELLS:
+        name = self.names[0]
+        if name == "bash" or name in _OF_WINDOWS or not _SHELL.fullmatch(name):
             return self
         # Some of these agents take what a tool is narrowed to for the beginning of a command.
         return Tool(("bash", *self.names), None if self.narrowed is None else f"{self.narrowed}*")
@@ -216,12 +215,23 @@ def _narrowed(text: str | None) -> str | None:
 def _commands(narrowed: str) -> set[str]:
     """Return the commands in what a skill narrows a tool to, as it is written and as a shell would find them."""
     found = {narrowed}
-    for each in _JOINS.split(narrowed):
-        words = _ASSIGNED.sub("", re.sub(r"[\\\"'^]", "", each).strip())
-        program, blank, rest = words.partition(" ")
-        found |= {words, f"{program.rpartition('/')[2]}{blank}{rest}"}
-        if "*" in rest and runs_any_command(program):
-            found.add("*")
+    if _VARIABLE_PROGRAM.search(narrowed):
+        found.add("*")  # which program it is, only the shell will know
+    for each in _JOINS.split(_REDIRECTED.sub(" ", narrowed)):
+        command = each.strip()
+        while lead := _LEADS.match(command):
+            command = command[lead.end() :]
+        words = re.sub(r"[\\\"'^]", "", command).split()[:_WORDS_MAX]
+        is_wrapped = False
+        while words:
+            program, rest = words[0].rpartition("/")[2].removesuffix(".exe"), words[1:]
+            found |= {" ".join(words), " ".join((program, *rest))}
+            is_any = runs_any_command(program) or (program in _CONFIGURED and rest[:1] and rest[0][:1] == "-")
+            if is_any and "*" in "".join(rest):
+                found.add("*")
+            # What follows the name of a wrapper may be a command of its own, behind some options.
+            is_wrapped = is_wrapped or bool(is_any)
+            words = rest if is_wrapped else []
     return found - {""}
 
 
@@ -257,11 +267,26 @@ def _host_fits(value: str, wanted: str) -> bool:
 def _tool_is_denied(value: str, wanted: str) -> bool:
     if not _NAMES_SOMETHING.search(value):
         return False  # the dash of a list, the `&` between two names
+    denied = Tool.parse(wanted)
     try:
-        tool = Tool.parse(value)
+        return any(tool.overlaps(denied) for tool in _meant(value))
     except FormatError:
         return True  # some agent may take it for any tool
-    return tool.overlaps(Tool.parse(wanted))
+
+
+def _meant(value: str) -> Iterator[Tool]:
+    """Yield the tools that some agent may take this for: by its whole name, or by a part of it."""
+    tool = Tool.parse(value.replace("?", "*"))
+    yield tool
+    name, bracket, narrowed = value.strip(_QUOTES).lower().partition("(")
+    parts = [] if name.startswith("mcp__") else [part for part in _PARTS.split(name) if part.strip(" @*?-_")]
+    tools = [Tool.parse(f"{part}{bracket}{narrowed}") for part in parts if part != name]
+    yield from tools
+    names = {each.names[0].lstrip("@") for each in (tool, *tools)}
+    if names & _ALL:
+        yield Tool(("*",))
+    if names & _OF_WINDOWS:
+        yield Tool(("bash",), tool.narrowed)
 
 
 def _tool_is_permitted(value: str, wanted: str) -> bool:

@@ -105,7 +105,12 @@ _RUNNERS = _words(
     """
 )
 _PREFIXES = _words(
-    "timeout nice time watch find stdbuf command exec eval parallel builtin setsid script flock strace"
+    """
+    timeout nice time watch find stdbuf command exec eval parallel builtin setsid script flock strace source .
+    make gmake bmake npm pnpm yarn uv docker podman nerdctl kubectl oc poetry pdm hatch pipenv rye pixi conda
+    mamba cargo go gradle mvn just task tox nox bundle nix nix-shell nix-build wsl start tmux screen at batch
+    crontab mise asdf direnv systemd-run tar rsync coproc ionice trap
+    """
 )
 # What of them may be in front of a script, and how modules are run.
 _PYTHON = re.compile(r"(?:python|pypy|py)w?[0-9.]*t?")

@@ -148,6 +148,7 @@ def test_a_denial_is_of_the_tool_that_it_names(pattern, tool):
             "allowed-tools: Read,Bash,Glob",
             "allowed-tools: Bash(a (b) c)",
         ),
+        *("allowed tools: Bash", "Allowed.Tools: Bash", "tool: Bash", "toolset: [bash]"),
         *("allowed-tools: Bash(", "allowed-tools: >-\n  Read,\n  Bash", "tools: {Read: [Bash(ls)]}"),
     ],
 )
@@ -187,6 +188,45 @@ def test_a_permitted_tool(pattern, tool):
 )
 def test_attack_a_permitted_tool_does_not_permit_more(pattern, tool):
     assert not Pattern.parse(pattern).permits(f"tools:{tool}")
+
+
+OF_AGENTS = """
+functions.Bash builtin.bash builtin/bash claude:Bash Read:Bash Read/Bash bash.* Bash? default_api:run_shell_command
+functions.shell ShellTool runInTerminal2 terminal_run developer__shell shell_command bash_20250124 BashTool runTasks
+PowerShell pwsh unified_exec container.exec code_interpreter local_shell_call launch-process write_stdin write_bash
+cmd Zsh sh all ALL any true yes default @builtin @builtin/bash runInTerminal execute/runInTerminal terminal Execute
+"""
+WRAPPED = """
+then curl *|if true; then curl *|! curl *|-- curl x|A="x y" curl *|A+=b curl *|>x curl *|2>/dev/null curl *|c$@url x
+c${x}url x|$EDITOR x|true; ${X} y|xargs -n1 curl|env curl x|env -i curl x|sudo curl x|sudo -u x curl x|coproc curl x
+time command curl x|source *|. *|make:*|docker:*|npm:*|npm exec *|uv run *|go run *|tar:*|git -c *|git --exec-path=x *
+curl.exe *|/usr/bin/env /usr/bin/curl x|nohup nice curl x|bash -c curl|if curl x; then y|while curl x|time curl x
+"""
+HARMLESS = """
+git commit -m curl|git log --format=*|ls -l *|git log > curl|echo curl|grep -r curl *|cat curl.txt|git log $X
+"""
+
+
+@pytest.mark.parametrize("tool", OF_AGENTS.split())
+def test_attack_a_denied_tool_has_the_name_that_another_agent_gives_it(tool):
+    assert Pattern.parse("tools:Bash").denies(f"tools:{tool}")
+
+
+@pytest.mark.parametrize(
+    "tool", ["Read", "Task", "Edit", "github/*", "WebFetch", "NotebookEdit", "TodoWrite", "shells"]
+)
+def test_a_tool_that_runs_no_command_is_none_of_these(tool):
+    assert not Pattern.parse("tools:Bash").denies(f"tools:{tool}")
+
+
+@pytest.mark.parametrize("command", WRAPPED.strip().replace("\n", "|").split("|"))
+def test_attack_a_denied_command_stands_behind_another(command):
+    assert Pattern.parse("tools:Bash(curl:*)").denies(f"tools:Bash({command})")
+
+
+@pytest.mark.parametrize("command", HARMLESS.strip().split("|"))
+def test_a_command_that_only_names_another_is_let_in(command):
+    assert not Pattern.parse("tools:Bash(curl:*)").denies(f"tools:Bash({command})")
 
 
 MALFORMED = (

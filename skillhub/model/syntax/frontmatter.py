@@ -22,7 +22,7 @@ _FORK: Final = ("context", "agent", "model")
 # A tool and what it is narrowed to: `Bash(git add:*)`; between tools stand blanks or commas.
 _TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
 # As agents spell the key.
-_TOOL_KEYS: Final = ("allowedtools", "tools")
+_TOOL_KEYS: Final = ("allowedtool", "allowedtools", "tool", "tools", "toolset", "toolsets")
 _ANSWERS: Final = ("true", "false", "yes", "no", "allow", "ask", "deny")
 
 
@@ -105,7 +105,7 @@ class Front:
 
 
 def _folded(key: str) -> str:
-    return key.lower().replace("-", "").replace("_", "")
+    return "".join(char for char in key.lower() if char.isalnum())
 
 
 def _texts(node: Node) -> Iterator[str]:
