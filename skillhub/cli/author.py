@@ -52,7 +52,7 @@ def validate(
     """
     from skillhub.flows.author import validate_all
 
-    found = validate_all(paths, common.publishers, now())
+    found = validate_all(paths, common.publishers, common.time().now())
     is_ok = all(each.ok and (each.signature is None or each.signature.status != "invalid") for each in found)
     if common.json:
         common.terminal.json({"ok": is_ok, "skills": [_json(each) for each in found]})

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from skillhub.model.question import Accept, Approver
     from skillhub.model.release import Release
     from skillhub.world.publishers import Publishers
+    from skillhub.world.shown_time import ShownTime
     from skillhub.world.sources import Sources
 
 
@@ -121,6 +122,12 @@ class Common:
 
         return Publishers(self.home)
 
+    def time(self, *, remember: bool = False) -> ShownTime:
+        """Return the time by which expiry is judged: the clock's, or a later one that metadata has shown."""
+        from skillhub.world.shown_time import ShownTime
+
+        return ShownTime(self.home, now, remember=remember)
+
     def approver(self, *, allow_unsigned: bool = False) -> Approver:
         """Return who answers: a person if one is there and the flags leave it to them; a dry run asks nobody."""
         from skillhub.cli.approver import Flags, Person
@@ -145,7 +152,10 @@ class Common:
         project = self.open_project()
         project.waiting = lambda: self.terminal.say("another skillhub is at work here; waiting for it to end")
         sources = self.sources.within(project)
-        network = Network(self.home, sources, self.user_home, offline=self.offline, scratch=scratch)
+        time = self.time(remember=not scratch)
+        network = Network(
+            self.home, sources, self.user_home, offline=self.offline, scratch=scratch, time=time
+        )
         self.undo.callback(network.close)
         return Ports(
             project=project,
@@ -159,7 +169,7 @@ class Common:
             user_home=self.user_home,
             policies=read_policies(self.home, project),
             first_seen=FirstSeen(self.home, remember=not scratch),
-            clock=now,
+            clock=time.now,
             report=self.terminal.progress,
         )
 

@@ -31,7 +31,7 @@ def doctor(
         return _policy(common)
     from skillhub.flows.doctor import diagnose
 
-    found = diagnose(common.ports())
+    found = diagnose(common.ports(), common.time())
     if common.json:
         common.terminal.json(
             {

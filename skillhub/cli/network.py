@@ -11,6 +11,7 @@ from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.model.ref import Git, GitHub, Local, Oci, Remote
 from skillhub.model.text import as_command
 from skillhub.world import files
+from skillhub.world.shown_time import ShownTime
 
 if TYPE_CHECKING:
     from skillhub.flows.ports import May, Place, Registry
@@ -34,16 +35,25 @@ class Network:
         user_home: The user's home folder.
         offline: Reach nothing but what is here already.
         scratch: Learn what sources say for this command alone, and write nothing to remember it.
+        time: By what the expiry of metadata is judged; None for this machine's.
     """
 
     def __init__(
-        self, home: Home, sources: Sources, user_home: str, *, offline: bool = False, scratch: bool = False
+        self,
+        home: Home,
+        sources: Sources,
+        user_home: str,
+        *,
+        offline: bool = False,
+        scratch: bool = False,
+        time: ShownTime | None = None,
     ) -> None:
         self._home = home
         self._sources = sources
         self._user_home = user_home
         self._offline = offline
         self._scratch = scratch
+        self._time = time or ShownTime(home, remember=not scratch)
         self._undo = ExitStack()
         self._registries: dict[Source, Registry] = {}
         self._places: dict[tuple[str, str | None, Who, bool], Place] = {}
@@ -65,8 +75,12 @@ class Network:
         with ExitStack() as undo:
             if root is not None and not os.path.exists(kept):
                 undo.callback(rmtree, kept, ignore_errors=True)
-            opened = Client.open(source.url, root or self._sources.root(source), fetcher, kept)
+            root = root or self._sources.root(source)
+            opened = Client.open(source.url, root, fetcher, kept, self._time)
             undo.pop_all()
+        # The package may be older than it says, and a registry that a repository proposes is nobody's witness.
+        if source.named_by == "person" and not source.embedded:
+            self._time.learn(opened.shown, source.url)
         return opened
 
     def reach(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
-from skillhub.cli.common import Common, Run, now
+from skillhub.cli.common import Common, Run
 from skillhub.cli.given import read_file
 from skillhub.cli.options import argument, option
 from skillhub.cli.terminal import members
@@ -153,7 +153,7 @@ def _here(common: Common) -> Sources:
 def _view(source: Source, common: Common) -> SourceView:
     from skillhub.flows.source_view import view_source
 
-    return view_source(source, common.sources, now())
+    return view_source(source, common.sources, common.time().now())
 
 
 def _draw(source: Source, common: Common) -> None:

@@ -18,6 +18,7 @@ from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Root, discover
 from skillhub.world import links, tracked
 from skillhub.world.installed import managed
+from skillhub.world.shown_time import ShownTime
 from skillhub.world.sources import Source
 
 
@@ -46,12 +47,17 @@ class Diagnosis:
         return all(check.ok for check in self.checks)
 
 
-def diagnose(ports: Ports) -> Diagnosis:
-    """Look at sources, lock, agents, skills and their needs; change nothing and use no network."""
+def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
+    """Look at sources, lock, agents, skills and their needs; change nothing and use no network.
+
+    Args:
+        ports: The world.
+        time: By what expiry is judged, whose clock is looked at; None to look at no clock.
+    """
     agents = detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
     roots = tuple(_roots(agents, ports))
     sources, source_check = _sources(ports)
-    checks = [source_check, _policy(ports)]
+    checks = [source_check, _policy(ports), *_clock(time)]
     try:
         skills = managed(ports.project, ports.store, ports.environ)
     except SkillhubError as error:
@@ -62,6 +68,15 @@ def diagnose(ports: Ports) -> Diagnosis:
         checks += [*_lock(skills, ports), *_links(agents, ports), _agents(agents)]
         checks += _catalog(skills, roots, ports)
     return Diagnosis(tuple(checks), roots, agents, sources)
+
+
+def _clock(time: ShownTime | None) -> Iterator[Check]:
+    """Yield a clock that is behind what signed documents show."""
+    try:
+        if time is not None and time.behind:
+            yield Check("clock", False, time.behind, time.remedy)
+    except StateError as error:
+        yield Check("clock", False, f"{error.where}: {error.message}", error.hint)
 
 
 def _policy(ports: Ports) -> Check:

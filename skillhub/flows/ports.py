@@ -122,7 +122,7 @@ class Ports:
         user_home: The user's home folder, where user-scope agents' folders hang.
         policies: What may be installed here, by the machine, the user and the project.
         first_seen: Remembers since when undated things are known.
-        clock: The time now, UTC.
+        clock: The time now, UTC, by which expiry is judged: no earlier than verified metadata has shown.
         report: Told of progress; it may draw it.
         plan: Told what is to differ, by skill, and of the sources, before anything is asked or done; it may show it.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 from hashlib import sha256
 from types import MappingProxyType
 
@@ -52,6 +53,17 @@ ROLES: Mapping[str, Role] = MappingProxyType(
 def rule_of(role: str) -> Role:
     """Return the rule of ``role``; a bin of ``releases`` goes by that."""
     return ROLES[RELEASES if role.startswith(RELEASES) else role]
+
+
+def signed_by(expires: Mapping[str, datetime]) -> datetime:
+    """Return the latest time that metadata shows: each role's expiry less the days that its rule gives it.
+
+    Of a registry that lets its metadata hold longer, the result lies after the day on which it was signed.
+
+    Args:
+        expires: By role, one of the four that TUF itself has.
+    """
+    return max(when - timedelta(days=ROLES[role].days) for role, when in expires.items())
 
 
 def delegator_of(role: str) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from datetime import datetime
 from functools import cached_property, partial
 from typing import Self, TypeVar
 
@@ -29,10 +30,22 @@ from skillhub.model.text import is_name, quote
 from skillhub.trust.ahead import AHEAD_PATH, is_ahead, read_ahead
 from skillhub.trust.metadata import path_of, publisher_target
 from skillhub.trust.registry import admission_of, admitted, checked, refuse_shared, released_by
-from skillhub.trust.roles import NAMESPACE_PATHS, WELL_KNOWN, index_path, namespace_path, skill_path
+from skillhub.trust.roles import (
+    NAMESPACE_PATHS,
+    ROOT,
+    SNAPSHOT,
+    TARGETS,
+    TIMESTAMP,
+    WELL_KNOWN,
+    index_path,
+    namespace_path,
+    signed_by,
+    skill_path,
+)
 from skillhub.world.fetch import Fetcher
 from skillhub.world.files import lock, read, write_atomic
 from skillhub.world.last_seen import HINTS, kept, owners
+from skillhub.world.shown_time import ShownTime
 from skillhub.world.tuf_errors import translated
 
 ROOT_CAP = 512_000
@@ -73,7 +86,7 @@ class Registry:
     """
 
     def __init__(
-        self, url: str, fingerprint: Digest, fetcher: Fetcher, updater: Updater, folder: str
+        self, url: str, fingerprint: Digest, fetcher: Fetcher, updater: _Client, folder: str
     ) -> None:
         self.url = url
         self.fingerprint = fingerprint
@@ -83,7 +96,9 @@ class Registry:
         self._owners: dict[str, _Published] = {}
 
     @classmethod
-    def open(cls, url: str, root: bytes, fetcher: Fetcher, folder: str) -> Self:
+    def open(
+        cls, url: str, root: bytes, fetcher: Fetcher, folder: str, time: ShownTime | None = None
+    ) -> Self:
         """Return the registry at ``url``, its metadata brought up to date and verified.
 
         Args:
@@ -91,6 +106,7 @@ class Registry:
             root: The bytes of its first root, which have the pinned digest.
             fetcher: Where bytes come from.
             folder: Where trusted metadata is kept, of this registry alone; rollback protection lives here.
+            time: By what expiry is judged; None for the machine's clock alone.
 
         Raises:
             SecurityError: expired (``metadata-expired``), older than before (``rollback``), not signed as it
@@ -100,12 +116,17 @@ class Registry:
             StateError: the disk refuses.
         """
         base = url.rstrip("/")
-        with translated(base), lock(os.path.join(folder, "lock")):
+        with translated(base, time), lock(os.path.join(folder, "lock")):
             is_new = not os.path.exists(os.path.join(folder, "snapshot.json"))
             bridge = _Bridge(fetcher, f"{base}/{AHEAD_PATH}" if is_new else None)
-            updater = Updater(folder, f"{base}/metadata/", fetcher=bridge, bootstrap=root)
+            updater = _Client(folder, f"{base}/metadata/", bridge, root, time)
             updater.refresh()
         return cls(base, Digest.of(root), fetcher, updater, folder)
+
+    @property
+    def shown(self) -> datetime:
+        """The latest time that the verified metadata shows."""
+        return self._updater.shown
 
     def release_index(self, names: Iterable[str]) -> Index:
         """Return every release of these skills, each by the publisher that owns the name.
@@ -224,7 +245,7 @@ class Registry:
         Raises:
             SecurityError, SourceError, FormatError, StateError: as for ``open``, and what ``parse`` raises.
         """
-        with translated(self.url), lock(self._file("lock")):
+        with translated(self.url, self._updater.time), lock(self._file("lock")):
             target = self._updater.get_targetinfo(path)
         return None if target is None else self._content(target, parse)
 
@@ -248,6 +269,25 @@ class Registry:
 
     def _file(self, name: str) -> str:
         return os.path.join(self._folder, name)
+
+
+class _Client(Updater):
+    """python-tuf's client, which judges expiry by the ``time`` that we give it."""
+
+    def __init__(
+        self, folder: str, url: str, fetcher: _Bridge, root: bytes, time: ShownTime | None = None
+    ) -> None:
+        super().__init__(folder, url, fetcher=fetcher, bootstrap=root)
+        self.time = time
+        if time is not None:
+            # It has no argument for this; each check of expiry, of every role, is made by this one value.
+            self._trusted_set.reference_time = time.now()
+
+    @property
+    def shown(self) -> datetime:
+        """The latest time that the metadata shows, all of which ``refresh`` has verified."""
+        trusted = self._trusted_set
+        return signed_by({role: trusted[role].expires for role in (ROOT, TIMESTAMP, SNAPSHOT, TARGETS)})
 
 
 class _Bridge(FetcherInterface):

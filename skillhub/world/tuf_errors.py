@@ -22,6 +22,7 @@ from skillhub.errors import (
 from skillhub.model.index import LeadsOut
 from skillhub.model.text import quote
 from skillhub.world.files import disk_error
+from skillhub.world.shown_time import ShownTime
 
 _MEANING: Mapping[type[Exception], tuple[type[SkillhubError], str]] = {
     exceptions.ExpiredMetadataError: (MetadataExpired, "the metadata has expired"),
@@ -35,10 +36,11 @@ _MEANING: Mapping[type[Exception], tuple[type[SkillhubError], str]] = {
 
 
 @contextmanager
-def translated(where: str) -> Iterator[None]:
+def translated(where: str, time: ShownTime | None = None) -> Iterator[None]:
     """Raise what python-tuf or the disk raises within as an error of ours, which names ``where``.
 
-    A document of a plain site that leads out of its folder is malformed; one of a registry lies.
+    A document of a plain site that leads out of its folder is malformed; one of a registry lies. Where metadata has
+    expired by ``time``, and the clock is behind that, the hint says so.
 
     Raises:
         SecurityError: it trusts not what came.
@@ -56,4 +58,6 @@ def translated(where: str) -> Iterator[None]:
         raise disk_error(error, os.fsdecode(error.filename or where)) from error
     except tuple(_MEANING) as error:
         kind, message = next(_MEANING[cause] for cause in type(error).__mro__ if cause in _MEANING)
-        raise kind(f"{message}: {quote(str(error), 200)}", where=where) from error
+        behind = time.behind if time and kind is MetadataExpired else None
+        hint = f"{behind}: {time.remedy}" if time and behind else None
+        raise kind(f"{message}: {quote(str(error), 200)}", where=where, hint=hint) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 
 import pytest
@@ -179,3 +180,21 @@ def test_what_is_typed_for_a_users_own_skill_says_that_it_is_theirs(shell):
     assert refused["hint"].startswith("skillhub enable release-notes --link copy --global, ")
     refused = shell.run("adopt", "--global", "release-notes", "--json").json["error"]
     assert refused["hint"] == "skillhub list --global shows what is"
+
+
+def test_attack_a_clock_set_back_is_named(shell):
+    """By the file the package's own registry has expired; doctor and the error name the clock."""
+    (shell.hub / "state").mkdir()
+    path = shell.hub / "state/shown-time.json"
+    shown = {"version": 1, "latest": "2200-01-01T00:00:00Z", "by": "https://registry.example"}
+    path.write_text(json.dumps(shown))
+    found, _ = checks(shell)
+    told = "a document signed by 'https://registry.example' is dated 2200-01-01T00:00:00Z"
+    assert told in found["clock"]["message"]
+    assert str(path) in found["clock"]["hint"]
+    done = shell.run("install", REF, "--yes", "--json")
+    assert (done.status, done.error["code"]) == (5, "metadata-expired")
+    assert told in done.error["hint"]
+    path.unlink()
+    assert shell.run("install", REF, "--yes").status == 0
+    assert not path.exists()

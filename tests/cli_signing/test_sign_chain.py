@@ -1,5 +1,6 @@
 """``sign --chain``: with a certificate, and never a signature that we would not accept ourselves."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -50,6 +51,20 @@ def test_chain_without_its_root_is_trusted_by_it_too(shell):
     shell.run("publisher", "trust", "acme", "--certificate", root)
     [found] = shell.run("validate", shell.folder / "skill", "--json").json["skills"]
     assert found["signature"]["status"] == "valid"
+
+
+def test_attack_a_clock_set_back_takes_an_expired_certificate(shell):
+    """The clock is behind what signed metadata has shown, and by that the chain has expired."""
+    made = chain(*SOUND)
+    assert sign(shell, pem(made)).status == 0
+    shell.run("publisher", "trust", "acme", "--certificate", shell.write("root.pem", pem(made[-1:])))
+    shown = {"version": 1, "latest": "2100-01-01T00:00:00Z", "by": "https://registry.example"}
+    (shell.hub / "state/shown-time.json").write_text(json.dumps(shown))
+    [found] = shell.run("validate", shell.folder / "skill", "--json").json["skills"]
+    assert found["signature"]["status"] == "invalid"
+    assert found["signature"]["code"] == "certificate-expired"
+    done = shell.run("install", shell.folder / "skill", "--yes", "--json")
+    assert (done.status, done.error["code"]) == (5, "bad-signature")
 
 
 LEAF_NOW, MIDDLE_NOW, ROOT_NOW = SOUND
