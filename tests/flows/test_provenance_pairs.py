@@ -1,0 +1,237 @@
+"""What each change of where a skill is from means: to install, update, merge and audit, for every kind of source.
+
+Each row changes one fact of an entry and leaves the rest. ``lock`` is what ``install`` and ``update`` say of a new
+version that differs so from the lock, ``record`` what ``install`` says of a lock that differs so from what the person
+agreed to, though the tree is the same.
+"""
+
+import pytest
+
+from skillhub.errors import SecurityError
+from skillhub.flows.audit.locations import Locations
+from skillhub.flows.audit.skill import Case, change
+from skillhub.flows.candidate import Content, candidate
+from skillhub.flows.provenance import hold_to_lock, refuse_other_signer
+from skillhub.flows.standing import Standing
+from skillhub.model.dataclass import replace
+from skillhub.model.digest import Digest
+from skillhub.model.lock import Lock, Locked, LockedSource
+from skillhub.model.manifest import Manifest
+from skillhub.model.merge import merge
+from skillhub.model.provenance import Provenance
+from skillhub.model.record import Record
+from skillhub.model.signer import Signer
+from skillhub.model.source_changes import source_changes
+from skillhub.model.tree import File, Tree
+from skillhub.trust.publishers import Verdict
+from skillhub.world.sources import Source
+from tests.support.world import World
+
+TREE = Tree({"SKILL.md": File(b"---\nname: deploy\ndescription: d\n---\n")})
+ONE, TWO, THREE = (Digest.of(text) for text in (b"1", b"2", b"3"))
+ANN, ANNA, BOB = f"key:{ONE}:ann", f"key:{ONE}:anna", f"key:{TWO}:bob"
+
+REGISTRY = LockedSource(kind="registry", url="https://acme.example", root=ONE)
+SITE = LockedSource(kind="well-known", url="https://corp.example")
+ALIASES = {"acme": REGISTRY, "corp": SITE, "evil": REGISTRY}
+
+
+def entry(source, **facts):
+    return Locked(source=source, tree=TREE.digest, size=1, **{"signed_by": (ANN,), **facts})
+
+
+GIT = {"rev": "a" * 40, "path": "skills/deploy", "version": "1.0.0"}
+KINDS = {
+    "registry": entry("acme", version="1.0.0", url="https://acme.example/1.zip", digest=ONE),
+    "site": entry("corp", url="https://corp.example/a.zip", digest=ONE, version="1.0.0"),
+    "url": entry("https://site.example/s", url="https://site.example/a.zip", digest=ONE, version="1.0.0"),
+    "git": entry("git+https://git.example/x@v1", git="https://git.example/x", **GIT),
+    "ssh": entry("git+ssh://git@git.example/x@v1", git="ssh://git@git.example/x", **GIT),
+    "github": entry("github:acme/x@v1", git="https://github.com/acme/x", **GIT),
+    "plugin": entry("github:acme/x@v1?plugin=tools", git="https://github.com/acme/x", **GIT),
+    "oci": entry("oci://oci.example/x:1", url="https://oci.example/v2/x", digest=ONE, version="1.0.0"),
+    "local": entry("local", path="skills/deploy", version="1.0.0"),
+    "local plugin": entry("local?plugin=tools", path="skills/deploy", version="1.0.0"),
+}
+SAME, ELSEWHERE, SIGNER = "", "source-mismatch", "signer-changed"
+ASKED, CLASH, AUDIT = "question", "source", "origin-changed"
+NOTHING = (SAME, SAME, SAME, SAME)
+TOLD = (SAME, ASKED, SAME, SAME)
+HOST = (SAME, ASKED, SAME, AUDIT)
+OTHER = (ELSEWHERE, ASKED, CLASH, AUDIT)
+# The fact; the kinds; what becomes of the entry; then lock, record, merge, audit.
+ROWS = [
+    ("version", [*KINDS], {"version": "2.0.0"}, NOTHING),
+    ("digest", ["registry", "site", "url", "oci"], {"digest": TWO}, NOTHING),
+    ("commit", ["git", "ssh", "github", "plugin"], {"rev": "b" * 40}, NOTHING),
+    ("tag", ["git"], {"source": "git+https://git.example/x@v2"}, TOLD),
+    ("tag", ["ssh"], {"source": "git+ssh://git@git.example/x@v2"}, TOLD),
+    ("tag", ["github"], {"source": "github:acme/x@v2"}, TOLD),
+    ("tag", ["plugin"], {"source": "github:acme/x@v2?plugin=tools"}, TOLD),
+    ("tag", ["oci"], {"source": "oci://oci.example/x:2"}, HOST),
+    ("no tag", ["git"], {"source": "git+https://git.example/x"}, TOLD),
+    ("no tag", ["oci"], {"source": "oci://oci.example/x"}, HOST),
+    ("digest for a tag", ["oci"], {"source": f"oci://oci.example/x@{ONE}"}, HOST),
+    ("plugin", ["plugin"], {"source": "github:acme/x@v1?plugin=evil"}, (ELSEWHERE, ASKED, CLASH, SAME)),
+    ("no plugin", ["plugin"], {"source": "github:acme/x@v1"}, (ELSEWHERE, ASKED, CLASH, SAME)),
+    ("plugin", ["github"], {"source": "github:acme/x@v1?plugin=evil"}, (ELSEWHERE, ASKED, CLASH, SAME)),
+    ("plugin", ["local plugin"], {"source": "local?plugin=evil"}, (SAME, ASKED, CLASH, AUDIT)),
+    ("no plugin", ["local plugin"], {"source": "local"}, (SAME, ASKED, CLASH, AUDIT)),
+    ("plugin", ["local"], {"source": "local?plugin=tools"}, (SAME, ASKED, CLASH, AUDIT)),
+    ("path", ["git", "ssh", "github", "plugin", "local", "local plugin"], {"path": "evil/deploy"}, OTHER),
+    ("alias", ["registry", "site"], {"source": "evil"}, OTHER),
+    ("host of the artifact", ["registry", "site"], {"url": "https://evil.example/1.zip"}, HOST),
+    ("host of the artifact", ["url", "oci"], {"url": "https://evil.example/1"}, (SAME, ASKED, CLASH, AUDIT)),
+    ("file on the host", ["registry", "site", "url", "oci"], {"url": "{host}/other"}, NOTHING),
+    ("case of the host", ["registry"], {"url": "https://ACME.example/1.zip"}, HOST),
+    ("URL", ["url"], {"source": "https://evil.example/s"}, OTHER),
+    ("path of the URL", ["url"], {"source": "https://site.example/evil"}, OTHER),
+    ("scheme of the URL", ["url"], {"source": "http://site.example/s"}, OTHER),
+    ("case of the host", ["url"], {"source": "https://SITE.example/s"}, (SAME, ASKED, CLASH, AUDIT)),
+    ("repository", ["git"], {"source": "git+https://evil.example/x@v1", "git": "https://evil.example/x"}, OTHER),
+    ("repository", ["github"], {"source": "github:evil/x@v1", "git": "https://github.com/evil/x"}, OTHER),
+    ("repository", ["oci"], {"source": "oci://oci.example/evil:1"}, OTHER),
+    ("host of the registry", ["oci"], {"source": "oci://evil.example/x:1"}, OTHER),
+    ("server", ["github"], {"git": "https://evil.example/acme/x"}, OTHER),
+    ("repository of the plugin", ["plugin"], {"git": "https://github.com/evil/x"}, OTHER),
+    ("user", ["ssh"], {"source": "git+ssh://eve@git.example/x@v1", "git": "ssh://eve@git.example/x"}, OTHER),
+    (
+        "spelling of the repository",
+        ["git"],
+        {"source": "git+https://GIT.example:443/x/@v1", "git": "https://GIT.example:443/x/"},
+        (SAME, ASKED, CLASH, AUDIT),
+    ),
+    ("case of the path", ["github"], {"source": "github:Acme/x@v1"}, OTHER),
+    ("another signer", [*KINDS], {"signed_by": (BOB,)}, (SIGNER, SIGNER, "signer", SIGNER)),
+    ("no signer", [*KINDS], {"signed_by": ()}, (SIGNER, SIGNER, "signer", SIGNER)),
+    ("name of the signer", [*KINDS], {"signed_by": (ANNA,)}, NOTHING),
+    ("a second signer", [*KINDS], {"signed_by": (ANN, BOB)}, (SAME, SIGNER, "signer", SIGNER)),
+]  # fmt: skip
+
+
+def of(before, facts):
+    host = (before.url or "").rpartition("/")[0]
+    return replace(
+        before, **{key: each.format(host=host) if key == "url" else each for key, each in facts.items()}
+    )
+
+
+KIND_CHANGED = [
+    ("local", "git"),
+    ("git", "github"),
+    ("registry", "url"),
+    ("url", "registry"),
+    ("oci", "url"),
+    ("github", "local"),
+]
+CASES = [
+    pytest.param(KINDS[kind], of(KINDS[kind], facts), said, id=f"{kind}: {fact}")
+    for fact, kinds, facts, said in ROWS
+    for kind in kinds
+] + [pytest.param(KINDS[was], KINDS[now], OTHER, id=f"{was}: {now}") for was, now in KIND_CHANGED]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    return World(tmp_path_factory.mktemp("world"))
+
+
+def found(now, kin=frozenset()):
+    signer = Signer.parse(now.signed_by[0]) if now.signed_by else None
+    verdict = Verdict("valid" if signer else "unsigned", TREE, signer)
+    return replace(candidate(Content(Manifest.read(TREE)), now, verdict, (), ()), kin=kin)
+
+
+def refusal(act, *words):
+    try:
+        act(*words)
+    except SecurityError as error:
+        return error.code
+    return ""
+
+
+def by_lock(before, now, world, kin=frozenset()):
+    return refusal(hold_to_lock, found(now, kin), before, world.project.scope)
+
+
+def by_record(before, now, world, kin=frozenset()):
+    record = Record(tree=before.tree, enabled=True, provenance=Provenance.of(before))
+    said = refusal(refuse_other_signer, found(now, kin), record, world.ports())
+    return said or ("" if record.is_of(now) else ASKED)
+
+
+def by_merge(before, now):
+    ours, theirs = (Lock({"a": each}, ALIASES) for each in (before, now))
+    return next((each.about for each in merge(ours, theirs, None, lambda name, entry: True, {}).clashes), "")
+
+
+def by_audit(before, now, world):
+    locations, ports = Locations(world.project, Lock()), world.ports()
+    case = Case("a", now, None, before, None, Standing("a", now), {}, locations, ports)
+    return " ".join(each.rule for each in change(case))
+
+
+@pytest.mark.parametrize(("before", "now", "said"), CASES)
+def test_each_fact_alone(world, before, now, said):
+    told = (
+        by_lock(before, now, world),
+        by_record(before, now, world),
+        by_merge(before, now),
+        by_audit(before, now, world),
+    )
+    assert told == said
+
+
+@pytest.mark.parametrize("before", KINDS.values(), ids=KINDS)
+def test_the_same(world, before):
+    assert (
+        by_lock(before, before, world)
+        == by_record(before, before, world)
+        == by_audit(before, before, world)
+        == ""
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_key_of_the_same_publisher(world, kind):
+    before, now = KINDS[kind], replace(KINDS[kind], signed_by=(BOB,))
+    kin = frozenset((ONE, TWO))
+    assert by_lock(before, now, world, kin) == ""
+    assert by_record(before, now, world, kin) == ASKED
+    assert by_lock(before, now, world, frozenset((TWO, THREE))) == SIGNER
+    assert by_record(before, now, world, frozenset((TWO, THREE))) == SIGNER
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_signed_now_and_not_before(world, kind):
+    before = replace(KINDS[kind], signed_by=())
+    told = by_lock(before, KINDS[kind], world), by_record(before, KINDS[kind], world)
+    assert (*told, by_merge(before, KINDS[kind]), by_audit(before, KINDS[kind], world)) == (
+        "",
+        ASKED,
+        "signer",
+        "",
+    )
+
+
+MOVED, OTHER_ROOT = replace(REGISTRY, url="https://new.example"), replace(REGISTRY, root=TWO)
+# Before, now; whether `install` takes the one in the lock for the one that the user has; what became of it.
+SOURCES = {
+    "URL of a registry": (REGISTRY, MOVED, True, "another URL:"),
+    "root": (REGISTRY, OTHER_ROOT, False, "another root:"),
+    "both": (REGISTRY, replace(MOVED, root=TWO), False, "another URL and root:"),
+    "URL of a site": (SITE, replace(SITE, url="https://evil.example"), False, "another URL:"),
+    "a site for a registry": (REGISTRY, replace(SITE, url=REGISTRY.url), False, "another root:"),
+    "a registry for a site": (SITE, replace(REGISTRY, url=SITE.url), False, "another root:"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "now", "is_meant", "what"), SOURCES.values(), ids=SOURCES)
+def test_what_an_alias_means(before, now, is_meant, what):
+    assert Source("acme", before.url, before.root).is_meant(now) == is_meant
+    (told,) = source_changes({"acme": before}, {"acme": now})
+    assert (told.status, what in told.line) == ("changed", True)
+    (clash,) = merge(
+        Lock({}, {"acme": before}), Lock({}, {"acme": now}), None, lambda name, entry: True, {}
+    ).clashes
+    assert (clash.name, clash.about) == ("acme", "source")
