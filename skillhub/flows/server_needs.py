@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from skillhub.flows.hints import command
@@ -13,7 +14,7 @@ from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.hosts import Host
 from skillhub.model.question import Kind, Question
 from skillhub.model.requirement import McpServer, Requirement
-from skillhub.model.server_command import Risk
+from skillhub.model.server_command import Risk, steered_by
 from skillhub.model.skill import Scope
 from skillhub.model.text import as_command
 from skillhub.world import mcp
@@ -37,6 +38,7 @@ class ServerNeed:
         by_hand: Those of them that lack it and spell it in a way that we do not know.
         chosen: Agent to the entry that would be used as it stands there, where it has others of that name elsewhere.
         elsewhere: Agent to other servers of that name: where they stand (file, scope, project), and the entry.
+        steered: Files of the project that may have its launcher fetch, or run, something else.
     """
 
     need: Requirement
@@ -46,6 +48,7 @@ class ServerNeed:
     theirs: Mapping[str, object] = field(default_factory=dict)
     chosen: Mapping[str, object] = field(default_factory=dict)
     elsewhere: Mapping[str, Sequence[tuple[str, object]]] = field(default_factory=dict)
+    steered: tuple[str, ...] = ()
 
     @property
     def is_configured(self) -> bool:
@@ -95,9 +98,13 @@ class ServerNeed:
         if server is None or not self.absent:
             return
         details = (*_facts(server), *self._files(self.absent))
-        if server.risk != "ordinary" or choice == "ask":
-            message = f"{about}{_RUNS[server.risk]}; write it into the configuration?"
-            yield Question(_KINDS[server.risk], skill, message, details, need.name)
+        steered = f"{', '.join(self.steered)} of this project may have it run something else"
+        details = (*details, steered) if self.steered else details
+        risk: Risk = "unpinned" if self.steered and server.risk == "ordinary" else server.risk
+        if risk != "ordinary" or choice == "ask":
+            runs = _RUNS[risk] if risk == server.risk else f", and {steered}"
+            message = f"{about}{runs}; write it into the configuration?"
+            yield Question(_KINDS[risk], skill, message, details, need.name)
 
     def _files(self, agents: Iterable[str]) -> Iterator[str]:
         return (f"{agent}: {self.files[agent].path}" for agent in agents)
@@ -152,8 +159,10 @@ class ServerNeed:
             yield f"the skill does not say how to run it; add {name} to {files}, then: {enable}"
         elif server.risk == "shell":
             yield f"it runs a shell or code, to which no flag agrees; at a terminal: {enable}"
-        elif server.risk == "unpinned":
-            yield f"it downloads a package of no fixed version; to agree: {enable} --mcp configure --accept mcp"
+        elif server.risk == "unpinned" or self.steered:
+            files = f"{', '.join(self.steered)} of this project may have it run something else"
+            why = files if self.steered else "it downloads a package of no fixed version"
+            yield f"{why}; to agree: {enable} --mcp configure --accept mcp"
 
 
 def look_at(
@@ -171,9 +180,11 @@ def look_at(
         FormatError: such a file is malformed.
         StateError: such a file leads out of the project or cannot be read.
     """
-    found = ServerNeed(need, {}, {})
+    project = ports.project
+    may = steered_by(need.server.command) if need.server is not None and project.scope == "project" else ()
+    steered = tuple(name for name in may if os.path.lexists(os.path.join(project.base, name)))
+    found = ServerNeed(need, {}, {}, steered=steered)
     for agent in agents:
-        project = ports.project
         place = (project.base, ports.user_home, ports.environ)
         file = mcp.config_file(agent.id, project.scope, *place)
         if file is not None:

@@ -86,6 +86,22 @@ _WRAPPERS = _words(
     qmake autoconf autom4te gn bjam b2 tup redo remake nose yt-dlp youtube-dl next nuxt astro turbo nx lerna rush
     npm-run npm-exec npx-cli tsup swc rspack storybook ng smithery mcp-get mcpm
     vue-cli-service react-scripts hardhat truffle forge
+    claude claude-code codex gemini aider goose opencode q copilot llm ollama cursor cursor-agent code code-insiders
+    codium windsurf zed amp droid crush qwen auggie cline kiro continue cn devin openhands interpreter
+    open-interpreter skillhub skills slogin rsh rlogin plink putty winrs psexec psexec64 conhost wt explorer hh
+    odbcconf regasm regsvcs cmstp pcalua scriptrunner control msedge chrome chromium google-chrome firefox certreq
+    schtasks sc bcdedit init service initctl launchctl defaults security sysctl mount insmod modprobe ip dhclient
+    pppd openvpn wg-quick strongswan dnsmasq sendmail exim procmail fetchmail msmtp logrotate anacron incron fcron
+    run-mailcap see edit sensible-editor sensible-browser update-alternatives dpkg-reconfigure lazygit tig gitk nnn
+    ranger mc vifm lf broot w3m lynx links elinks pandoc asciidoctor typst rg fzf bat delta nginx httpd apache2
+    haproxy caddy traefik envoy openresty redis-server mongod postgres pg_ctl initdb pg_dump sqlcmd usql clickhouse
+    clickhouse-local clickhouse-client spark-shell pyspark spark-submit hadoop beeline cqlsh influx etcdctl isql
+    osqueryi steampipe virsh vboxmanage multipass lima limactl colima orb orbctl incus lxd ngrok cloudflared tailscale
+    nsh hsh gosh brush es-shell nash oil ammonite amm scala-cli kawa abcl mit-scheme gauche chibi-scheme stklos
+    bigloo jirb mirb moon luvit lune tarantool mpv vlc mplayer obs inkscape zathura feh htop top thv toolhive mcphost
+    mcptools onchange chokidar chokidar-cli ts-node-dev start-server-and-test esrun sucrase deno-bin runjs pm2-runtime
+    fabric pyinfra robot robotframework behave luigi litestar daphne granian waitress-serve twistd pex shiv ziglang
+    rust-script
     """
 )
 _LAUNCHERS = _words("npx pnpx bunx uvx")
@@ -104,6 +120,8 @@ _RUNNERS = _words(
     @vue/cli-service @playwright/test @biomejs/biome @swc/cli @types/node
     """
 )
+# What begins with the name of one of these and a dash is one of its builds; of these words, a program for MCP.
+_SERVERS = _words("mcp server servers serve lsp tool tools docs")
 _PREFIXES = _words(
     """
     timeout nice time watch find stdbuf command exec eval parallel builtin setsid script flock strace source .
@@ -115,6 +133,8 @@ _PREFIXES = _words(
 # What of them may be in front of a script, and how modules are run.
 _PYTHON = re.compile(r"(?:python|pypy|py)w?[0-9.]*t?")
 _PYTHON_FLAGS = re.compile(r"-[uBIPsEb]+")
+# With these a module is none of the folder that the agent works in, which `-m` alone puts before all others.
+_PYTHON_ISOLATED = re.compile(r"-[uBsEb]*[IP][uBIPsEb]*")
 _TAKES_SCRIPT = re.compile(r"(?:node|nodejs|bun|ruby|perl|php|pythonw?|pypy|deno)[0-9.]*")
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
 _MODULES_THAT_RUN = _words(
@@ -136,7 +156,12 @@ _PLAIN = re.compile(r"[\w@+=:,./~-]+")
 _WEB = re.compile(r"(?:[\w-]+=)?https?://[\w@+=:,./~?&#%-]+", re.IGNORECASE)
 _ABSOLUTE = re.compile(r"(?:/|[A-Za-z]:[\\/])[\w@+=:,./\\~ -]*")
 _CODE_URL = re.compile(
-    r"(?:^|=)(?:data|javascript|file|vbscript|blob|node|git|ssh|s?ftp|ext|github|gitlab|bitbucket|gist|npm|jsr|pypi|(?:git|hg|svn|bzr)\+\w+):",
+    r"(?:^|=)(?:data|javascript|file|vbscript|blob|node|git|ssh|s?ftp|ext|github|gitlab|bitbucket|gist|npm|jsr|pypi|(?:git|hg|svn|bzr)\+\w+):"
+    # A share of another machine, as Windows reads it; a file of words.
+    r"|(?:^|=)//|(?:^|=)@(?![\w.-]+/[\w.-]+$)"
+    # Of all other schemes those of servers that answer with data.
+    r"|(?:^|=)(?!(?:https?|wss?|tcp|udp|unix|postgres(?:ql)?|mysql|mariadb|mongodb|redis|rediss|amqps?|nats|mqtts?|grpcs?|bolt|neo4j"
+    r"|ldaps?|s3|gs|sqlite|memory|kafka|http\+unix|mongodb\+srv|neo4j\+s|bolt\+s)://)[a-z][a-z0-9+.-]*://",
     re.IGNORECASE,
 )
 # A package to be fetched, of whichever version.
@@ -145,7 +170,11 @@ _SPEC = re.compile(
 )
 _SCRIPT = re.compile(
     r"\.(?:[cm]?[jt]sx?|py[cwz]?|rb|p[lm]|php|lua|sh|bash|zsh|fish|ps[md]?1|bat|cmd|exe|jar|war|class|wasm|so|dll|dylib"
-    r"|r|jl|go|tcl|exs?|clj|scm|awk|sed|vbs|hta|applescript|scpt|nix|mk|ipynb|phar|node|tgz|whl)(?:[:#@].*)?$",
+    r"|r|jl|go|tcl|exs?|clj|scm|awk|sed|vbs|hta|applescript|scpt|nix|mk|ipynb|phar|node|tgz|whl"
+    r"|rbw|plx|phtml|pyd|ksh|csh|command|desktop|service|coffee|vim|el|lisp|rkt|mli?|hs|nims?|zig|rs|c|cc|cpp|groovy"
+    r"|gradle|kts?|scala|sc|erl|csx?|fsx?|vbe|jse|ws[fhc]|msi|reg|lnk|appimage|deb|rpm|crx|xpi|vsix|just|elc|fnl|rake"
+    r"|gemspec|rhai|star|bzl|cmake|tf|hcl|jsonnet|cue|dhall|zip|tar|gz|xz|bz2|7z|asar|wat|ll|bc|dart|swift|v|cr|d)"
+    r"(?:[:#@/%].*)?$|(?:^|[/\\=])(?:make|docker|just|rake|task|jenkins|vagrant|proc|brew|gem)file$",
     re.IGNORECASE,
 )
 # Folders in a home where people install programs.
@@ -169,8 +198,16 @@ _EVALUATES = _words(
     """
 )
 _RUN_PARTS = _words(
-    "call eval evaluate exec execute command cmd run shell script hook launcher spawn interpreter"
+    """
+    call eval evaluate exec execute executable command commands cmd cmdline run runs shell script scripts hook hooks
+    launcher spawn interpreter program bin binary subprocess javaagent preload prelude rcfile startup callback
+    loader extension extensions addon addons plugin plugins macro inline javascript js lua code inspect expr
+    expression
+    """
 )
+_PARTS = re.compile(r"[-_.:/]+|(?<=[a-z0-9])(?=[A-Z])")
+# What a program may be told to do first: to run what follows.
+_RUN_FIRST = _words("eval exec execute shell repl script")
 _SHORT_EVALUATES = re.compile(r"-[A-Za-z]{0,2}[ce]")
 _LOADS_CODE = re.compile(
     r"LD_.*|DYLD_.*|PYTHON.*|RUBY.*|GIT_.*|PATH|SHELL|IFS|ENV|JAVA_OPTS|NPM_CONFIG_.*|PIP_.*|UV_.*"
@@ -287,6 +324,17 @@ _LAUNCHED = (
 )
 
 
+# What a project may hold that says where a launcher has its packages from, or what it runs before them.
+_STEERED: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("npx", "npm"), (".npmrc",)),
+    **dict.fromkeys(("pnpm", "pnpx"), (".npmrc", ".pnpmfile.cjs", ".pnpmfile.mjs", "pnpm-workspace.yaml")),
+    "yarn": (".npmrc", ".yarnrc", ".yarnrc.yml"),
+    **dict.fromkeys(("bun", "bunx"), (".npmrc", "bunfig.toml")),
+    "deno": (".npmrc", "deno.json", "deno.jsonc"),
+    **dict.fromkeys(("uv", "uvx"), ("uv.toml",)),
+}
+
+
 def risk(words: Sequence[str]) -> Risk:
     """Say what a command of these words runs: ``unpinned`` downloads what may be another package tomorrow."""
     if (
@@ -313,6 +361,17 @@ def risk(words: Sequence[str]) -> Risk:
     if _names(program, _KNOWN) or not _is_place(words[0]):
         return "shell"
     return _with_arguments(words[1:])
+
+
+def steered_by(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the files of a project that may have the launcher which these words start run something else."""
+    if not words:
+        return ()
+    launcher = _program(words[0])
+    # A package that lies in the project is run in place of the one of this name and version.
+    names = (match["name"] for word in words[1:] if (match := _NPM_ANY.fullmatch(word)) and "@" in word[1:])
+    there = tuple(f"node_modules/{name}" for name in names) if launcher in _STEERED else ()
+    return (*_STEERED.get(launcher, ()), *there)
 
 
 def has_shell(words: Iterable[str]) -> bool:
@@ -360,7 +419,8 @@ def _launched(launcher: Launcher, words: Sequence[str], *, reads_on: bool) -> Ri
     kind, name = ("ordinary", words[at]) if is_named else _package(launcher, words[at])
     rest = words[at + 1 :]
     is_image = launcher.loose is _IMAGE_ANY
-    is_runner = "/" not in name.removeprefix("library/") and _names(_program(name.partition(":")[0]), _KNOWN)
+    bare = re.split(r"[:\[]", name)[0]
+    is_runner = "/" not in bare.removeprefix("library/") and _names(_program(bare), _KNOWN)
     if is_runner or name.lower() in _RUNNERS or (is_named and not _PLAIN_COMMAND.fullmatch(name)):
         return "shell"
     if is_image and rest and _names(_program(rest[0]), _KNOWN):
@@ -396,14 +456,17 @@ def _interpreted(program: str, words: Sequence[str]) -> Risk:
     rest = list(words[1:])
     if not _is_place(words[0]) or not _TAKES_SCRIPT.fullmatch(program):
         return "shell"
+    is_isolated = False
     while rest and _PYTHON.fullmatch(program) and _PYTHON_FLAGS.fullmatch(rest[0]):
+        is_isolated = is_isolated or _PYTHON_ISOLATED.fullmatch(rest[0]) is not None
         rest.pop(0)
     if len(rest) > 1 and rest[0] == "-m" and _PYTHON.fullmatch(program):
         top = rest[1].partition(".")[0]
         is_known = (
             top in sys.stdlib_module_names or top in _MODULES_THAT_RUN or top.lower() in _MODULES_THAT_RUN
         )
-        return "shell" if is_known or not _MODULE.fullmatch(rest[1]) else _with_arguments(rest[2:])
+        is_other = is_known or not is_isolated or not _MODULE.fullmatch(rest[1])
+        return "shell" if is_other else _with_arguments(rest[2:])
     if not rest or not _ABSOLUTE.fullmatch(rest[0]) or _ANYBODYS.search(rest[0]):
         return "shell"
     return _with_arguments(rest[1:])
@@ -414,13 +477,13 @@ def _with_arguments(words: Sequence[str]) -> Risk:
     for number, word in enumerate(words):
         if word == "--" and number + 1 < len(words) and not words[number + 1].startswith("-"):
             return "shell"
-        if not _is_plain(word):
+        if not _is_plain(word) or (number == 0 and word.lower() in _RUN_FIRST):
             return "shell"
     return "ordinary"
 
 
 def _is_plain(word: str) -> bool:
-    if _WEB.fullmatch(word):
+    if _WEB.fullmatch(word) and not _evaluates(word.partition("=")[0]):
         return not _SCRIPT.search(re.split("[?#]", word)[0])
     if word == "-" or not (_PLAIN.fullmatch(word) or _ABSOLUTE.fullmatch(word)) or _CODE_URL.search(word):
         return False
@@ -434,11 +497,11 @@ def _is_plain(word: str) -> bool:
 
 
 def _evaluates(option: str) -> bool:
-    name = option.lstrip("-").lower()
-    is_long = (
-        name in _EVALUATES or name.startswith(("eval", "exec")) or not _RUN_PARTS.isdisjoint(name.split("-"))
-    )
-    return is_long or _SHORT_EVALUATES.fullmatch(option) is not None
+    given = option.lstrip("-")
+    name, parts = given.lower(), {part.lower() for part in _PARTS.split(given)}
+    is_long = name in _EVALUATES or name.startswith(("eval", "exec")) or not _RUN_PARTS.isdisjoint(parts)
+    is_event = given.startswith(("on-", "on_")) or re.match("on[A-Z]", given) is not None
+    return is_long or is_event or _SHORT_EVALUATES.fullmatch(option) is not None
 
 
 def _is_place(word: str) -> bool:
@@ -455,4 +518,6 @@ def _program(word: str) -> str:
 def _names(program: str, programs: frozenset[str]) -> bool:
     if programs is _KNOWN and _LOADER.match(program):
         return True
-    return program in programs or _VERSIONED.sub("", program) in programs
+    first, *others = re.split(r"[-_.]", program)
+    is_build = bool(others) and first in _NAMED_IN_ARGUMENTS and _SERVERS.isdisjoint(others)
+    return program in programs or _VERSIONED.sub("", program) in programs or (is_build and first in programs)

@@ -61,13 +61,23 @@ def test_a_variable_in_a_spelling_that_nobody_has_told_us_is_left_to_the_person(
 @pytest.mark.parametrize(
     ("there", "asked"),
     [
-        ({"command": "python3", "args": ["-m", "tracker"], "env": {"TRACKER_TOKEN": "$TRACKER_TOKEN"}}, []),
-        ({"command": "python3", "args": ["-m", "tracker"]}, ["mcp-conflict"]),
-        ({"command": "python3", "args": ["-m", "evil"], "env": {"TRACKER_TOKEN": "x"}}, ["mcp-conflict"]),
         (
             {
                 "command": "python3",
-                "args": ["-m", "tracker"],
+                "args": ["-P", "-m", "tracker"],
+                "env": {"TRACKER_TOKEN": "$TRACKER_TOKEN"},
+            },
+            [],
+        ),
+        ({"command": "python3", "args": ["-P", "-m", "tracker"]}, ["mcp-conflict"]),
+        (
+            {"command": "python3", "args": ["-P", "-m", "evil"], "env": {"TRACKER_TOKEN": "x"}},
+            ["mcp-conflict"],
+        ),
+        (
+            {
+                "command": "python3",
+                "args": ["-P", "-m", "tracker"],
                 "env": {"TRACKER_TOKEN": "x", "NODE_OPTIONS": "--require=./evil.js"},
             },
             ["mcp-shell"],
@@ -379,7 +389,9 @@ def test_attack_a_server_takes_a_name_that_the_user_has_elsewhere(world, choice,
     assert (state(outcome), opened(outcome)) == ("disabled", ["mcp:tracker"])
     (question,) = [each for each in answers.seen if each.kind == "mcp-conflict"]
     assert "it runs: mine --token …" in question.details
-    assert any("the skill asks for another: it runs: python3 -m tracker" in line for line in question.details)
+    assert any(
+        "the skill asks for another: it runs: python3 -P -m tracker" in line for line in question.details
+    )
     assert any(str(file.resolve()) in line for line in question.details)
     assert servers(world) == {}
     (way,) = outcome.ways.values()
@@ -406,7 +418,7 @@ def test_attack_a_repository_brings_the_same_name_as_the_users_own(world, tool):
     outcome = world.install(needy(world, tool), mcp="configure", answers=answers, **CLAUDE)
     assert (state(outcome), opened(outcome)) == ("disabled", ["mcp:tracker"])
     (question,) = [each for each in answers.seen if each.kind == "mcp-conflict"]
-    assert {"it runs: mine --token …", "it runs: python3 -m tracker"} <= {*question.details}
+    assert {"it runs: mine --token …", "it runs: python3 -P -m tracker"} <= {*question.details}
 
 
 def test_the_same_server_elsewhere_is_no_conflict(world):
@@ -465,3 +477,26 @@ def test_attack_a_repository_plants_a_server_that_runs_code(world, entry):
     tool = "type: mcp, value: tracker"
     outcome = world.install(needy(world, tool), mcp="configure", answers=answers, **CLAUDE)
     assert (state(outcome), opened(outcome)) == ("disabled", ["mcp:tracker"])
+
+
+PINNED = 'type: mcp, value: tracker, command: "npx -y tracker@1.2.3"'
+
+
+@pytest.mark.parametrize("name", [".npmrc", "node_modules/tracker"])
+@pytest.mark.parametrize("choice", ["ask", "configure"])
+def test_attack_a_project_steers_what_the_launcher_of_a_pinned_package_runs(world, name, choice):
+    path = world.base / name
+    path.parent.mkdir(exist_ok=True)
+    path.symlink_to("not-there")
+    answers = Answers("yes", mcp_unpinned="unanswered")
+    outcome = world.install(needy(world, PINNED), mcp=choice, answers=answers, **CLAUDE)
+    (question,) = [each for each in answers.seen if each.kind.startswith("mcp")]
+    assert f"{name} of this project may have it run something else" in question.details
+    assert (state(outcome), servers(world)) == ("disabled", {})
+
+
+def test_a_pinned_package_in_a_project_that_steers_nothing_is_ordinary(world):
+    (world.base / "node_modules/other").mkdir(parents=True)
+    answers = Answers("yes", mcp="no", mcp_unpinned="no")
+    outcome = world.install(needy(world, PINNED), mcp="configure", answers=answers, **CLAUDE)
+    assert state(outcome) == "enabled"

