@@ -8,6 +8,7 @@ import socket
 from collections.abc import Container
 from contextlib import suppress
 from functools import lru_cache
+from threading import Thread
 from urllib.parse import urljoin
 
 from skillhub.archive import kind_of
@@ -39,6 +40,7 @@ _PLAIN = re.compile(r"(?:/[A-Za-z0-9._~@:+-]+)+", re.ASCII)
 _WELL_KNOWN = ("/.well-known/agent-skills/", "/.well-known/skills/")
 _ARTIFACT = re.compile(r"/v2/.+/(?:manifests|blobs)/[^/]+", re.ASCII)
 _REGISTRY = re.compile(r".*/(?:metadata|targets)/(?:.+\.json|ahead\.txt)", re.ASCII)
+_LOOK_UP = 20.0  # seconds, where no request has a time of its own
 _PRIVATE = (".localhost", ".local", ".internal")
 
 
@@ -200,26 +202,51 @@ def _tunnelled(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
     return found
 
 
-def judged(hop: Hop, *, is_proxied: bool) -> list[tuple[str, int]]:
+def judged(hop: Hop, *, is_proxied: bool, seconds: float = _LOOK_UP) -> list[tuple[str, int]]:
     """Return the addresses of ``hop``, none of which a guarded hop may not lead to; none where a proxy finds them.
 
     Raises:
         UnsafeTransfer: a guarded hop leads to an address that is not public.
-        OSError: the host has no address.
+        OSError: the host has no address, or none was found within so many ``seconds``.
     """
     if is_proxied and not hop.guarded:
         return []
     try:
-        rows = socket.getaddrinfo(hop.host, hop.port, type=socket.SOCK_STREAM)
+        addresses = look_up(hop.host, hop.port, seconds)
     except socket.gaierror:
         if is_proxied:  # It may know names that nobody here does.
             return []
         raise
-    addresses = [(str(row[4][0]), hop.port) for row in rows]
     for address, _ in addresses:
         if hop.guarded and not is_public(address):
             raise UnsafeTransfer(f"leads into a private network, to {address}", where=hop.url)
     return addresses
+
+
+def look_up(host: str, port: int, seconds: float) -> list[tuple[str, int]]:
+    """Return the addresses of a host; the system's resolver has no limit of its own that a program could set.
+
+    Raises:
+        OSError: the host has no address, or none was found within so many ``seconds``.
+    """
+    found: list[tuple[str, int]] = []
+    failed: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found.extend((str(row[4][0]), port) for row in rows)
+        except (OSError, UnicodeError) as error:
+            failed.append(error)
+
+    thread = Thread(target=ask, daemon=True)  # one that still waits keeps no program from its end
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise TimeoutError(f"no address of the host was found in {seconds:.0f} s")
+    for error in failed:
+        raise error
+    return found
 
 
 def _is_harmless_here(hop: Hop) -> bool:

@@ -11,11 +11,12 @@ import io
 import socket
 import ssl
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.model.dataclass import dataclass
-from skillhub.world.hop import Hop, is_public, judged
+from skillhub.world.hop import Hop, is_public, judged, look_up
 from skillhub.world.proxy import Proxy, proxy_for
 
 AGENT = "skillhub"
@@ -44,10 +45,24 @@ class Clock:
         self._patience = patience
         self._start = time.monotonic()
         self._bytes = 0
+        self._held: int | None = None
 
     def count(self, number: int) -> None:
         """Note that so many bytes came in."""
-        self._bytes += number
+        if self._held is None:
+            self._bytes += number
+        else:
+            self._held += number
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let what comes in meanwhile count only when this ends, and not at all if it fails."""
+        self._held = 0
+        try:
+            yield
+            self._bytes += self._held
+        finally:
+            self._held = None
 
     def left(self) -> float:
         """Return the seconds that the next bytes may take.
@@ -83,8 +98,10 @@ class Wire(io.RawIOBase):
             OSError: it cannot be made.
         """
         proxy = proxy_for(hop)
-        addresses = judged(hop, is_proxied=proxy is not None)
-        sock = _dial([(proxy.host, proxy.port)] if proxy else addresses, clock)
+        addresses = judged(hop, is_proxied=proxy is not None, seconds=clock.left())
+        if proxy:
+            addresses = look_up(proxy.host, proxy.port, clock.left())
+        sock = _dial(addresses, clock)
         with ExitStack() as undo:
             undo.callback(sock.close)
             wire = cls(sock, clock, proxy)
@@ -159,7 +176,7 @@ class _Reader(io.BufferedReader):
     """Reads one answer; its end closes this reader, and the connection stays.
 
     Lines are what is around a body: the head, answers before it (``100 Continue``), sizes of chunks, trailers.
-    A server may send them without end, so they buy no time, and there may be only so many.
+    A server may send them without end, so they buy no time, unfinished or not, and there may be only so many.
     """
 
     def __init__(self, wire: Wire, size: int) -> None:
@@ -170,11 +187,12 @@ class _Reader(io.BufferedReader):
 
     def readline(self, size: int | None = -1) -> bytes:
         """Return a line; `HTTPResponse` would take a head that breaks off for a whole one."""
-        line = super().readline(size)
-        if not line.endswith(b"\n") and len(line) != size:
-            raise ConnectionResetError("the connection broke off")
+        with self._clock.held():
+            line = super().readline(size)
+            if not line.endswith(b"\n") and len(line) != size:
+                raise ConnectionResetError("the connection broke off")
+            self._clock.count(-len(line))
         self._lines += len(line)
-        self._clock.count(-len(line))
         self._clock.left()
         if self._lines > _LINES_MAX + self._read * _LINES_PER_BYTE:
             raise http.client.HTTPException("the server says too much around its answer")

@@ -126,6 +126,9 @@ AROUND = {
     "trailers of another status": (CHUNKED.replace(b"200 OK", b"404 No") + b"0\r\n", b"A: b\r\n"),
     "extensions of chunks": (CHUNKED, b"1;" + b"a" * 60000 + b"\r\nx\r\n"),
     "a long field": (b"HTTP/1.1 200 OK\r\nA: ", b"b" * 1000),
+    "a long first line": (b"HTTP/1.1 200 O", b"K" * 1000),
+    "a long size of a chunk": (CHUNKED + b"1;", b"a" * 1000),
+    "a long trailer": (CHUNKED + b"1\r\nx\r\n0\r\nA: ", b"b" * 1000),
 }
 
 
@@ -137,7 +140,7 @@ def test_attack_what_is_around_an_answer_without_end_at_full_speed(web, around):
         http.get(web.at("/a", endless(*AROUND[around])), cap=1 << 30)
 
 
-@pytest.mark.parametrize("around", [each for each in AROUND if "Continue" in each or "trailers" in each])
+@pytest.mark.parametrize("around", [each for each in AROUND if "chunks" not in each])
 def test_attack_what_is_around_an_answer_buys_no_time(web, around):
     """Were a second bought by each byte of it, any of them would go on for ever."""
     patience = Patience(grace=0.3, rate=1.0, total=86400, pauses=(0.0,))

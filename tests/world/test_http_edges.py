@@ -1,9 +1,12 @@
 """The edges of what the fetcher promises: one byte more, one hop nearer, a proxy in between."""
 
+import socket
+from threading import Event
+
 import pytest
 
-from skillhub.errors import NotFound, UnsafeTransfer, WrongBytes
-from skillhub.world.hop import Hop, judged
+from skillhub.errors import NotFound, SourceError, UnsafeTransfer, WrongBytes
+from skillhub.world.hop import Hop, judged, look_up
 from skillhub.world.http import Http
 from skillhub.world.proxy import Proxy
 from skillhub.world.wire import Clock, Patience, Wire, _dial
@@ -85,6 +88,53 @@ def test_no_time_left_is_no_time_to_wait():
     assert 300.0 < clock.left() <= 400.0
     clock.count(1000)
     assert 400.0 < clock.left() <= 500.0
+
+
+def test_attack_a_line_that_does_not_end_buys_no_time():
+    clock = Clock(Patience(grace=100.0, rate=0.1, total=5000.0))
+    with clock.held():
+        clock.count(50)  # of a line and of what follows it
+        assert clock.left() <= 100.0
+        clock.count(-20)  # the line, once it ended
+    assert 300.0 < clock.left() <= 400.0
+    with pytest.raises(ConnectionError), clock.held():
+        clock.count(50)
+        raise ConnectionError
+    assert 300.0 < clock.left() <= 400.0
+
+
+@pytest.mark.parametrize("proxy", [None, "http://proxy.example:3128"])
+@pytest.mark.parametrize("guarded", [False, True])
+def test_attack_a_resolver_that_never_answers(monkeypatch, proxy, guarded):
+    """Its server is the attacker's own; the name may be the host's or, behind a proxy that is down, the proxy's."""
+    asked, over = [], Event()
+
+    def wait(host, *words, **more):
+        asked.append(host)
+        over.wait()
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", wait)
+    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    if proxy:
+        monkeypatch.setenv("https_proxy", proxy)
+    by_whom = by("https://other.example") if guarded else by(None)
+    patience = Patience(grace=0.5, pauses=(0.0, 0.0))
+    try:
+        with Http(patience=patience) as http, pytest.raises(SourceError, match="in time"):
+            http.get("https://slow.example/x", cap=1, named_by=by_whom)
+    finally:
+        over.set()
+    assert set(asked) <= {"proxy.example" if proxy and not guarded else "slow.example"}
+
+
+def test_what_the_resolver_says_is_what_is_told():
+    assert look_up("127.0.0.1", 80, 60.0) == [("127.0.0.1", 80)]
+    with pytest.raises(UnicodeError):
+        look_up("a" * 64 + ".example", 80, 60.0)
+    with pytest.raises(OSError):
+        look_up("::1%none", 80, 60.0)
 
 
 @pytest.mark.parametrize(("address", "public"), [("1.1.1.1", True), ("127.0.0.1", False), ("fc00::1", False)])
