@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import tempfile
 
@@ -38,6 +39,9 @@ def in_memory(place: str = "/dev/shm") -> None:
 
 
 in_memory()
+
+# A suite that is run in the background may find Ctrl-C ignored, and so would every program that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish():

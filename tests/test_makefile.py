@@ -13,8 +13,8 @@ REPO = Path(__file__).resolve().parents[1]
 # Stands in for Python: makes what an environment is made of, and notes what it is asked to run.
 STAND_IN = """\
 #!/bin/sh
-if [ "$1 $2" = "-m venv" ]; then
-  case "$3" in /*) to="$3" ;; *) to="$PWD/$3" ;; esac
+if [ "$1 $2 $3" = "-I -m venv" ]; then
+  case "$4" in /*) to="$4" ;; *) to="$PWD/$4" ;; esac
   case "$to" in *:*) exit 1 ;; esac  # as venv does
   mkdir -p "$to/bin" "$to/lib/python3.11/site-packages"
   cp "$0" "$to/bin/python"

@@ -39,6 +39,6 @@ READ = {
     f"skillhub.world.{name}"
     for name in (
         *("home", "project", "store", "links", "installed"),
-        *("exclude", "files", "folders", "secret_index", "state_file"),
+        *("exclude", "files", "folders", "secret_index", "state_file", "vouching"),
     )
 }
