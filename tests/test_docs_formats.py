@@ -3,9 +3,9 @@
 import json
 import re
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
-from skillhub.model.dataclass import fields
 from skillhub.model.digest import Digest
 from skillhub.model.index import parse_namespaces, parse_releases
 from skillhub.model.intent import Intent, ProposedSource, Wanted

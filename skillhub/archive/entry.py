@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import stat
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from skillhub.errors import UnsafeArchive
-from skillhub.model.dataclass import dataclass
 from skillhub.model.text import clean
 from skillhub.model.tree import File
 

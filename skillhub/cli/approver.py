@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from skillhub.cli.terminal import Terminal
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.question import (
     NEEDS,
     NO,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from skillhub.cli.common import Common, Run, now, working_folder
 from skillhub.cli.options import argument, option
 from skillhub.cli.passphrase import with_passphrase
 from skillhub.cli.terminal import Terminal, members
-from skillhub.model.dataclass import asdict
 from skillhub.model.finding import Issue, counted
 from skillhub.model.text import as_command
 

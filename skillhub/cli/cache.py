@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from skillhub.cli.common import Common, Run
 from skillhub.cli.failure import question_json
 from skillhub.cli.options import option
-from skillhub.model.dataclass import asdict
 
 if TYPE_CHECKING:
     from skillhub.flows.cache import Collected

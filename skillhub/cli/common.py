@@ -6,12 +6,12 @@ import gc
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 
 from skillhub.cli.streams import is_interactive
 from skillhub.cli.terminal import Terminal, Tone
 from skillhub.errors import NotFound, UsageError
 from skillhub.flows.hints import command
-from skillhub.model.dataclass import dataclass, field
 from skillhub.world.home import Home, user_home
 from skillhub.world.project import Project
 from skillhub.world.store import Store

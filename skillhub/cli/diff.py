@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from skillhub.cli.common import Common
@@ -11,7 +12,6 @@ from skillhub.cli.options import argument, option
 from skillhub.cli.terminal import Terminal, Tone
 from skillhub.errors import SkillhubError, UsageError
 from skillhub.flows.diff import Diff, Edit
-from skillhub.model.dataclass import replace
 from skillhub.model.patch import lines_of
 from skillhub.model.source_changes import SourceChange, source_changes
 from skillhub.model.text import Quoted, clean, quote, word

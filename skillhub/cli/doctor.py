@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 from skillhub.cli.common import Common
 from skillhub.cli.options import argument
 from skillhub.cli.terminal import members
 from skillhub.errors import UsageError
-from skillhub.model.dataclass import asdict
 from skillhub.model.text import quote
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from skillhub.cli.common import Common, Run
 from skillhub.cli.given import options_of, trusted_sources
 from skillhub.cli.render import finish
 from skillhub.errors import UsageError
 from skillhub.flows.install import install as flow
-from skillhub.model.dataclass import replace
 from skillhub.model.ref import parse_ref
 
 TYPE_CHECKING = False

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 
 from skillhub.cli.common import Common, Run
 from skillhub.errors import Refused, SkillhubError
-from skillhub.model.dataclass import asdict, replace
 from skillhub.model.skill import Skill
 
 TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from skillhub.cli.common import Common, Run
 from skillhub.cli.options import argument, option
 from skillhub.cli.passphrase import new_passphrase, with_passphrase
-from skillhub.model.dataclass import asdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from skillhub.cli.common import Common, Run
@@ -13,7 +14,6 @@ from skillhub.cli.given import options_of, read_file
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, argument, option
 from skillhub.cli.render import finish
 from skillhub.errors import Refused, UsageError
-from skillhub.model.dataclass import asdict
 
 if TYPE_CHECKING:
     from skillhub.model.merge import Choice, Side

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 from skillhub.cli.common import Common, Run, now
@@ -14,7 +15,6 @@ from skillhub.cli.registry_operate import Dir, KeysDir, delegate, refresh, rotat
 from skillhub.cli.registry_push import push
 from skillhub.cli.terminal import members
 from skillhub.errors import UsageError
-from skillhub.model.dataclass import asdict
 
 if TYPE_CHECKING:
     from skillhub.model.release import Release

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 from skillhub.cli.common import Common
@@ -12,7 +13,6 @@ from skillhub.cli.passphrase import with_passphrase
 from skillhub.cli.terminal import members
 from skillhub.errors import FormatError, UsageError
 from skillhub.model import time as times
-from skillhub.model.dataclass import asdict
 from skillhub.model.text import quote
 
 if TYPE_CHECKING:

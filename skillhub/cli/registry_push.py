@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 from skillhub.cli.common import Common, now
 from skillhub.cli.extras import optional
 from skillhub.cli.options import argument
 from skillhub.errors import SourceError, UsageError
-from skillhub.model.dataclass import asdict
 from skillhub.model.text import quote
 
 if TYPE_CHECKING:

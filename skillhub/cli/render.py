@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from skillhub.cli.failure import question_json
 from skillhub.cli.terminal import Terminal, Tone
 from skillhub.errors import Refused
-from skillhub.model.dataclass import asdict
 from skillhub.model.question import way_of
 from skillhub.model.signer import Signer
 from skillhub.model.skill import Skill

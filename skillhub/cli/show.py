@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Annotated
 
 from skillhub.cli.common import Common
@@ -10,7 +11,6 @@ from skillhub.cli.options import argument
 from skillhub.cli.terminal import Terminal, members
 from skillhub.flows.show import Shown
 from skillhub.model.changes import Delta
-from skillhub.model.dataclass import asdict
 from skillhub.model.release import Release
 from skillhub.model.text import Quoted, collapsed
 

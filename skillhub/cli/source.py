@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from skillhub.cli.common import Common, Run
@@ -10,7 +11,6 @@ from skillhub.cli.given import read_file
 from skillhub.cli.options import argument, option
 from skillhub.cli.terminal import members
 from skillhub.errors import FormatError, NotFound, StateError, UsageError
-from skillhub.model.dataclass import asdict
 from skillhub.model.text import as_command
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from skillhub.cli.common import Common
@@ -22,7 +23,6 @@ from skillhub.cli.options import (
 from skillhub.cli.render import finish, show_changes, show_plan, show_sources
 from skillhub.errors import UsageError
 from skillhub.flows.ports import unplanned
-from skillhub.model.dataclass import replace
 
 if TYPE_CHECKING:
     from skillhub.model.changes import Changes

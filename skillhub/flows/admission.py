@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from skillhub.errors import Forbidden
@@ -11,7 +12,6 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.state import State
 from skillhub.model import time as times
 from skillhub.model.capability import capabilities
-from skillhub.model.dataclass import replace
 from skillhub.model.manifest import Manifest
 from skillhub.model.policy import EVERYTHING, LASTING, Subject
 from skillhub.model.record import Record

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SourceError, UsageError
 from skillhub.flows.admission import admit
@@ -23,7 +24,6 @@ from skillhub.flows.outcome import LeftOut, Outcome, ask
 from skillhub.flows.plan import Plan, Planner
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State, read_state
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Wanted
 from skillhub.model.skill import Scope
 from skillhub.model.text import is_inner_path, quote

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from skillhub.archive import Kind, pack
 from skillhub.errors import BadSignature, NotFound, Reasoned, SkillhubError, StateError, UsageError
 from skillhub.flows import signers
 from skillhub.flows.new import unfilled
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.finding import Finding, Issue
 from skillhub.model.manifest import Manifest, problems

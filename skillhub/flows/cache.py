@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
 from typing import Literal
 
 from skillhub.errors import FormatError, StateError
 from skillhub.flows.outcome import ask
 from skillhub.flows.ports import Ports
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.question import Asked, Question
 from skillhub.model.syntax.frontmatter import glance

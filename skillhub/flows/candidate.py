@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from skillhub.flows import signers
 from skillhub.model.capability import capabilities
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.finding import Finding
 from skillhub.model.intent import Wanted

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from skillhub.flows.candidate import Candidate, read, spelled
 from skillhub.flows.edits import free_path
 from skillhub.flows.hints import command
@@ -9,7 +11,6 @@ from skillhub.flows.locked import from_lock
 from skillhub.flows.outcome import LeftOut
 from skillhub.flows.patched import gated, on_top
 from skillhub.flows.ports import Ports
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked, Patch
 from skillhub.model.patch import difference

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from skillhub.errors import StateError
 from skillhub.flows import signers
@@ -18,7 +19,6 @@ from skillhub.flows.open_needs import MetNeeds
 from skillhub.flows.options import Options
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State, read_state
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Lock
 from skillhub.model.record import Record, Records

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 
 from skillhub.errors import NotFound, SourceError, UsageError
@@ -13,7 +14,6 @@ from skillhub.flows.gather import Held
 from skillhub.flows.ports import Ports
 from skillhub.flows.resolve import Resolved, resolve_at, resolve_named
 from skillhub.flows.state import State
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.lock import Lock
 from skillhub.model.manifest import Manifest
 from skillhub.model.ref import Named, parse_remote

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from skillhub.errors import Forbidden, NotFound, SecurityError, SourceError
@@ -18,7 +19,6 @@ from skillhub.flows.provenance import hold_to_lock
 from skillhub.flows.resolve import resolve_wanted
 from skillhub.flows.state import State, read_state, wanted_of
 from skillhub.model.changes import Changes
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Intent
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.patch import difference, text_of

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from skillhub.errors import SkillhubError, StateError
 from skillhub.flows.hints import command
 from skillhub.flows.listing import agent_folders, beside, unmanaged
 from skillhub.flows.ports import Ports
-from skillhub.model.dataclass import dataclass
 from skillhub.model.hosts import Host, detect, hosts
 from skillhub.model.policy_view import rows
 from skillhub.model.skill import Skill

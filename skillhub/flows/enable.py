@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.install import carry_out
@@ -13,7 +14,6 @@ from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.plan import Planner
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State, read_state
-from skillhub.model.dataclass import replace
 
 
 def enable(names: Sequence[str], options: Options, ports: Ports) -> Outcome:

@@ -6,11 +6,11 @@ A value is released to a skill of a project by the name of both, never to whoeve
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from skillhub.errors import ForbiddenVariable, FormatError, NotFound, StateError, UsageError
 from skillhub.flows.listing import refuse_unknown
-from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.requirement import Requirement, is_forbidden
 from skillhub.model.text import is_name, quote
 from skillhub.world.project import Project

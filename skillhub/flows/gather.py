@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from skillhub.errors import Forbidden, FormatError, SecurityError, UsageError
 from skillhub.flows.admission import admit
@@ -19,7 +20,6 @@ from skillhub.flows.provenance import hold_to_lock
 from skillhub.flows.resolve import Resolved, resolve_locked, resolve_ref, resolve_wanted, satisfies
 from skillhub.flows.state import State
 from skillhub.flows.unsafe import UnsafeSkills
-from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.ref import Ref
 from skillhub.model.release import Release
 from skillhub.model.text import quote

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from skillhub.errors import Refused, UsageError
 from skillhub.flows.candidate import Candidate
@@ -21,7 +22,6 @@ from skillhub.flows.proposed import needed_by, settle_sources
 from skillhub.flows.provenance import without_other_signers
 from skillhub.flows.remove import remove
 from skillhub.flows.state import State, read_state, read_unchecked
-from skillhub.model.dataclass import replace
 from skillhub.model.question import Asked
 from skillhub.model.ref import Ref
 from skillhub.model.skill import Scope, Skill

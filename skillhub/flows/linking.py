@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from skillhub.errors import StateError
 from skillhub.flows import edits
 from skillhub.flows.outcome import LeftOut
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.question import Asked, Question, Way, way_of
 from skillhub.model.record import LinkKind, Record

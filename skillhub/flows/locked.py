@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from skillhub.errors import NotFound, SecurityError, SourceMismatch, WrongBytes
@@ -18,7 +19,6 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.provenance import same_signer
 from skillhub.flows.standing import Standing
 from skillhub.model.capability import NETWORK_UNKNOWN, is_kept_for_documentation
-from skillhub.model.dataclass import replace
 from skillhub.model.lock import Locked
 from skillhub.model.manifest import Manifest
 from skillhub.model.ref import Site, parse_remote, repository

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from skillhub.flows import signers
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.ports import Ports
-from skillhub.model.dataclass import replace
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.provenance import Provenance
 from skillhub.model.record import Record

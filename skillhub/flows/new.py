@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 
 from skillhub.errors import UsageError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.finding import Issue
 from skillhub.model.text import NAME_MAX, is_name, quote
 from skillhub.model.tree import SKILL_MD, File, Tree

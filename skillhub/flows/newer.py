@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from skillhub.errors import SkillhubError
 from skillhub.flows.admission import too_young
@@ -20,7 +21,6 @@ from skillhub.flows.resolve import Resolved, resolve_wanted
 from skillhub.flows.signers import EXPIRED
 from skillhub.flows.standing import Standing
 from skillhub.flows.state import State, wanted_of
-from skillhub.model.dataclass import replace
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked
 from skillhub.model.ref import Git, GitHub, Named, Oci

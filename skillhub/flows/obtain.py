@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from skillhub.archive import Unpacked, unpack
@@ -14,7 +15,6 @@ from skillhub.errors import BadSignature, FormatError, SecurityError, SourceMism
 from skillhub.flows import signers
 from skillhub.flows.candidate import Candidate, candidate, read, spelled
 from skillhub.flows.ports import Place, Ports
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import LOCAL, Locked, of_plugin
 from skillhub.model.release import Admission, Release

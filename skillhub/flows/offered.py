@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import Any
 
 from skillhub.errors import Forbidden, SourceError
 from skillhub.flows.obtain import Way, by_place, by_registry
 from skillhub.flows.ports import Ports
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.ref import Named, Site
 from skillhub.model.release import Index, Release

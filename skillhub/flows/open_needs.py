@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from skillhub.flows.candidate import Candidate
@@ -11,7 +12,6 @@ from skillhub.flows.hints import command
 from skillhub.flows.options import McpChoice, Options
 from skillhub.flows.ports import Ports
 from skillhub.flows.server_needs import ServerNeed, look_at
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.hosts import Host
 from skillhub.model.manifest import Manifest
 from skillhub.model.question import Asked, Question

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from skillhub.errors import FormatError, UsageError
 from skillhub.flows.ports import Ports
-from skillhub.model.dataclass import dataclass, field
 from skillhub.model.digest import Digest
 from skillhub.model.hosts import Host, detect, host, hosts
 from skillhub.model.intent import Intent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from skillhub.errors import Forbidden, FormatError, SourceError, UnsafeTransfer, UsageError
 from skillhub.flows.candidate import Candidate
@@ -11,7 +12,6 @@ from skillhub.flows.gather import gather
 from skillhub.flows.options import Options
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State
-from skillhub.model.dataclass import replace
 from skillhub.model.origin import NoOrigin, Origin, noted_by_gh
 from skillhub.model.other_locks import parse_other_lock
 from skillhub.model.ref import parse_ref

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from skillhub.errors import Refused
 from skillhub.flows.ports import Ports
 from skillhub.model.changes import Changes
-from skillhub.model.dataclass import dataclass, field
 from skillhub.model.question import YES, Answer, Asked, Question, how_to_answer, unanswerable
 from skillhub.model.skill import Skill
 from skillhub.model.source_changes import SourceChange

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from skillhub.archive import Entry, gather
 from skillhub.errors import SourceMismatch, WrongBytes
 from skillhub.flows.candidate import Candidate, Content, read
 from skillhub.flows.edits import read_patch
 from skillhub.flows.ports import Ports
-from skillhub.model.dataclass import replace
 from skillhub.model.lock import Locked
 from skillhub.model.manifest import Manifest
 from skillhub.model.patch_apply import apply

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from skillhub.flows.admission import admit
 from skillhub.flows.candidate import Candidate
@@ -16,7 +17,6 @@ from skillhub.flows.provenance import hold_to_record
 from skillhub.flows.questions import consent
 from skillhub.flows.state import State
 from skillhub.model.changes import Changes
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.finding import in_short
 from skillhub.model.hosts import Host
 from skillhub.model.lock import Locked

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
 from skillhub.errors import SourceError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.policy import ORIGIN, Policies, Subject
 from skillhub.model.question import Approver
 from skillhub.model.ref import Local

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from skillhub.errors import Refused, StateError
@@ -14,7 +15,6 @@ from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.outcome import Outcome, ask
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State, read_unchecked
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import NO_FILES
 from skillhub.model.lock import Lock
 from skillhub.model.question import Asked

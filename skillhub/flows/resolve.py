@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from skillhub.errors import Forbidden, FormatError, NotFound, SkillhubError, SourceError, UsageError
@@ -18,7 +19,6 @@ from skillhub.flows.options import Options
 from skillhub.flows.ports import Place, Ports, silent
 from skillhub.flows.provenance import elsewhere
 from skillhub.flows.state import State
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked, of_plugin

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from skillhub.flows.hints import command
 from skillhub.flows.needs import or_skip
 from skillhub.flows.options import McpChoice
 from skillhub.flows.ports import Ports
 from skillhub.model import configured_server
-from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.hosts import Host
 from skillhub.model.question import Kind, Question
 from skillhub.model.requirement import McpServer, Requirement

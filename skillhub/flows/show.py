@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from skillhub.errors import Forbidden, NotFound, SourceError, StateError
@@ -19,7 +20,6 @@ from skillhub.flows.resolve import look_up, resolve_ref, typed
 from skillhub.flows.standing import Standing
 from skillhub.flows.state import State
 from skillhub.model.changes import Delta
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.intent import Intent
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.manifest import Manifest

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 
 from skillhub.flows.standing import Standing
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.signer import Signer

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from skillhub.model import time as times
-from skillhub.model.dataclass import dataclass
 from skillhub.trust.roles import (
     CEREMONY_DAYS,
     LISTING,

@@ -5,11 +5,12 @@ No signature is looked at here, so that whoever only compares hashes need not lo
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from skillhub.errors import BadSignature, NameNotOwned, SecurityError, SourceError, Withdrawn
 from skillhub.flows.choose import choose_release
 from skillhub.flows.hints import command
 from skillhub.flows.ports import Ports
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.ref import Named

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from skillhub.errors import SourceMismatch
 from skillhub.flows.hints import command
 from skillhub.flows.ports import Ports
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import NO_FILES, Digest
 from skillhub.model.intent import Intent, Wanted
 from skillhub.model.lock import Lock, Locked, place_of

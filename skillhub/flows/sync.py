@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 
 from skillhub.flows.copies import tree_of_copy
 from skillhub.flows.hints import command
@@ -15,7 +16,6 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing
 from skillhub.flows.state import State, read_state
 from skillhub.flows.strays import is_spare, left_in, strays, to_take
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
 from skillhub.model.policy import LASTING

@@ -5,6 +5,8 @@ A well-known site that is no registry has none; a person agrees that nobody but 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from skillhub.errors import Forbidden, NotFound, TrustDowngrade, UsageError, WrongBytes
 from skillhub.flows.offered import listing_of
 from skillhub.flows.outcome import ask_person
@@ -12,7 +14,6 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.proposed import refuse_unsafe
 from skillhub.flows.questions import first_root
 from skillhub.flows.state import read_state
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.proposals import is_proposed, proposals
 from skillhub.model.question import Question

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 from skillhub.errors import FormatError, NotFound, SkillhubError
 from skillhub.flows.choose import offered_by
@@ -11,7 +12,6 @@ from skillhub.flows.newer import wanted_under
 from skillhub.flows.outcome import LeftOut
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State
-from skillhub.model.dataclass import replace
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked
 from skillhub.model.ref import Git, GitHub, Site

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.flows.candidate import Candidate
@@ -25,7 +26,6 @@ from skillhub.flows.resolve import resolve_locked
 from skillhub.flows.state import State, read_state
 from skillhub.flows.unavailable import left_behind, unavailable
 from skillhub.model.changes import Changes
-from skillhub.model.dataclass import replace
 from skillhub.model.source_changes import source_changes
 from skillhub.world.installed import given, view
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SourceMismatch
 from skillhub.flows import signers
@@ -14,7 +15,6 @@ from skillhub.flows.listing import refuse_unknown
 from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing
 from skillhub.flows.strays import imitations, is_outside, strays
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.manifest import Manifest

@@ -9,11 +9,11 @@ import ipaddress
 import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from skillhub.errors import FormatError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.server_command import runs_any_command
 from skillhub.model.text import quote
 

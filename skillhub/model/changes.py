@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from skillhub.model.dataclass import dataclass
 from skillhub.model.lock import Locked
 from skillhub.model.signer import spelled
 from skillhub.model.text import word

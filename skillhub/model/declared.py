@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
 from skillhub.errors import FormatError, SecurityError, UndeclaredVariable, UsageError
-from skillhub.model.dataclass import dataclass, field
 from skillhub.model.finding import Issue
 from skillhub.model.ref import Named, parse_ref
 from skillhub.model.requirement import (

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 from urllib.parse import quote as percent_encoded
 from urllib.parse import urljoin, urlsplit
 
 from skillhub.errors import FormatError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.index import FACTS, LISTING_CAP, SCHEMA, TYPES, refuse_twice
 from skillhub.model.release import Index, Release

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final, Literal
 from unicodedata import normalize
 
 from skillhub.errors import FormatError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.finding import Issue
 from skillhub.model.syntax import yaml
 from skillhub.model.syntax.frontmatter import Front, Parts, split

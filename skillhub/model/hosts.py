@@ -9,17 +9,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
+from typing import Any
 
 from skillhub.errors import UsageError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.skill import Scope
 from skillhub.model.text import quote
-
-TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
-if TYPE_CHECKING:
-    from typing import Any
 
 # Many agents read these, so that they are there says nothing of which agent is in use.
 _SHARED = frozenset({".agents", "~/.agents", "~/.config/agents"})

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from skillhub.errors import FormatError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest, is_hex
 from skillhub.model.release import Admission, Index, Release, Revocation, newest_first
 from skillhub.model.syntax.decode import (

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property, partial
 from operator import attrgetter, is_
+from typing import Any
 
 from skillhub.errors import FormatError
-from skillhub.model.dataclass import asdict, dataclass, field, fields
 from skillhub.model.digest import Digest
 from skillhub.model.lock_entry import (
     LOCAL,
@@ -30,9 +31,6 @@ from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import line_of_marker
 
 __all__ = ["CAP", "LOCAL", "Lock", "Locked", "LockedSource", "Patch", "of_plugin", "place_of"]
-TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
-if TYPE_CHECKING:
-    from typing import Any
 
 CAP = 8 * 1024 * 1024  # bytes: some 12,000 skills; what JSON makes of a hostile one may take 45 times that
 _origin = attrgetter("url", "digest", "version", "rev", "path")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.model import declared
-from skillhub.model.dataclass import dataclass
 from skillhub.model.finding import Issue
 from skillhub.model.head import limits
 from skillhub.model.requirement import Requirement

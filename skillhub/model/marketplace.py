@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from skillhub.errors import FormatError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.ref import is_rev
 from skillhub.model.syntax.decode import array, located, record, text, text_that, wrong
 from skillhub.model.syntax.json import strict_json

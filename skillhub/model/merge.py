@@ -8,9 +8,9 @@ changed, and differ in, is a ``Clash``, which a person decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from skillhub.model.dataclass import dataclass
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.ref import parse_remote
 from skillhub.model.signer import known_by

@@ -5,10 +5,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from skillhub.errors import UsageError
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.ref import parse_remote
 from skillhub.model.text import clean, is_inner_path, is_object_id, quote
 from skillhub.model.url import masked, names_user, of_repository

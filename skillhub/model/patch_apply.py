@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from skillhub.errors import FormatError
-from skillhub.model.dataclass import dataclass, field
 from skillhub.model.patch import lines_of, mode_of
 from skillhub.model.text import quote
 from skillhub.model.tree import File, Tree

@@ -6,13 +6,13 @@ So none of them can loosen another. Each rule is one line of one file, and a ref
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeVar
 
 from skillhub.errors import Forbidden
 from skillhub.model import time as times
 from skillhub.model.capability_pattern import pattern
-from skillhub.model.dataclass import dataclass, field
 from skillhub.model.digest import Digest
 from skillhub.model.finding import SEVERITIES, Finding, Severity, at_least
 from skillhub.model.question import BEFOREHAND, Kind

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal
 
 from skillhub.errors import UsageError
-from skillhub.model.dataclass import dataclass, field
 from skillhub.model.head import Rules
 from skillhub.model.skill import SkillScope
 from skillhub.model.text import quote

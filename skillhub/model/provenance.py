@@ -5,9 +5,9 @@ Both decide what an update brings: it goes where the lock says, and is held to t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
-from skillhub.model.dataclass import dataclass
 from skillhub.model.url import authority
 
 TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
-
-from skillhub.model.dataclass import dataclass, field
 
 Kind = Literal[
     "install",  # first install of this tree in this project

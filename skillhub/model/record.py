@@ -8,25 +8,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from skillhub.errors import FormatError
-from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.digest import NO_FILES, Digest
 from skillhub.model.provenance import Provenance
 from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import is_name, quote
 
-TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
-if TYPE_CHECKING:  # whoever shows records alone has no use for locks
-    from typing import Any, Literal, TypeAlias, TypeVar
-
+if TYPE_CHECKING:
     from skillhub.model.lock import Locked
 
-    _T = TypeVar("_T")
+_T = TypeVar("_T")
 
 VERSION = 1
 _CAP = 256 * 1024 * 1024
-LinkKind: TypeAlias = "Literal['copy', 'symlink']"
+LinkKind: TypeAlias = Literal["copy", "symlink"]
 _LINKS = ("copy", "symlink")
 _HELD = ("", "user", "needs", "asked")
 

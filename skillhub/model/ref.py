@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 
 from skillhub.errors import UsageError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.text import RESERVED_ALIASES, clean, is_alias, is_inner_path, is_name, quote
 from skillhub.model.url import NO_SECRET, PORTS, holds_secret, masked
 

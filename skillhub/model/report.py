@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.finding import SEVERITIES, Finding, Severity, at_least, counted
 
 _KEYS = (

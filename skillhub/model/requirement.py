@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import dataclass
 from typing import Literal
 
 from skillhub.errors import ForbiddenVariable, FormatError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.server_command import Risk, loads_code, risk
 from skillhub.model.text import is_hidden, is_name, quote
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
-
-from skillhub.model.dataclass import dataclass
 
 Risk = Literal["ordinary", "unpinned", "shell"]
 _WORDS_MAX = 1000

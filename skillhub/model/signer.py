@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, Literal, TypeAlias
 
 from skillhub.errors import FormatError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.text import clean, quote, word
 
-TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
-if TYPE_CHECKING:
-    from typing import Any, Literal, TypeAlias
-
-Kind: TypeAlias = "Literal['key', 'certificate', 'sigstore']"
+Kind: TypeAlias = Literal["key", "certificate", "sigstore"]
 _KINDS: tuple[Kind, ...] = ("key", "certificate", "sigstore")
 
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from skillhub.model.dataclass import dataclass, field
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
 from skillhub.model.digest import Digest
 from skillhub.model.signer import Signer
 
-TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
-if TYPE_CHECKING:
-    from typing import Any, Literal, TypeAlias
-
-State: TypeAlias = "Literal['enabled', 'disabled']"
-Scope: TypeAlias = "Literal['project', 'user']"
+State: TypeAlias = Literal["enabled", "disabled"]
+Scope: TypeAlias = Literal["project", "user"]
 # Where agents read skills: beside the two scopes that skillhub installs into, what others put there.
-SkillScope: TypeAlias = "Literal['project', 'user', 'system', 'admin', 'plugin', 'extra']"
+SkillScope: TypeAlias = Literal["project", "user", "system", "admin", "plugin", "extra"]
 # Why a skill of a lock is not loaded: its files are not the lock's, nobody agreed to it on this machine, or it was
 # disabled or waits for a need.
-HeldStatus: TypeAlias = "Literal['drifted', 'not-agreed', 'disabled']"
+HeldStatus: TypeAlias = Literal["drifted", "not-agreed", "disabled"]
 # How far a skill reaches: no further than the disk, to the user who asks for it, to the model by itself.
-Reach: TypeAlias = "Literal['disabled', 'enabled', 'active']"
+Reach: TypeAlias = Literal["disabled", "enabled", "active"]
 
 
 def typed_flags(scope: SkillScope) -> tuple[str, ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from skillhub.model.dataclass import dataclass
 from skillhub.model.lock import LockedSource
 
 

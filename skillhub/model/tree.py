@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 
 SKILL_MD = "SKILL.md"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-
-from skillhub.model.dataclass import dataclass
+from dataclasses import dataclass
 
 # The usual port of each scheme that has one here.
 PORTS = {"https": 443, "http": 80, "ssh": 22, "oci": None, "file": None}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 
-from skillhub.model.dataclass import replace
 from skillhub.model.profile import Profile
 from skillhub.model.skill import Skill
 from skillhub.model.text import quote

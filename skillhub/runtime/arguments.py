@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-
-from skillhub.model.dataclass import dataclass, field
+from dataclasses import dataclass, field
 
 _PLACE = re.compile(
     r"(?<![\w`)\]!])!`(?P<command>[^`\n]+)`"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 from unicodedata import normalize
 
-from skillhub.model.dataclass import dataclass
 from skillhub.model.skill import Skill
 from skillhub.model.text import as_command
 from skillhub.model.tree import SKILL_MD

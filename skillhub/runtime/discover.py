@@ -7,10 +7,10 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.model.dataclass import dataclass, field
 from skillhub.model.head import Rules, read
 from skillhub.model.manifest import Manifest
 from skillhub.model.profile import Bounds

@@ -8,13 +8,13 @@ import time
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
 from typing import Final, NoReturn
 
 from skillhub import disk
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import is_segment, quote

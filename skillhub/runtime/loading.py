@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
 from skillhub.errors import Drifted, NotFound, Refused, UsageError
 from skillhub.model import head
-from skillhub.model.dataclass import dataclass, field
 from skillhub.model.skill import Skill
 from skillhub.model.text import clean, quote
 from skillhub.model.tree import SKILL_MD

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from skillhub.model.dataclass import dataclass
 from skillhub.model.profile import Budget, Profile
 from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD

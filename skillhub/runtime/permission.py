@@ -6,10 +6,10 @@ Of all rules that match, a deny counts more than an allow, and an allow more tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
-from skillhub.model.dataclass import dataclass
 from skillhub.model.skill import Skill
 
 Action = Literal["allow", "ask", "deny"]

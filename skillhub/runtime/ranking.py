@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final, Literal
 
 from skillhub import disk
 from skillhub.errors import FormatError, StateError
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.skill import Skill, SkillScope
 from skillhub.model.syntax.frontmatter import split
 from skillhub.model.tree import SKILL_MD

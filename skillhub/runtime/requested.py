@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from skillhub.model.dataclass import dataclass
 from skillhub.model.syntax.yaml import Node
 
 

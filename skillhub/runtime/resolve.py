@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from skillhub.model.dataclass import dataclass
 from skillhub.model.skill import Skill, typed_flags
 from skillhub.model.text import as_command, clean, quote
 from skillhub.runtime.catalog import Catalog

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
-from skillhub.model.dataclass import dataclass, field
 from skillhub.model.hosts import absolute, expand
 from skillhub.model.profile import Place, Profile
 from skillhub.model.text import is_name

@@ -6,10 +6,10 @@ import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from skillhub.errors import StateError
-from skillhub.model.dataclass import dataclass
 from skillhub.runtime.words import words
 
 _FORMAT = "1"

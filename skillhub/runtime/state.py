@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Literal
 
 from skillhub.disk import inside, read
 from skillhub.errors import FormatError, StateError
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.hosts import expand
 from skillhub.model.profile import Profile
 from skillhub.model.skill import Reach, Scope, Skill

@@ -9,10 +9,10 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from skillhub.errors import FormatError
-from skillhub.model.dataclass import dataclass, field
 from skillhub.model.skill import Reach, Skill
 from skillhub.model.syntax import jsonc, jsonc_edit
 from skillhub.model.syntax.json import strict_json

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from skillhub.model.dataclass import dataclass
 from skillhub.model.skill import Skill
 from skillhub.runtime.words import close, stems
 

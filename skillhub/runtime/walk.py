@@ -6,11 +6,11 @@ import os
 import stat
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.model import declared
-from skillhub.model.dataclass import dataclass, field
 from skillhub.model.head import Head, Rules, read
 from skillhub.model.profile import Bounds
 from skillhub.model.skill import Skill

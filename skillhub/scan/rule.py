@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Set
+from dataclasses import dataclass
 from functools import cached_property
 
-from skillhub.model.dataclass import dataclass
 from skillhub.model.finding import Rule, Severity
 
 GAP_MAX = 400

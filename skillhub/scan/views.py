@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
-
-from skillhub.model.dataclass import dataclass
 
 WINDOW: Final = 1 << 20
 # A match is kept by the window that its place is in: it may begin this much before, and end this much behind.

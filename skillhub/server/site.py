@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import stat
+from dataclasses import dataclass
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote_to_bytes
 
 from skillhub.errors import StateError, UsageError
-from skillhub.model.dataclass import dataclass
 from skillhub.world.site_files import cache_control, media_type
 
 _SEGMENT = re.compile(r"[A-Za-z0-9._~+-]+", re.ASCII)

@@ -5,6 +5,7 @@ Signatures are deterministic (RFC 6979, RFC 8032), so that signing the same tree
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Literal, Self, cast, get_args
 
@@ -14,7 +15,6 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from skillhub.errors import BadSignature, FormatError, UsageError
-from skillhub.model.dataclass import dataclass, field
 from skillhub.model.digest import Digest
 
 Kind = Literal["p256", "p384", "ed25519"]

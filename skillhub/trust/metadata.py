@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -19,7 +20,6 @@ from tuf.api.metadata import (  # type: ignore[attr-defined]
 )
 
 from skillhub.errors import FormatError
-from skillhub.model.dataclass import dataclass, field
 from skillhub.model.index import Pinned
 from skillhub.trust.ahead import AHEAD_PATH, ahead
 from skillhub.trust.founding import founding

@@ -7,8 +7,9 @@ its fallbacks for what was signed before version 1.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from skillhub.errors import BadSignature, UsageError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.trust.keys import PrivateKey, PublicKey

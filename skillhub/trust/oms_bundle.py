@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import cast
 
 from skillhub.errors import BadSignature, FormatError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest, is_hex
 from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import quote

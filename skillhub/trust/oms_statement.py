@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from hashlib import sha256
 
 from skillhub.errors import BadSignature
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import is_hex
 from skillhub.model.text import is_inner_path, quote
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree

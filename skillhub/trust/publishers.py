@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.signer import Signer
 from skillhub.model.tree import Tree

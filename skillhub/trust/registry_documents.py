@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict
 from types import MappingProxyType
 
-from skillhub.model.dataclass import asdict
 from skillhub.model.digest import Digest
 from skillhub.model.index import SCHEMA, Pinned
 from skillhub.model.release import Admission, Index, Release

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from skillhub.model.dataclass import dataclass
 from skillhub.model.syntax.decode import array, integer, located, mapping, record, text
 from skillhub.model.syntax.json import strict_json
 

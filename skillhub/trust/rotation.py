@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tuf.api.metadata import Root, Signed, Targets  # type: ignore[attr-defined]
 
-from skillhub.model.dataclass import dataclass
 from skillhub.trust.keys import PrivateKey, PublicKey
 from skillhub.trust.metadata import Dates, MetadataSet
 from skillhub.trust.roles import RELEASES, ROOT, TARGETS, delegator_of

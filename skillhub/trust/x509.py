@@ -8,12 +8,12 @@ are not asked; a publisher's keys are revoked by whoever pinned it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from itertools import pairwise
 
 from skillhub.errors import BadSignature
-from skillhub.model.dataclass import dataclass
 from skillhub.model.text import quote
 from skillhub.trust.certificate import Certificate
 

@@ -6,6 +6,7 @@ that bears a name of that form is refused.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Self
 from unicodedata import normalize
 
@@ -13,7 +14,6 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from skillhub.errors import BadSignature
-from skillhub.model.dataclass import dataclass
 from skillhub.model.text import quote
 
 

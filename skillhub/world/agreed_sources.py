@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from skillhub.model.dataclass import dataclass, field
 from skillhub.model.digest import Digest
 from skillhub.model.lock import LockedSource
 from skillhub.model.syntax.decode import array, mapping, record, text, wrong

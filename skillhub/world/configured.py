@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from urllib.parse import unquote
 
 from skillhub.errors import UnsafeTransfer
-from skillhub.model.dataclass import replace
 from skillhub.model.url import base_of
 from skillhub.world.fetch import Answer, Web
 from skillhub.world.hop import Hop

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
 
 from skillhub.archive import Limits
 from skillhub.errors import SourceError, WrongBytes
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.world.cache import Cache
 from skillhub.world.fetch import Answer, Web, whole

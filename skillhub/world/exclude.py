@@ -10,9 +10,9 @@ import re
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from skillhub.errors import LinkLeavesProject, StateError
-from skillhub.model.dataclass import dataclass
 from skillhub.world import files
 from skillhub.world.files import MACHINE, Root
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from skillhub.errors import NotFound, RateLimited, SourceError
-from skillhub.model.dataclass import dataclass, field
 from skillhub.world.named_by import PERSON, NamedBy
 
 _ABSENT = frozenset({403, 404, 410})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from skillhub.model.dataclass import dataclass
 from skillhub.model.syntax.decode import mapping, record, text, wrong
 from skillhub.world.home import Home
 from skillhub.world.state_file import StateFile

@@ -7,12 +7,12 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from errno import ELOOP
 from hashlib import sha256
 
 from skillhub.disk import FOLDER, HAS_HANDLES
 from skillhub.errors import UnsafeArchive
-from skillhub.model.dataclass import dataclass
 from skillhub.model.tree import File, ListedFile, Listing, Tree
 
 if sys.platform != "win32":

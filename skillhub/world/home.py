@@ -6,9 +6,9 @@ import os
 import stat
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from skillhub.errors import StateError
-from skillhub.model.dataclass import dataclass
 from skillhub.world.files import disk_error
 
 # The base directories of freedesktop.org: the variable, and where it is below the home folder without it.

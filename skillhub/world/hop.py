@@ -7,13 +7,13 @@ import re
 import socket
 from collections.abc import Container
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from threading import Thread
 from urllib.parse import urljoin
 
 from skillhub.archive import kind_of
 from skillhub.errors import UnsafeTransfer
-from skillhub.model.dataclass import dataclass
 from skillhub.model.text import quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.model.url import PORTS, Url, masked, parse

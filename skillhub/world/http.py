@@ -8,12 +8,12 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
 from typing import Self
 
 from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
-from skillhub.model.dataclass import dataclass
 from skillhub.model.text import quote
 from skillhub.world.fetch import Answer, Web, is_limited
 from skillhub.world.hop import Hop, judge

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, MutableMapping
+from dataclasses import replace
 
 from skillhub.errors import FormatError
-from skillhub.model.dataclass import replace
 from skillhub.model.intent import Intent, Wanted
 from skillhub.model.syntax.toml import spell_toml, strict_toml
 from skillhub.model.text import clean

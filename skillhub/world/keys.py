@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 from skillhub.errors import FormatError, NotFound, PassphraseNeeded, UsageError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.text import as_command, is_name, quote
 from skillhub.trust.keys import Kind, PrivateKey, PublicKey

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 
 from skillhub.errors import FormatError, NameNotOwned, StateError
 from skillhub.model import time as times
-from skillhub.model.dataclass import dataclass
 from skillhub.model.index import DOCUMENT_CAP, parse_namespaces, parse_releases
 from skillhub.model.release import Admission, Index, Release
 from skillhub.model.syntax.decode import mapping, text, text_that

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from typing import Literal, TypeAlias
 
 from skillhub.disk import FOLDER
 from skillhub.errors import StateError
@@ -18,10 +19,6 @@ from skillhub.model.tree import Listing, Tree
 from skillhub.world import files
 from skillhub.world.folders import Problem, clone_tree, compare, is_link, remove_tree, write_tree
 from skillhub.world.project import Project
-
-TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
-if TYPE_CHECKING:
-    from typing import Literal, TypeAlias
 
 if sys.platform == "win32":
     import _winapi
@@ -34,7 +31,7 @@ _WORTH_SHARING = 1 << 20  # bytes; below, writing a copy takes a third of the ti
 _LEFT = re.compile(r"\.skillhub-(?:[0-9a-f]{12}(?:-old)?|[0-9a-f]{16}\.tmp)")
 _LONG = 3600.0  # seconds; nobody writes a file for so long
 _LONG_PATH = "\\\\?\\"  # what Windows puts before the target of a junction
-Found: TypeAlias = "Literal['absent', 'equal', 'edited']"
+Found: TypeAlias = Literal["absent", "equal", "edited"]
 # Where it leads, where it is to be and in which open folder -> a link, or an OSError.
 Linkage = Callable[[str, str, int | None], None]
 

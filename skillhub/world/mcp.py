@@ -10,11 +10,11 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal
 
 from skillhub.errors import FormatError, StateError, UsageError
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.hosts import absolute, expand, host
 from skillhub.model.requirement import McpServer
 from skillhub.model.skill import Scope

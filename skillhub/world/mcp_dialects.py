@@ -6,8 +6,8 @@ An entry never holds a secret: it names variables, in the syntax that the agent 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from skillhub.model.dataclass import dataclass
 from skillhub.model.requirement import McpServer
 
 Entry = dict[str, object]

@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Literal
-
-from skillhub.model.dataclass import dataclass
 
 Who = Literal["person", "site", "redirect", "marketplace", "repository"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from skillhub.model.dataclass import dataclass
 from skillhub.model.layout import join, plugin_folders
 from skillhub.model.marketplace import Declined, Elsewhere, Here, Plugin
 from skillhub.world.survey import Survey

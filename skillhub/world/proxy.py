@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from skillhub.errors import SourceError
-from skillhub.model.dataclass import dataclass, field
 from skillhub.model.url import parse
 from skillhub.world.hop import Hop
 

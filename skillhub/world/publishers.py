@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from skillhub.errors import NotFound, UsageError
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.syntax.decode import array, mapping, record, text
 from skillhub.model.text import is_name, quote

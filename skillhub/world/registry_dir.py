@@ -11,12 +11,12 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
 
 from tuf.api.exceptions import LengthOrHashMismatchError
 from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 
 from skillhub.errors import BadMetadata, FormatError, NotFound, Rollback, SecurityError, StateError
-from skillhub.model.dataclass import asdict, dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import as_command, is_name, quote

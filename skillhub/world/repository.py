@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cached_property
 
 from skillhub.archive import Unpacked
 from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, UnsafeTransfer, WrongBytes
-from skillhub.model.dataclass import dataclass
 from skillhub.model.layout import is_within, name_of_folder, skill_folders
 from skillhub.model.marketplace import Elsewhere
 from skillhub.model.release import Index, Release

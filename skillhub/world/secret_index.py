@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass, replace
 
-from skillhub.model.dataclass import asdict, dataclass, replace
 from skillhub.model.skill import Scope
 from skillhub.model.syntax.decode import array, one_of, record, text, text_that
 from skillhub.model.text import is_name

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Self
 
 from skillhub.errors import FormatError, UnsafeTransfer
-from skillhub.model.dataclass import dataclass, field
 from skillhub.model.syntax.decode import Read, array, located, record
 from skillhub.model.syntax.toml import CAP, strict_toml, tables
 from skillhub.model.text import quote

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from skillhub.model import time as times
-from skillhub.model.dataclass import dataclass
 from skillhub.model.syntax.decode import record, text, wrong
 from skillhub.model.text import quote
 from skillhub.world.home import Home

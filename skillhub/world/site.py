@@ -6,13 +6,13 @@ import posixpath
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 from urllib.parse import unquote
 
 from skillhub.archive import Entry, Kind, Limits, Unpacked, gather, kind_of, unpack
 from skillhub.errors import FormatError, NotFound, UnsafeTransfer, WrongBytes
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.discovery import CURRENT, parse_discovery, url_of
 from skillhub.model.index import LISTING_CAP

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 
 from skillhub.errors import TrustDowngrade
-from skillhub.model.dataclass import asdict, dataclass, field, replace
 from skillhub.model.digest import Digest
 from skillhub.model.syntax.decode import array, integer, mapping, record, text
 from skillhub.model.url import holds_secret

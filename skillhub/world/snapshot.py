@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from typing import Literal, Protocol
 
 from skillhub.archive import Entry, Limits, Unpacked, gather
 from skillhub.errors import FormatError, NotFound, UnsafeArchive
-from skillhub.model.dataclass import dataclass
 from skillhub.model.layout import below, join
 from skillhub.model.text import quote
 from skillhub.model.tree import SKILL_MD, File

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from urllib.parse import unquote
 
 from skillhub.errors import (
@@ -15,7 +16,6 @@ from skillhub.errors import (
     TrustDowngrade,
     UsageError,
 )
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.lock import LockedSource
 from skillhub.model.proposals import is_proposed, proposals

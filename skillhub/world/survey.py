@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from skillhub.errors import FormatError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.layout import SKILLS_MAX, holders, is_within, join
 from skillhub.model.marketplace import (
     CAP,

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial
 from typing import Self, TypeVar
@@ -15,7 +16,6 @@ from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 from tuf.ngclient import FetcherInterface, Updater  # type: ignore[attr-defined]
 
 from skillhub.errors import FormatError, NameNotOwned, NotFound, SourceError, WrongBytes
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.index import (
     DOCUMENT_CAP,

@@ -13,9 +13,9 @@ import ssl
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
 from skillhub.errors import SourceError, UnsafeTransfer
-from skillhub.model.dataclass import dataclass
 from skillhub.world.hop import Hop, is_public, judged, look_up
 from skillhub.world.proxy import Proxy, proxy_for
 

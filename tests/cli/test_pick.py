@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from skillhub.errors import SourceError
 from skillhub.flows.offered import listings, reference
-from skillhub.model.dataclass import replace
 from skillhub.model.release import Index, Release
 from tests.support.world import World
 

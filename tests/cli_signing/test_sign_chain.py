@@ -1,12 +1,12 @@
 """``sign --chain``: with a certificate, and never a signature that we would not accept ourselves."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from fixtures.attacks_oms.forge import LEAF, MIDDLE, ROOT, chain, leaf_key
-from skillhub.model.dataclass import replace
 from skillhub.model.tree import SIGNATURE
 from skillhub.trust import x509
 from skillhub.trust.keys import PrivateKey

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ from skillhub.errors import FormatError, Refused, StateError
 from skillhub.flows import cache
 from skillhub.flows.install import install
 from skillhub.flows.options import Options
-from skillhub.model.dataclass import replace
 from skillhub.model.ref import parse_ref
 from skillhub.model.tree import File, Tree
 from skillhub.world import files

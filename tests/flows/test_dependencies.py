@@ -1,5 +1,6 @@
 """Skills that need skills: resolved as one, explained by the chain, removed with what nobody needs any more."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -9,7 +10,6 @@ from skillhub.flows import install
 from skillhub.flows.dependencies import NeedConflict, orphans
 from skillhub.flows.plan import decide
 from skillhub.flows.state import State
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.intent import Intent
 from skillhub.model.lock import Lock, Locked

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from skillhub.errors import NotFound, SourceMismatch
 from skillhub.flows.diff import diff, diff_locks, edits_of
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Lock
 from skillhub.model.ref import Named

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from skillhub.errors import Refused, WrongBytes
-from skillhub.model.dataclass import replace
 from skillhub.world.folders import remove_tree
 from skillhub.world.repository import Repository
 from tests.support.snapshot import Hub, Memory

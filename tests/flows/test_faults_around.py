@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from skillhub.flows.adopt import adopt
 from skillhub.flows.lock.fix import fix
 from skillhub.flows.options import Options
 from skillhub.model.conflict import conflict
-from skillhub.model.dataclass import replace
 from skillhub.model.ref import parse_ref
 from skillhub.world import files
 from tests.flows.test_concurrency import at_once

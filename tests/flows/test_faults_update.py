@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,6 @@ from skillhub.cli.network import Network
 from skillhub.errors import StateError
 from skillhub.flows.lock.fix import fix
 from skillhub.model.conflict import conflict
-from skillhub.model.dataclass import replace
 from skillhub.model.lock import Lock
 from tests.attacks.scene import Machine
 from tests.flows.test_faults import Case, check, left_over

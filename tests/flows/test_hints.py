@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ from skillhub.flows.provenance import hold_to_lock
 from skillhub.flows.questions import propose_source
 from skillhub.flows.standing import Standing
 from skillhub.flows.unsafe import UnsafeSkills
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked, LockedSource
 from skillhub.model.release import Index, Release

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from skillhub.errors import Forbidden, NotFound, SourceError, SourceMismatch, WrongBytes
 from skillhub.flows.trusting import Pin, add_source
-from skillhub.model.dataclass import replace
 from skillhub.model.lock import Lock
 from skillhub.world.folders import remove_tree
 from tests.support.reaching import Reaching

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from skillhub.flows.audit.audit import Request, audit
 from skillhub.flows.doctor import diagnose
 from skillhub.flows.lock.import_lock import import_lock
 from skillhub.flows.options import Options
-from skillhub.model.dataclass import replace
 from skillhub.model.origin import Origin, OtherLock
 from skillhub.world.embedded import root_fingerprint
 from skillhub.world.folders import remove_tree

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,6 @@ from skillhub.flows.show import show
 from skillhub.flows.sync import sync
 from skillhub.flows.trusting import Pin, add_source, trust_source
 from skillhub.flows.update import behind, update
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Lock
 from skillhub.model.origin import Origin, OtherLock

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from skillhub.errors import FormatError, Refused, SignerChanged, UnsafeTransfer
 from skillhub.flows.audit.audit import Request, audit
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import NO_FILES, Digest
 from skillhub.model.provenance import Provenance
 from skillhub.model.tree import SIGNATURE

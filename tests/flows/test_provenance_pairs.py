@@ -5,6 +5,8 @@ version that differs so from the lock, ``record`` what ``install`` says of a loc
 agreed to, though the tree is the same.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from skillhub.errors import SecurityError
@@ -13,7 +15,6 @@ from skillhub.flows.audit.skill import Case, change
 from skillhub.flows.candidate import Content, candidate
 from skillhub.flows.provenance import hold_to_lock, refuse_other_signer
 from skillhub.flows.standing import Standing
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.manifest import Manifest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,6 @@ from skillhub.flows.install import install
 from skillhub.flows.options import Options
 from skillhub.flows.remove import remove
 from skillhub.flows.verify import verify
-from skillhub.model.dataclass import replace
 from skillhub.model.ref import parse_ref
 from skillhub.world.project import Project
 from tests.support.world import STDIO, Answers, needs, skill, unlocked

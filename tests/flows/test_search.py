@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 
 from skillhub.errors import SourceError
 from skillhub.flows.offered import listings
 from skillhub.flows.search import search
-from skillhub.model.dataclass import replace
 from skillhub.model.release import Index, Release
 from skillhub.model.skill import Skill
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,7 +16,6 @@ from skillhub.flows.listing import unmanaged
 from skillhub.flows.locked import from_lock
 from skillhub.flows.options import Options
 from skillhub.flows.sync import sync
-from skillhub.model.dataclass import replace
 from skillhub.model.lock import Lock
 from skillhub.model.ref import parse_ref
 from skillhub.world.folders import remove_tree

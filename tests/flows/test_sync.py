@@ -8,12 +8,12 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from skillhub.errors import FormatError, NotFound, SourceError, WrongBytes
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.world.folders import remove_tree
 from tests.support.world import Answers, OfUser, World, skill, unlocked

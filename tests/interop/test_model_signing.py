@@ -7,6 +7,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,7 +15,6 @@ import pytest
 from fixtures.attacks_oms.forge import KEY, LEAF, MIDDLE, ROOT, bundle, chain, leaf_key, signed
 from fixtures.attacks_oms.forge import TREE as SKILL
 from skillhub.errors import BadSignature
-from skillhub.model.dataclass import replace
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust import oms, x509
 from skillhub.trust.judgement import judge

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import socket
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from hypothesis import strategies as st
 
 from fixtures.attacks_oms.forge import NOW, changed, signed, statement
 from skillhub.errors import BadSignature, FormatError, SkillhubError
-from skillhub.model.dataclass import replace
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust import oms
 from skillhub.trust.identity import Identity

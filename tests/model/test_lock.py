@@ -5,13 +5,13 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import NO_FILES, Digest
 from skillhub.model.lock import CAP, LOCAL, Lock, Locked, LockedSource, Patch
 from skillhub.model.text import RESERVED_ALIASES, clean

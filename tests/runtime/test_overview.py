@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from skillhub.model.dataclass import replace
 from skillhub.model.profile import Budget, profile, profiles
 from skillhub.model.skill import Skill
 from skillhub.runtime.agent import catalog_of

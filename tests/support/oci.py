@@ -7,8 +7,8 @@ import io
 import json
 import tarfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from skillhub.model.dataclass import dataclass, field
 from skillhub.model.digest import Digest
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from skillhub.cli.network import Network
 from skillhub.flows.ports import Ports
 from skillhub.flows.update import behind
-from skillhub.model.dataclass import replace
 from tests.support.world import Answers, World
 
 

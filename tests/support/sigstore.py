@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import struct
 from base64 import b64encode
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
@@ -17,8 +18,6 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-from skillhub.model.dataclass import dataclass, field
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NAME = "https://github.com/acme/skills/.github/workflows/release.yml@refs/heads/main"

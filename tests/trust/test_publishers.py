@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -17,7 +18,6 @@ from fixtures.attacks_oms.forge import (
     signed,
 )
 from skillhub.errors import BadSignature
-from skillhub.model.dataclass import replace
 from skillhub.model.signer import Signer
 from skillhub.model.tree import File, Tree
 from skillhub.trust import oms, x509

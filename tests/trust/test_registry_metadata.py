@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -6,7 +7,6 @@ from tuf.api.metadata import Metadata, Root, Targets
 
 from fixtures.attacks_oms.forge import LEAF, MIDDLE, NOW, ROOT, chain
 from skillhub.errors import FormatError, NameNotOwned, NotFound, Refused, SourceMismatch, WrongBytes
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.index import parse_listing, parse_namespaces, parse_releases, parse_skill
 from skillhub.model.release import Admission, Index, Release, Revocation

@@ -2,6 +2,7 @@ import contextlib
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from datetime import timedelta
 from ssl import DER_cert_to_PEM_cert
 
@@ -14,7 +15,6 @@ from hypothesis import strategies as st
 from fixtures.attacks_oms import chains
 from fixtures.attacks_oms.forge import LEAF, MIDDLE, NOW, ROOT, chain
 from skillhub.errors import BadSignature, FormatError, SkillhubError
-from skillhub.model.dataclass import replace
 from skillhub.trust import x509
 
 SOUND = chain(LEAF, MIDDLE, ROOT)

@@ -1,5 +1,7 @@
 """For which names a CA may speak: every form of a name by itself, and what a certificate need not have."""
 
+from dataclasses import replace
+
 import pytest
 from cryptography import x509 as c
 from cryptography.hazmat.primitives import hashes
@@ -7,7 +9,6 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from fixtures.attacks_oms.forge import LEAF, MIDDLE, NOW, ROOT, chain, key_of
 from skillhub.errors import BadSignature
-from skillhub.model.dataclass import replace
 from skillhub.trust import x509
 
 DNS, MAIL, URI = c.DNSName, c.RFC822Name, c.UniformResourceIdentifier

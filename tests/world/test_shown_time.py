@@ -1,6 +1,7 @@
 """A clock that was set back: what has expired stays expired. Every clock here is a value."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from skillhub.flows.doctor import diagnose
 from skillhub.flows.registry.build import Setup, init
 from skillhub.flows.registry.opened import Signing
 from skillhub.flows.registry.refresh import refresh
-from skillhub.model.dataclass import replace
 from skillhub.trust.roles import NAMESPACES, ROLES, SNAPSHOT, TIMESTAMP, signed_by
 from skillhub.world.embedded import EMBEDDED_URL
 from skillhub.world.home import Home

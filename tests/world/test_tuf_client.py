@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -16,7 +17,6 @@ from skillhub.errors import (
     StateError,
     WrongBytes,
 )
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.trust.ahead import AHEAD_PATH
 from skillhub.trust.metadata import Dates, MetadataSet

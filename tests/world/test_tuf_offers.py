@@ -2,13 +2,13 @@
 
 import json
 import stat
+from dataclasses import replace
 
 import pytest
 from tuf.api.exceptions import DownloadError, DownloadHTTPError
 from tuf.api.metadata import Targets
 
 from skillhub.errors import FormatError, NotFound
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.index import DOCUMENT_CAP
 from skillhub.model.release import Admission, Index, Release

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from skillhub.errors import NotFound, StateError, UsageError
 from skillhub.flows import listing
@@ -17,7 +18,6 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.standing import Standing
 from skillhub.flows.state import read_unchecked
 from skillhub.flows.verify import verify
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.finding import Finding, Severity
 from skillhub.model.lock import Lock
 from skillhub.model.ref import Local, Named, parse_ref

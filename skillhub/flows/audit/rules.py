@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain
 
 from skillhub import scan
-from skillhub.model.dataclass import replace
 from skillhub.model.finding import Finding, Rule
 
 Location = tuple[str | None, int]  # a path and a line, as of a ``Finding``

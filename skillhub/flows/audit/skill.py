@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError
 from skillhub.flows import signers
@@ -18,7 +19,6 @@ from skillhub.flows.ports import Ports
 from skillhub.flows.provenance import asking_for
 from skillhub.flows.standing import Standing
 from skillhub.model.capability import capabilities
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.finding import Finding
 from skillhub.model.hosts import hosts
 from skillhub.model.lock import Locked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from skillhub.errors import (
     Forbidden,
@@ -24,7 +25,6 @@ from skillhub.flows.ports import May, Network, Place, Ports
 from skillhub.flows.source_view import view_source
 from skillhub.flows.standing import Standing
 from skillhub.flows.state import State
-from skillhub.model.dataclass import replace
 from skillhub.model.finding import Finding
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.ref import Local, Remote

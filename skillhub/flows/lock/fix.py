@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from skillhub.errors import FormatError, NotFound, Refused, SignerChanged, SkillhubError, SourceMismatch
 from skillhub.flows.resolve import satisfies
 from skillhub.model.conflict import conflict, sides
-from skillhub.model.dataclass import dataclass
 from skillhub.model.lock import CAP, Lock, Locked
 from skillhub.model.merge import Choice, Clash, Merged, Side, merge
 from skillhub.world import files

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from skillhub.errors import SkillhubError
 from skillhub.flows.candidate import Candidate
@@ -12,7 +13,6 @@ from skillhub.flows.origins import OF_ONE, obtained
 from skillhub.flows.outcome import LeftOut, Outcome
 from skillhub.flows.ports import Ports
 from skillhub.flows.state import State, read_state
-from skillhub.model.dataclass import replace
 from skillhub.model.origin import Origin, OtherLock
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from skillhub.errors import NameNotOwned, Refused, UsageError
 from skillhub.flows.registry.opened import Opened, Signing, opened
 from skillhub.flows.registry.submission import Submission, submit
-from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.digest import Digest
 from skillhub.model.release import Admission, Index, Release, newest_first
 from skillhub.model.text import as_command, is_name, quote

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from skillhub.archive import unpack
 from skillhub.errors import NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.flows.source_view import dated
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.finding import Issue
 from skillhub.model.index import LISTING_CAP, parse_listing
 from skillhub.model.manifest import Manifest

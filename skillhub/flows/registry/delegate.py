@@ -7,11 +7,11 @@ withdrawn by the same change, so that no client is led to a release that it must
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from skillhub.archive import unpack
 from skillhub.errors import BadSignature, FormatError, NameNotOwned, NotFound, Refused, UsageError
 from skillhub.flows.registry.opened import Opened, Signing, opened
-from skillhub.model.dataclass import dataclass, replace
 from skillhub.model.digest import Digest
 from skillhub.model.release import Admission, Index, Release, Revocation
 from skillhub.model.text import is_name, quote

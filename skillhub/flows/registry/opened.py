@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 
@@ -11,7 +12,6 @@ from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 
 from skillhub.errors import UsageError, WrongBytes
 from skillhub.model import time as times
-from skillhub.model.dataclass import dataclass, field, replace
 from skillhub.model.index import parse_listing, parse_namespaces, parse_releases
 from skillhub.model.release import Index, Release
 from skillhub.model.text import quote

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import takewhile
@@ -19,7 +20,6 @@ from tuf.api.metadata import TargetFile, Targets, Timestamp  # type: ignore[attr
 from skillhub.errors import BadMetadata, FormatError, Refused, Rollback, StateError, UsageError
 from skillhub.flows.registry.check import check
 from skillhub.flows.registry.opened import Opened, Signing, opened
-from skillhub.model.dataclass import dataclass
 from skillhub.model.release import Release
 from skillhub.model.text import as_command, quote
 from skillhub.trust.metadata import MetadataSet, path_of

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from skillhub.errors import NotFound, UsageError
 from skillhub.flows.registry.opened import Signing, opened
-from skillhub.model.dataclass import replace
 from skillhub.model.release import Index, Release
 from skillhub.model.text import clean, quote
 

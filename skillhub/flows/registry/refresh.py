@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from skillhub.errors import UsageError
 from skillhub.flows.registry.opened import Signing, opened, refuse_unknown_role
-from skillhub.model.dataclass import dataclass
 from skillhub.trust.metadata import MetadataSet
 from skillhub.trust.roles import CEREMONY_DAYS, RELEASES, ROLES, rule_of
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from skillhub.errors import Refused, UsageError
 from skillhub.flows.registry.opened import Opened, Signing, opened, refuse_unknown_role
-from skillhub.model.dataclass import dataclass
 from skillhub.model.text import quote
 from skillhub.trust import rotation
 from skillhub.trust.keys import PrivateKey

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 
 from skillhub.archive import pack
@@ -11,7 +12,6 @@ from skillhub.errors import FormatError, Refused
 from skillhub.flows.registry.opened import Opened
 from skillhub.flows.signers import OwnKey, judged, own_key
 from skillhub.model.capability import capabilities
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.manifest import Manifest, problems
 from skillhub.model.release import Index, Release

@@ -8,11 +8,11 @@ mean one thing to us and another to the agent.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from json import loads
 from typing import NoReturn
 
 from skillhub.errors import FormatError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.text import quote
 
 BOM = "\ufeff"

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from skillhub.errors import FormatError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.syntax.jsonc import BOM, COMMENT, Member, Node, parse
 from skillhub.model.text import end_of_line, quote
 

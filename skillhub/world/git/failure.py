@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from skillhub.errors import FormatError, NotFound, SkillhubError, SourceError, StateError, UnsafeTransfer
-from skillhub.model.dataclass import dataclass
 from skillhub.model.text import clean, quote
 
 _HELPER = "git must be able to fetch it without asking: see `git help credentials`, or use ssh with an agent"

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha1
 
 from skillhub.archive.entry import unsafe
 from skillhub.errors import FormatError, NotFound, WrongBytes
 from skillhub.model import time as times
-from skillhub.model.dataclass import dataclass
 from skillhub.model.text import quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.world.snapshot import Node

@@ -10,10 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from skillhub.errors import SourceError
-from skillhub.model.dataclass import dataclass, field
 from skillhub.world.git.failure import GitError
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from skillhub.errors import SourceError, UnsafeTransfer, UsageError
-from skillhub.model.dataclass import dataclass, field
 from skillhub.model.ref import Git, parse_ref
 from skillhub.model.text import as_command, quote
 from skillhub.model.url import base_of

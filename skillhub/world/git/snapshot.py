@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from skillhub.errors import SourceError, WrongBytes
-from skillhub.model.dataclass import replace
 from skillhub.model.text import is_object_id
 from skillhub.world.git.cache import GitCache
 from skillhub.world.git.catfile import AT_ONCE, GoneError

@@ -14,13 +14,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from io import BytesIO
 from urllib.parse import quote as escape
 
 from skillhub.archive.entry import unsafe
 from skillhub.errors import FormatError, NotFound, RateLimited, SourceError, WrongBytes
-from skillhub.model.dataclass import replace
 from skillhub.model.syntax import decode
 from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import is_object_id, quote

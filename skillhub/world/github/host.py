@@ -6,9 +6,9 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from skillhub.errors import FormatError, StateError, UsageError
-from skillhub.model.dataclass import dataclass, field
 from skillhub.model.syntax import yaml
 from skillhub.world import files
 from skillhub.world.home import user_home

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 
 from skillhub.errors import SourceError
-from skillhub.model.dataclass import replace
 from skillhub.world.git.program import Bounds
 from skillhub.world.git.snapshot import GitSnapshot, open_git
 from skillhub.world.github.api import GitHubSnapshot, open_github_api

@@ -7,11 +7,11 @@ hashed against what named it, so that the registry can withhold, but not put any
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 
 from skillhub.archive import Limits, Unpacked, unpack
 from skillhub.errors import FormatError, NotFound, UnsafeArchive, UsageError, WrongBytes
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.index import LISTING_CAP, parse_listing
 from skillhub.model.layout import name_of_folder

@@ -8,11 +8,11 @@ registry's site, each file a layer that says its path.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from skillhub.archive import Kind, kind_of
 from skillhub.errors import FormatError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.digest import Digest
 from skillhub.model.syntax.decode import array, integer, located, mapping, record, text, wrong
 from skillhub.model.syntax.json import strict_json

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from skillhub.errors import StateError
-from skillhub.model.dataclass import dataclass
 from skillhub.model.text import quote
 from skillhub.world.site_files import is_fixed
 

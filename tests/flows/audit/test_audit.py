@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from skillhub.flows.audit.rules import RULES
 from skillhub.flows.registry.delegate import Mandate, delegate
 from skillhub.flows.registry.opened import Signing
 from skillhub.flows.registry.recall import withdraw, yank
-from skillhub.model.dataclass import replace
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.lock import Lock
 from skillhub.model.signer import Signer

@@ -4,13 +4,13 @@ import os
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from skillhub.errors import FormatError, NotFound, Refused, SignerChanged, SkillhubError, SourceMismatch
 from skillhub.flows.lock.fix import drive, fix
 from skillhub.model.conflict import conflict, sides
-from skillhub.model.dataclass import replace
 from skillhub.model.lock import Lock
 from skillhub.world.home import Home
 from skillhub.world.project import Project

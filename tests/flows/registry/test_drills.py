@@ -5,6 +5,7 @@ The thief can write to the site, too. What clients come to trust is held against
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 from tuf.api.metadata import Timestamp
@@ -14,7 +15,6 @@ from skillhub.flows.registry.build import add
 from skillhub.flows.registry.delegate import Mandate, delegate
 from skillhub.flows.registry.opened import Signing
 from skillhub.flows.registry.rotate import rotate
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, path_of

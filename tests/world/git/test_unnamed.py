@@ -1,11 +1,11 @@
 """What no person has named: where git goes for it, and what it tells of who asks."""
 
 import os
+from dataclasses import replace
 
 import pytest
 
 from skillhub.errors import SourceError, UnsafeTransfer
-from skillhub.model.dataclass import replace
 from skillhub.model.text import as_word
 from skillhub.world.git.program import Bounds, GitProgram
 from skillhub.world.git.remote import remote

@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,6 @@ from skillhub.errors import (
     UsageError,
     WrongBytes,
 )
-from skillhub.model.dataclass import replace
 from skillhub.model.digest import Digest
 from skillhub.model.index import SCHEMA
 from skillhub.model.ref import parse_ref
