@@ -157,7 +157,12 @@ def test_a_path_that_an_installer_added_is_no_way_in():
 def test_what_is_to_be_typed_takes_no_module_from_the_working_folder():
     """In the README, the pages, hooks, the action, the Makefile and hints: the script, or ``-P`` or ``-I``."""
     told = [*REPO.glob("*.md"), *REPO.glob("docs/**/*.md"), REPO / "Makefile", *REPO.glob("*.y*ml")]
-    told += [REPO / ".pre-commit-hooks.yaml", *REPO.glob("skillhub/**/*.py"), REPO / "docs" / "demo.py"]
+    told += [
+        *REPO.glob("tests/**/*.sh"),
+        REPO / ".pre-commit-hooks.yaml",
+        *REPO.glob("skillhub/**/*.py"),
+        REPO / "docs" / "demo.py",
+    ]
     for path in told:
         for line in path.read_text("utf-8").splitlines():
             if "without" in line:  # tells of what is refused

@@ -193,7 +193,12 @@ def test_attack_a_workspace_brings_what_the_action_runs_by_name(packaged):
         ".",
         "",
     ]
-    into += [f"{packaged.folder}/bin/../project/bin", f"{workspace}/./bin/"]
+    into += [f"{packaged.folder}/bin/../project/bin", f"{workspace}/./bin/", f"/{workspace}/bin"]
+    # A link to a folder in whose path a colon stands: what is behind the colon would be an entry of its own.
+    behind = packaged.folder / f"a:{workspace}" / "bin"
+    behind.mkdir(parents=True)
+    (packaged.folder / "colon").symlink_to(behind)
+    into += [packaged.folder / "colon", "/proc/self/cwd/bin", "/proc/self/cwd"]
     packaged.environ["PATH"] = ":".join(map(str, [*into, packaged.environ["PATH"], ""]))
     packaged.environ |= {
         "PYTHONPATH": f":.:{workspace}/modules",
@@ -208,7 +213,10 @@ def test_attack_a_workspace_brings_what_the_action_runs_by_name(packaged):
         "PIP_LOG": str(workspace / "pip.log"),
         "VIRTUAL_ENV": str(workspace / ".venv"),
         "SKILLHUB": str(workspace / "bin/skillhub"),
+        "XDG_CONFIG_HOME": str(workspace / "config"),
+        "XDG_CONFIG_DIRS": str(workspace / "config"),
     }
+    packaged.write("project/config/pip/pip.conf", f"[global]\npython = {workspace}/bin/python\n")
     before = {path for path in workspace.rglob("*") if ".agents" not in path.parts}
     for name in STEPS:
         done = step(packaged, name)
@@ -224,13 +232,17 @@ def test_attack_a_workspace_brings_what_the_action_runs_by_name(packaged):
     assert not pwned.exists(), "the program that later steps have"
 
 
-@pytest.mark.parametrize("name", ["Install what the lock says", "Audit"])
-def test_attack_a_workspace_has_another_git(runner, name):
-    pwned = runner.folder / "pwned"
+def test_attack_a_workspace_has_another_git(runner):
+    assert step(runner, "Install what the lock says").returncode == 0
+    pwned, asked = runner.folder / "pwned", runner.folder / "asked"
     runner.write("project/git", f"#!/bin/sh\ntouch {pwned}\n").chmod(0o755)
+    git = shlex.quote(shutil.which("git"))
+    runner.write("bin/git", f'#!/bin/sh\ntouch {asked}\nexec {git} "$@"\n').chmod(0o755)
     subprocess.run(["git", "init", "-q"], cwd=runner.project, check=True, env=runner.environ)
+    asked.unlink()
     runner.environ["PATH"] = f":.:{runner.environ['PATH']}"
-    assert step(runner, name).returncode in (0, 1)
+    assert step(runner, "Audit").returncode == 0
+    assert asked.exists(), "the audit asks git"
     assert not pwned.exists()
 
 
@@ -238,7 +250,8 @@ def test_attack_a_workspace_has_another_git(runner, name):
 def test_attack_modules_of_a_repository_run_in_no_hook(runner, path):
     pwned = runner.folder / "pwned"
     assert step(runner, "Install what the lock says").returncode == 0
-    for name in MODULES:
+    # Not `encodings`, for want of which Python ends before it runs anything, be the hook right or wrong.
+    for name in [each for each in MODULES if each != "encodings"]:
         runner.write(f"project/{name}.py", f"open({str(pwned)!r}, 'a').write(__file__)\n")
     for hook in HOOKS:
         done = subprocess.run(
@@ -246,7 +259,13 @@ def test_attack_modules_of_a_repository_run_in_no_hook(runner, path):
             capture_output=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-    assert not pwned.exists()
+        assert not pwned.exists()
+        # The same without `-I`, to show that it is what keeps them out.
+        subprocess.run(
+            [each for each in shlex.split(hook["entry"]) if each != "-I"], cwd=runner.project,
+            env=runner.having({"PYTHONPATH": path}), capture_output=True, check=False,
+        )  # fmt: skip
+        pwned.unlink()
 
 
 def test_the_action_is_what_github_takes():

@@ -14,10 +14,10 @@ commit=eec841c186f81f2d9d8d30460c7e7deefa615f9e  # after v2.4.0
 command -v faketime >/dev/null || { echo "tuf-conformance needs the program faketime" >&2; exit 2; }
 if ! test -e "$place/.ready"; then
     echo "setting up $place, once; later runs need no network"
-    "${PYTHON:-python3.11}" -m venv --clear "$place"
+    "${PYTHON:-python3.11}" -I -m venv --clear "$place"
     git clone --quiet "$suite" "$place/suite"
     git -C "$place/suite" checkout --quiet "$commit"
-    "$place/bin/python" -m pip install --quiet --disable-pip-version-check -e "$place/suite"
+    "$place/bin/python" -I -m pip install --quiet --disable-pip-version-check -e "$place/suite"
     echo '*' > "$place/.gitignore"
     touch "$place/.ready"
 fi
@@ -30,4 +30,4 @@ cat > "$entry/skillhub" <<EOF
 PYTHONPATH='$PWD' exec '${SKILLHUB_PYTHON:-$PWD/.venv/bin/python}' '$PWD/tests/conformance/client.py' "\$@"
 EOF
 chmod +x "$entry/skillhub"
-"$place/bin/python" -m pytest "$place/suite/tuf_conformance" --entrypoint "$entry/skillhub" -q "$@"
+"$place/bin/python" -P -m pytest "$place/suite/tuf_conformance" --entrypoint "$entry/skillhub" -q "$@"

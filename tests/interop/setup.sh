@@ -7,12 +7,12 @@ place=${1:-.venv-interop}
 test -e "$place/.ready" && exit 0
 echo "setting up $place, once; later runs need no network"
 for name in ours others; do
-    "${PYTHON:-python3.11}" -m venv --clear "$place/$name"
+    "${PYTHON:-python3.11}" -I -m venv --clear "$place/$name"
 done
-"$place/ours/bin/python" -m pip install --quiet --disable-pip-version-check -e '.[all,test]' \
+"$place/ours/bin/python" -I -m pip install --quiet --disable-pip-version-check -e '.[all,test]' \
     'cyclonedx-python-lib[json-validation]'
 # model-signing 1.1.1 imports pyopenssl and does not say so.
-"$place/others/bin/python" -m pip install --quiet --disable-pip-version-check \
+"$place/others/bin/python" -I -m pip install --quiet --disable-pip-version-check \
     'model-signing>=1.1.1' 'pyopenssl>=25' 'moto[server]>=5.1' 'skills-ref>=0.1.1'
 # Real skills, to be read and never kept; without them the reference library has nothing to judge.
 mkdir -p "$place/real-skills"
