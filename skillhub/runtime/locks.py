@@ -210,8 +210,8 @@ def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> li
             skill = replace(skill, held=held)
         links = tuple(absolute(project.base, link) for link in record.links) if record else ()
         found.append(_Installed(skill, links))
-    # Without a lock there is nothing to hold it against, as for `skillhub verify`.
-    for name, record in records.skills.items() if os.path.lexists(project.lock_path) else ():
+    # Whoever changes a repository can take its lock away, too: what was agreed to is told by the record.
+    for name, record in records.skills.items():
         if name not in lock.skills and record.enabled:
             gone = Skill(name=name, path=None, scope=project.scope, state="enabled", tree=record.tree)
             links = tuple(absolute(project.base, link) for link in record.links)

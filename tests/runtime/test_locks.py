@@ -338,6 +338,16 @@ def test_attack_the_lock_lets_go_of_a_skill_that_is_changed(here):
             load(catalog.skills[0])
 
 
+@pytest.mark.parametrize("left", ["skillhub.toml", None])
+def test_attack_the_lock_is_taken_away_and_a_copy_changed(here, left):
+    for name in {"skillhub.lock", "skillhub.toml"} - {left}:
+        (here.project / name).unlink()
+    assert "Good." in got(here)[0]
+    _body(here)
+    text, held = got(here)
+    assert ("EVIL" in text, held) == (False, {"demo": "drifted"})
+
+
 @pytest.mark.parametrize(
     "lock", [b"", b"{", b"<<<<<<< HEAD\n{}\n=======\n", b'{"version": 99}', b"\xff\xfe", None]
 )
