@@ -15,7 +15,7 @@ from skillhub.model.offline import is_offline, is_offline_shell, names_network
 from skillhub.model.running import running, runs_by_itself
 from skillhub.model.text import clean
 from skillhub.model.tree import File, Tree
-from skillhub.model.variables.programs import variables
+from skillhub.model.variables import variables
 
 TEXT_MAX = 100
 HOSTS_MAX = 200

