@@ -1,30 +1,35 @@
 """What a well-known site says it offers: Agent Skills Discovery 0.2.0, and 0.1.0 as it was before.
 
 One bad entry refuses the whole document, as in ``model.index``. But whoever runs such a site owes us nothing beyond
-the specification: of our own fields those are taken that make sense, and a description is cut, not refused.
+the specification: what an entry says beyond it and makes no sense is left out with a warning, and a description is
+cut, not refused.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import quote as percent_encoded
 from urllib.parse import urljoin, urlsplit
 
+from pydantic import Field
+
 from skillhub.errors import FormatError
 from skillhub.model.digest import Digest
-from skillhub.model.index import FACTS, LISTING_CAP, SCHEMA, TYPES, refuse_twice
+from skillhub.model.index import LISTING_CAP, SCHEMA, TYPES, refuse_twice
 from skillhub.model.release import Index, Release
-from skillhub.model.syntax.decode import Read, array, located, record, text, text_that, wrong
+from skillhub.model.syntax.document import ForeignDocument, Items, Read, text_that, wrong
 from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import clean, is_inner_path, is_name, quote
 from skillhub.model.tree import SKILL_MD
+from skillhub.model.version import is_version
 
 CURRENT: Final = "0.2.0"
 LEGACY: Final = "0.1.0"
 _DESCRIPTION_MAX = 1024
+_SIZE_MAX = 256 * 1024 * 1024
+_TIME = re.compile(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ", re.ASCII)
 # RFC 3986, 4.1, of http and https alone, with neither user nor password, and nothing left to escape.
 _URL = re.compile(
     r"(?:(?:(?i:https?):)?//(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?=[/?#]|$)"
@@ -42,6 +47,76 @@ class Discovered:
     index: Index
 
 
+def _described(value: object) -> str:
+    return clean(_text(value))[:_DESCRIPTION_MAX]
+
+
+def _is_file(path: str) -> bool:
+    """Say whether it is a relative path that names one file; what else it may not be is for the archive's gate."""
+    return clean(path) == path and is_inner_path(path)
+
+
+def _files(value: object) -> tuple[str, ...]:
+    found = tuple(map(_path, value)) if isinstance(value, list) else wrong("a list", value)
+    if SKILL_MD not in found or len(set(found)) < len(found):
+        wrong(f"{SKILL_MD} among the files, and each of them once", value)
+    return found
+
+
+_text = text_that(lambda text: True, "a text")
+_path = text_that(_is_file, "a relative path without dot segments")
+_Name = Annotated[str, Read(text_that(is_name, "a name of a-z, 0-9 and single hyphens, 64 at most"))]
+_Described = Annotated[str, Read(_described)]
+_Version = Annotated[str, Read(text_that(is_version, "a version by SemVer 2.0.0"))]
+_Time = Annotated[str, Read(text_that(_TIME.fullmatch, "a UTC time such as 2026-01-02T03:04:05Z"))]
+
+
+class _Head(ForeignDocument):
+    """What every entry has; of an unknown type nothing else is read."""
+
+    name: _Name
+    type: Annotated[str, Read(_text)]
+
+
+class _Offer(_Head):
+    """An entry of a type that is read here; a key that is not of the specification may mean something else."""
+
+    description: _Described
+    url: Annotated[
+        str, Read(text_that(lambda url: url and _URL.fullmatch(url), "a relative, http or https URL"))
+    ]
+    digest: Annotated[Digest, Read(Digest.parse)]
+    version: _Version | None = None
+    published: _Time | None = None
+    size: Annotated[int, Field(ge=0, le=_SIZE_MAX)] | None = None
+    yanked: _Described | None = None
+    withdrawn: _Described | None = None
+
+
+def _entry(value: object) -> _Head:
+    head = _Head.model_validate(value)
+    return _Offer.model_validate(value) if head.type in TYPES else head
+
+
+class _LegacyEntry(ForeignDocument):
+    name: _Name
+    files: Annotated[tuple[str, ...], Read(_files)]
+    description: _Described = ""
+    version: _Version | None = None
+
+
+class _Listing(ForeignDocument):
+    """Agent Skills Discovery 0.2.0."""
+
+    skills: Items[Annotated[_Head, Read(_entry)]]
+
+
+class _LegacyListing(ForeignDocument):
+    """Agent Skills Discovery 0.1.0."""
+
+    skills: Items[_LegacyEntry]
+
+
 def parse_discovery(data: bytes, url: str) -> Discovered:
     """Return what the ``index.json`` at ``url`` offers, its URLs resolved against that (RFC 3986, 5).
 
@@ -51,108 +126,45 @@ def parse_discovery(data: bytes, url: str) -> Discovered:
     document = strict_json(data, url, LISTING_CAP)
     # The schema is looked at first: another one may mean anything by the rest.
     schema = document.get("$schema") if isinstance(document, dict) else None
-    if schema is not None and schema != SCHEMA:
+    if schema is None:
+        return Discovered(LEGACY, _legacy(_LegacyListing.parse(document, url), url))
+    if schema != SCHEMA:
         raise FormatError(
             f"expected $schema {SCHEMA}, found {quote(schema)}: nothing of it is used",
             where=url,
             hint="a newer skillhub may know it",
         )
-    with located(url):
-        if schema is None:
-            return Discovered(LEGACY, _legacy(_LEGACY(document)["skills"], url))
-        return Discovered(CURRENT, _current(_CURRENT(document)["skills"], url))
+    return Discovered(CURRENT, _current(_Listing.parse(document, url), url))
 
 
-def _current(entries: tuple[dict[str, Any], ...], url: str) -> Index:
-    refuse_twice((entry["name"] for entry in entries), url)
-    skills, warnings = {}, []
-    for entry in entries:
-        if entry["type"] in TYPES:
-            release = Release(**{**entry, "url": _resolved(url, entry["url"])})
-            skills[release.name] = (release,)
+def _current(listing: _Listing, url: str) -> Index:
+    refuse_twice((entry.name for entry in listing.skills), url)
+    skills, skipped = {}, []
+    for entry in listing.skills:
+        if isinstance(entry, _Offer):
+            facts = {key: getattr(entry, key) for key in _Offer.model_fields}
+            skills[entry.name] = (Release(**facts | {"url": _resolved(url, entry.url)}),)
         else:
-            warnings.append(f"{entry['name']}: skipped, its type {quote(entry['type'])} is unknown")
-    return Index(skills, warnings=tuple(warnings))
+            skipped.append(f"{entry.name}: skipped, its type {quote(entry.type)} is unknown")
+    return Index(skills, warnings=(*skipped, *listing.warnings()))
 
 
 def _resolved(base: str, url: str) -> str:
     try:
         return urlsplit(urljoin(base, url)).geturl().partition("#")[0]
     except ValueError as error:  # what stands in brackets is no address
-        raise FormatError(f"expected a URL, found {quote(url)}") from error
+        raise FormatError(f"expected a URL, found {quote(url)}", where=base) from error
 
 
-def _legacy(entries: tuple[dict[str, Any], ...], url: str) -> Index:
-    refuse_twice((entry["name"] for entry in entries), url)
-    return Index(
-        {
-            entry["name"]: (Release(**entry, type="files", url=urljoin(url, f"{entry['name']}/")),)
-            for entry in entries
-        }
-    )
+def _legacy(listing: _LegacyListing, url: str) -> Index:
+    refuse_twice((entry.name for entry in listing.skills), url)
+    skills = {}
+    for entry in listing.skills:
+        facts = {key: getattr(entry, key) for key in _LegacyEntry.model_fields}
+        skills[entry.name] = (Release(**facts, type="files", url=urljoin(url, f"{entry.name}/")),)
+    return Index(skills, warnings=listing.warnings())
 
 
 def url_of(release: Release, path: str) -> str:
     """Return where one of the ``files`` of a release is."""
     return release.url + percent_encoded(path)
-
-
-def _is_file(path: str) -> bool:
-    """Say whether it is a relative path that names one file; what else it may not be is for the archive's gate."""
-    return clean(path) == path and is_inner_path(path)
-
-
-def _described(value: object) -> str:
-    return clean(text(value))[:_DESCRIPTION_MAX]
-
-
-def _files(value: object) -> tuple[str, ...]:
-    found = _paths(value)
-    if SKILL_MD not in found or len(set(found)) < len(found):
-        wrong(f"{SKILL_MD} among the files, and each of them once", value)
-    return found
-
-
-def _entry(value: object) -> dict[str, Any]:
-    head = _HEAD(value)
-    return {**_ENTRY(value), **head} if head["type"] in TYPES else head
-
-
-def _if_sound(read: Read) -> Callable[[object], Any]:
-    """Return a reader that passes over what ``read`` refuses: the key may mean something else to somebody else."""
-
-    def read_or_not(value: object) -> Any:  # noqa: ANN401 - whatever the reader makes of it
-        try:
-            return read(value)
-        except FormatError:
-            return None
-
-    return read_or_not
-
-
-_OURS: Mapping[str, Read] = {
-    **{key: _if_sound(FACTS[key]) for key in ("version", "published", "size")},
-    **{key: _if_sound(_described) for key in ("yanked", "withdrawn")},
-}
-_name = text_that(is_name, "a name of a-z, 0-9 and single hyphens, 64 at most")
-_paths = array(text_that(_is_file, "a relative path without dot segments"))
-_HEAD = record({"name": _name, "type": text})
-_ENTRY = record(
-    {
-        "description": _described,
-        "url": text_that(lambda url: url and _URL.fullmatch(url), "a relative, http or https URL"),
-        "digest": Digest.parse,
-    },
-    _OURS,
-)
-_CURRENT = record({"skills": array(_entry)})
-_LEGACY = record(
-    {
-        "skills": array(
-            record(
-                {"name": _name, "files": _files},
-                {"description": _described, "version": _if_sound(FACTS["version"])},
-            )
-        )
-    }
-)

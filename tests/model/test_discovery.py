@@ -99,6 +99,20 @@ def test_our_own_fields_count_where_they_make_sense():
     assert (release.requires, release.publisher) == ((), None)
 
 
+def test_a_number_that_is_spelled_as_text_is_one():
+    assert only(index(size="7")).size == 7
+
+
+@pytest.mark.parametrize("number", [10, 10_000])
+def test_attack_no_more_warnings_than_a_person_reads(number):
+    entries = [
+        {"name": f"x{at}", "type": "archive", "description": "", "url": "x", "digest": DIGEST, "size": "x"}
+        for at in range(number)
+    ]
+    data = json.dumps({"$schema": SCHEMA, "skills": entries}).encode()
+    assert len(parse_discovery(data, BASE).index.warnings) == min(number, 21)
+
+
 @pytest.mark.parametrize(
     "data", [b"", b"[]", b"7", b"{}", b'{"skills": {}}', b'{"$schema": null, "skills": 1}']
 )

@@ -110,7 +110,11 @@ def test_unknown_fields_and_types_are_passed_over(web, visit):
     web.at(WELL_KNOWN, answer(document, JSON))
     index = visit(web.url("")).index()
     assert index.names == ("one",)
-    assert index.warnings == ("later: skipped, its type 'wasm' is unknown",)
+    assert index.warnings == (
+        "later: skipped, its type 'wasm' is unknown",
+        "skills[0].published: expected a UTC time such as 2026-01-02T03:04:05Z, found 'yesterday'; ignored",
+        "skills[0].size: expected a whole number, found 'small'; ignored",
+    )
 
 
 @pytest.mark.parametrize(

@@ -247,7 +247,13 @@ class ForeignDocument(_Parsed):
     """A document of others: unknown keys are kept, text stands for what it spells (as YAML without types has it).
 
     An optional field that is invalid is left out; ``warnings`` says so.
+
+    Attributes:
+        BINDING: The optional fields that are refused where they are invalid: to leave them out would widen what the
+            document says, as a commit does that is no commit.
     """
+
+    BINDING: ClassVar[frozenset[str]] = frozenset()
 
     model_config = ConfigDict(frozen=True, extra="allow", coerce_numbers_to_str=True, defer_build=True)
 
@@ -259,8 +265,8 @@ class ForeignDocument(_Parsed):
         try:
             return handler(value)
         except ValidationError as error:
-            fields = cls.model_fields.items()
-            optional = {field.alias or name for name, field in fields if not field.is_required()}
+            fields = {field.alias or name: field for name, field in cls.model_fields.items()}
+            optional = {key for key, field in fields.items() if not field.is_required()} - cls.BINDING
             faults = [each for each in _details(error) if each["loc"] and each["loc"][0] in optional]
             if not faults or not isinstance(value, Mapping):
                 raise
@@ -268,7 +274,7 @@ class ForeignDocument(_Parsed):
         found = handler({key: each for key, each in value.items() if key not in invalid})
         found._left_out = tuple(
             f"{_path(each['loc'])}: {_message(each, cls.OBJECT).message}; ignored"
-            for key, each in invalid.items()
+            for key, each in reversed(invalid.items())
             if value[key] is not None and value[key] not in _NOTHING
         )
         return found

@@ -262,6 +262,20 @@ def test_what_is_optional_and_invalid_is_left_out_with_its_path():
     ]
 
 
+def test_attack_what_pins_is_never_left_out():
+    class Pin(ForeignDocument):
+        BINDING = frozenset({"sha"})
+
+        sha: Lower = ""
+        note: Lower | None = None
+
+    assert Pin.parse({"note": "A"}, "file").note is None
+    for invalid in ("A", None, "", [], 1):
+        with pytest.raises(FormatError) as caught:
+            Pin.parse({"sha": invalid, "note": "A"}, "file")
+        assert caught.value.where == "file: sha"
+
+
 def test_what_others_leave_empty_is_absent():
     found = Package.parse({"plugins": [{"name": "a", "count": "~", "strict": ""}], "license": None}, "file")
     assert (found.plugins[0].count, found.plugins[0].strict, found.license) == (None, True, "")
