@@ -10,14 +10,14 @@ from typing import Final
 
 from skillhub.model.capability import is_text
 from skillhub.model.finding import SEVERITIES, Finding, Rule
-from skillhub.model.tree import File, Tree
+from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.commands import FETCH, SYSTEM
 from skillhub.scan.files import FILES, files, is_read
 from skillhub.scan.hidden import HIDDEN, hidden, hidden_in_binary
 from skillhub.scan.instructions import INSTRUCTIONS
 from skillhub.scan.secrets import SECRETS, secrets
 from skillhub.scan.secrets import WORDS as SECRET_WORDS
-from skillhub.scan.views import joined, views, windows
+from skillhub.scan.views import joined, unescaped, views, windows
 
 _PATTERNS: Final = (*FETCH, *INSTRUCTIONS, *SYSTEM)
 RULES: Final = {rule.id: rule for rule in (*HIDDEN, *SECRETS, *FILES, *(rule for rule, _ in _PATTERNS))}
@@ -54,7 +54,8 @@ def _findings(path: str, file: File) -> Iterator[Finding]:
         yield rule.finding(path, 0)
     is_document = text or is_read(path, file.data)
     seen: dict[str, set[int]] = {}
-    for view in views(file.data, text):
+    settled = [unescaped(file.data, whole=path != SKILL_MD)] if _is_settings(path) else []
+    for view in (*views(file.data, text), *settled):
         ends: list[int] = []
         for rule, offset in _places(view, path, is_document):
             ends = ends or [*(end.start() for end in re.finditer(b"\n", view)), len(view)]
@@ -63,6 +64,11 @@ def _findings(path: str, file: File) -> Iterator[Finding]:
             if line not in lines and len(lines) < PLACES_MAX:
                 lines.add(line)
                 yield rule.finding(path, line)
+
+
+def _is_settings(path: str) -> bool:
+    """Say whether agents read text about the skill out of a file of YAML, in which characters may be escaped."""
+    return path == SKILL_MD or (path.startswith("agents/") and path.endswith((".yaml", ".yml")))
 
 
 def _places(view: bytes, path: str, is_document: bool) -> Iterator[tuple[Rule, int]]:

@@ -134,13 +134,36 @@ SYSTEM: Final = (
         (
             look(
                 "tcp udp / dev",
-                rb"\b(?:" + _SHELL + rb"\s-i\b|exec\s\d{1,3}<>)",
+                rb"(?:\b"
+                + _SHELL
+                + rb"(?:\s{1,4}|,)-[abd-z]{0,3}i\b|\b"
+                + _SHELL
+                + rb"\s(?:--\w{1,12}\s){1,3}-i\b"
+                rb"|\bexec\s(?:\d{1,3}|\{\w{1,20}\})<>)",
                 rb"/dev/(?:tcp|udp)/[\w.$]",
+            ),
+            look(
+                "tcp udp / dev",
+                rb"\b" + _SHELL + rb"(?:\s-[abd-z]{1,4})?\s{0,4}\d?[<>]&?\s{0,4}/dev/(?:tcp|udp)/",
+            ),
+            look(
+                "socat / exec system",
+                rb"\bsocat(?=\s)",
+                rb"\b(?:exec|system):[\"']?(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
+            ),
+            look(
+                "nc ncat netcat telnet openssl / sh bash zsh dash",
+                rb"\b" + _SHELL + rb"(?:\s{1,4}-i)?(?:\s{1,4}\d?>&\d)?\s{0,4}\|\s{0,4}"
+                rb"(?:nc|ncat|netcat|telnet|openssl\ss_client)\s",
+            ),
+            look(
+                "telnet client / sh bash zsh dash",
+                rb"\b(?:telnet|s_client)\s[^\n|]{1,80}\|\s{0,4}(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
             ),
             look(
                 "nc ncat netcat / sh bash zsh dash",
                 rb"\b(?:nc|ncat|netcat)(?=\s)",
-                rb"\s-\w{0,4}[ec]\s{0,2}(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
+                rb"\s(?:-\w{0,4}[ec]|--(?:sh-)?exec)[\s=]{0,2}(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
             ),
         ),
     ),

@@ -61,7 +61,7 @@ _BIDI = "[\u202a-\u202e\u2066-\u2069]"
 # break of IBM's and page breaks; what is blank and no blank: fillers, an empty Braille cell, an empty note;
 # shorthand's and hieroglyphs' marks; noncharacters.
 _ZERO = (
-    "[\x0b\x0c\x85\u00ad\u034f\u061c\u070f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u2065\u206a-\u206f"
+    "[\x0b\x0c\x85\u00ad\u034f\u061c\u070f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028\u2029\u2060-\u2065\u206a-\u206f"
     "\u2800\u3164\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U00013430-\U0001343f\U00016fe4"
     "\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0080-\U000e00ff\U000e01f0-\U000e0fff]"
 )
@@ -95,7 +95,16 @@ _VARIED = (
     "\u2aac\u2aad\u2acb\u2acc\u1000-\u109f\uaa60-\uaa7f\ua840-\ua877\U00010ac0-\U00010aef\u3001\u3002\uff01\uff0c\uff0e"
     "\uff1a\uff1b\uff1f"
 )
-_EMOJI = f"[{_PICTURE}](?:[\ufe0e\ufe0f]|[\U0001f3fb-\U0001f3ff])?"
+# Of emoji-variation-sequences.txt, below U+10000.
+_TWO_STYLES = (
+    "\xa9\xae\u203c\u2049\u2122\u2139\u2194-\u2199\u21a9\u21aa\u231a\u231b\u2328\u23cf\u23e9-\u23f3\u23f8-\u23fa\u24c2\u25aa\u25ab"
+    "\u25b6\u25c0\u25fb-\u25fe\u2600-\u2604\u260e\u2611\u2614\u2615\u2618\u261d\u2620\u2622\u2623\u2626\u262a\u262e\u262f\u2638-\u263a"
+    "\u2640\u2642\u2648-\u2653\u265f\u2660\u2663\u2665\u2666\u2668\u267b\u267e\u267f\u2692-\u2697\u2699\u269b\u269c\u26a0\u26a1\u26a7"
+    "\u26aa\u26ab\u26b0\u26b1\u26bd\u26be\u26c4\u26c5\u26c8\u26ce\u26cf\u26d1\u26d3\u26d4\u26e9\u26ea\u26f0-\u26f5\u26f7-\u26fa\u26fd"
+    "\u2702\u2705\u2708-\u270d\u270f\u2712\u2714\u2716\u271d\u2721\u2728\u2733\u2734\u2744\u2747\u274c\u274e\u2753-\u2755\u2757\u2763"
+    "\u2764\u2795-\u2797\u27a1\u27b0\u27bf\u2934\u2935\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55\u3030\u303d\u3297\u3299"
+)
+_EMOJI = f"(?:[{_TWO_STYLES}\U0001f000-\U0001faff][\ufe0e\ufe0f]|[{_PICTURE}][\U0001f3fb-\U0001f3ff]?)"
 _SINGLE = f"(?!{_SELECTOR}|{_ZERO})"
 _ALLOWED = re.compile(
     "|".join(
@@ -104,9 +113,6 @@ _ALLOWED = re.compile(
             "\U000e0077\U000e006c\U000e0073)\U000e007f",
             f"{_EMOJI}(?:\u200d{_EMOJI}){{0,7}}+{_SINGLE}",
             f"[#*0-9][\ufe0e\ufe0f]\u20e3{_SINGLE}",
-            f"[{_VARIED}]\ufe00{_SINGLE}",
-            f"[{_HAN}][\ufe00-\ufe02]{_SINGLE}",
-            "[\U00013000-\U0001342f][\ufe00-\ufe06]",
             "(?<=[\u1820-\u18aa])[\u180b-\u180d\u180f](?![\u180b-\u180d\u180f])",
             "(?<=[\u1820-\u18aa\u180b-\u180d])\u180e(?=[\u1820-\u18aa])",
             "(?<=[\U00013000-\U0001342f\U00013440-\U00013455])[\U00013430-\U0001343f]{1,2}+",
@@ -124,7 +130,12 @@ _ALLOWED = re.compile(
     )
 )
 _MARK = re.compile(f"\ufeff{_SINGLE}")
-_IDEOGRAPH = re.compile(f"[{_HAN}][\U000e0100-\U000e01ef]{_SINGLE}")
+# Characters in a form that hardly anybody sees the difference of: a few are ordinary, many may carry a text. The
+# database of ideographs has no more than 32 forms of one; the pictures that are no emoji have none at all.
+_VARIANT = re.compile(
+    f"(?:[{_HAN}][\ufe00-\ufe02\U000e0100-\U000e011f]|[{_VARIED}]\ufe00|[\U00013000-\U0001342f][\ufe00-\ufe06]"
+    f"|[{_PICTURE}][\ufe0e\ufe0f]){_SINGLE}"
+)
 _SUSPECT = re.compile("|".join((_BIDI, _ZERO, _CONTROL, "\r", _TAG, _SELECTOR, _PRIVATE)))
 _FIND = re.compile(
     f"(?P<tag>{_TAG}|{_SELECTOR}{{2}})|(?P<bidi>{_BIDI})|(?P<run>{_ZERO}{{3}}|{_PRIVATE})|(?P<zero>{_ZERO})"
@@ -149,9 +160,9 @@ def hidden(data: bytes, *, first: bool = True) -> Iterator[tuple[Rule, int]]:
     if first and _MARK.match(text):
         text = "???" + text[1:]
     text = _ALLOWED.sub(_blanked, text)
-    ideographs = len(_IDEOGRAPH.findall(text))
-    if 0 < ideographs <= _STRAYS_MAX:
-        text = _IDEOGRAPH.sub(_blanked, text)
+    variants = len(_VARIANT.findall(text))
+    if 0 < variants <= _STRAYS_MAX:
+        text = _VARIANT.sub(_blanked, text)
     left: list[tuple[str, int]] = []
     char = offset = 0
     for match in _FIND.finditer(text):
@@ -159,10 +170,8 @@ def hidden(data: bytes, *, first: bool = True) -> Iterator[tuple[Rule, int]]:
         char = match.start()
         left.append((match.lastgroup or "", offset))
     kinds = [kind for kind, _ in left]
-    is_written = (
-        kinds.count("selector") - (ideographs if ideographs > _STRAYS_MAX else 0) > _STRAY_SELECTORS_MAX
-    )
-    is_many = kinds.count("zero") + ideographs > _STRAYS_MAX
+    is_written = kinds.count("selector") - (variants if variants > _STRAYS_MAX else 0) > _STRAY_SELECTORS_MAX
+    is_many = kinds.count("zero") + variants > _STRAYS_MAX
     for kind, offset in left:
         if kind == "selector" and is_written:
             yield UNSEEN, offset

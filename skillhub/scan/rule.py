@@ -15,7 +15,7 @@ from functools import cached_property
 
 from skillhub.model.finding import Rule, Severity
 
-GAP_MAX = 400
+GAP_MAX = 1500
 
 
 class Shape:
@@ -54,7 +54,7 @@ def _is_word(before: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Where to look: at every ``first`` that is followed, on its line and within 400 bytes, by ``then``.
+    """Where to look: at every ``first`` that is followed, on its line and within 1,500 bytes, by ``then``.
 
     Attributes:
         words: Groups of words in lower case; a file without one of each group is not searched.

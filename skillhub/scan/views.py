@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 WINDOW: Final = 1 << 20
@@ -27,6 +28,16 @@ _NUL_SHARE: Final = 0.2
 # Of what a wrong guess gives less is ASCII.
 _ASCII_SHARE: Final = 0.3
 _PRINTABLE = bytes((9, 10, 13, *range(32, 127)))
+# What puts the end of a line far from its beginning, and means nothing to whoever runs it.
+_PADDING = re.compile(rb"(?<=\S)[ \t\x0b\x0c]{5,}(?=\S)")
+_LONG_WORD = re.compile(rb"([^\s|;&<>()`'\"$\\]{64})[^\s|;&<>()`'\"$\\]{136,}")
+_SOFT_HYPHEN = "\u00ad".encode()
+# In the middle of a word a shell leaves these out; and what is a blank to it.
+_QUOTED = re.compile(rb"(?<=[a-z/])(?:''|\"\"|\\(?=[a-z/])|\$[@*])(?=[a-z/])")
+_FIELD = re.compile(rb"\$(?:\{IFS\}|IFS\b)")
+# YAML's ways to write a character that is not shown where it is written.
+_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([LPN]))")
+_NAMED = {"L": 0x2028, "P": 0x2029, "N": 0x85}
 _JOINTS: Final = (
     ((".ps1", ".psm1"), re.compile(rb"[\\`]\r?\n")),
     ((".bat", ".cmd"), re.compile(rb"[\\^]\r?\n")),
@@ -47,11 +58,28 @@ class Window:
 def views(data: bytes, text: bool) -> Iterator[bytes]:
     """Yield the bytes, and what else programs or people see in them if they are no UTF-8 ``text``."""
     yield data
+    squeezed = _LONG_WORD.sub(rb"\1", _PADDING.sub(b" ", _FIELD.sub(b" ", data))).replace(_SOFT_HYPHEN, b"")
+    if len(squeezed) != len(data):
+        yield squeezed
     if text:
         return
     if b"\0" in data:
         yield data.translate(None, b"\0")
     yield from _decoded(data)
+
+
+def unescaped(data: bytes, whole: bool) -> bytes:
+    """Return YAML, or the frontmatter that the data begin with unless they are ``whole``, as a parser reads it."""
+    end = len(data) if whole else data.find(b"\n---", 3)
+    text = data[: max(end, 0)].decode("utf-8", "replace")
+    return (
+        _ESCAPE.sub(_unescaped, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+    )
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = _NAMED[match[4]] if match[4] else int(match[1] or match[2] or match[3], 16)
+    return chr(code) if code <= 0x10FFFF and code not in (9, 10, 13) else " "
 
 
 def _decoded(data: bytes) -> Iterator[bytes]:
@@ -91,11 +119,16 @@ def joined(lowered: bytes, path: str) -> Iterator[tuple[bytes, Callable[[int], i
     # A carriage return alone ended a line once, and does for Python today.
     blanked = joint.sub(lambda match: b" " * len(match[0]), lowered).replace(b"\r", b"\n")
     yield blanked, int
-    joints = [match.span() for match in joint.finditer(lowered)]
-    if joints:
-        taken = [0]
-        for start, end in joints:
-            taken.append(taken[-1] + end - start)
-        starts = [start - gone for (start, _), gone in zip(joints, taken, strict=False)]
-        closed = joint.sub(b"", lowered).replace(b"\r", b"\n")
-        yield closed, lambda offset: offset + taken[bisect_right(starts, offset)]
+    for pattern, text in ((joint, lowered), (_QUOTED, blanked)):
+        gone = [match.span() for match in pattern.finditer(text)]
+        if gone:
+            taken = [0]
+            for start, end in gone:
+                taken.append(taken[-1] + end - start)
+            starts = [start - before for (start, _), before in zip(gone, taken, strict=False)]
+            closed = pattern.sub(b"", text).replace(b"\r", b"\n")
+            yield closed, partial(_before, starts, taken)
+
+
+def _before(starts: list[int], taken: list[int], offset: int) -> int:
+    return offset + taken[bisect_right(starts, offset)]
