@@ -10,6 +10,7 @@ from skillhub.cli.options import argument
 from skillhub.cli.terminal import members
 from skillhub.errors import UsageError
 from skillhub.model.text import quote
+from skillhub.model.url import all_masked, masked
 
 
 def doctor(
@@ -66,10 +67,12 @@ def _policy(common: Common) -> int:
     where = {**places(common.home), "project": ports.project.intent_path}
     if common.json:
         lines = [row._asdict() for row in every]
-        return common.result({"effective": effective(ports.policies), "lines": lines, "places": where})
+        return common.result(
+            all_masked({"effective": effective(ports.policies), "lines": lines, "places": where})
+        )
     for row in every:
         beaten = "" if row.in_force else "  (a stricter line holds)"
-        common.terminal.out(f"{row.text}{beaten}", "plain" if row.in_force else "dim")
+        common.terminal.out(f"{masked(row.text)}{beaten}", "plain" if row.in_force else "dim")
         common.terminal.out(f"    {row.level}: {row.where}", "dim")
     if not every:
         common.terminal.say("no policy is in force; these files would be read:")

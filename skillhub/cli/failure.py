@@ -13,7 +13,7 @@ from skillhub.cli.table import COMMANDS
 from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import SkillhubError, StateError, UsageError
 from skillhub.model.question import Answer, Question, how_to_answer
-from skillhub.model.url import masked
+from skillhub.model.url import all_masked, masked
 
 _REPORT = "this is a bug in skillhub; please report it at https://github.com/skillhub/skillhub/issues"
 
@@ -28,12 +28,12 @@ def fail(error: Exception, args: list[str]) -> int:
     terminal.error(error)
     skills = getattr(error, "skills", ())
     for each in skills if len(skills) > 1 else ():  # of a single one the error tells
-        terminal.prose(f"{each['name']}: {each['message']}", 2)
+        terminal.prose(f"{each['name']}: {masked(each['message'])}", 2)
     asked = getattr(error, "asked", ())
     for question, answer in asked if all(answer.said != "no" for _, answer in asked) else ():
         # Who was asked has seen it; who was not is to read it before they agree by a flag.
         if answer.said == "unanswered":
-            terminal.prose(f"unanswered: {question.message} [{how_to_answer(question)}]", 2)
+            terminal.prose(f"unanswered: {masked(question.message)} [{how_to_answer(question)}]", 2)
             is_finding = question.kind in ("finding", "critical-finding")
             for line in question.details if is_finding else ():
                 terminal.prose(line, 4)
@@ -45,16 +45,16 @@ def error_json(error: SkillhubError) -> dict[str, Any]:
     body = members(error, "code", "message", "where", "hint")
     body |= {name: masked(text) for name, text in body.items() if text}
     if reason := getattr(error, "reason", None):
-        body["reason"] = reason
+        body["reason"] = masked(reason)
     if skills := getattr(error, "skills", ()):
-        body["skills"] = [dict(each) for each in skills]
+        body["skills"] = [all_masked(dict(each)) for each in skills]
     asked = getattr(error, "asked", ())
     return {"error": body, "questions": [question_json(question, answer) for question, answer in asked]}
 
 
 def question_json(question: Question, answer: Answer) -> dict[str, Any]:
     """Return the QUESTION of the contract; the value of an answer is a secret and not in it."""
-    return {**members(question, "kind", "skill", "message", "details"), "answer": answer.said}
+    return {**all_masked(members(question, "kind", "skill", "message", "details")), "answer": answer.said}
 
 
 _UNKNOWN = re.compile(

@@ -10,6 +10,7 @@ from skillhub.cli.extras import optional
 from skillhub.cli.options import argument
 from skillhub.errors import SourceError, UsageError
 from skillhub.model.text import quote
+from skillhub.model.url import holds_secret
 
 if TYPE_CHECKING:
     from skillhub.world.push.target import Target
@@ -32,6 +33,10 @@ def push(
     Example: skillhub registry push ./registry s3://skills-bucket
     """
     from skillhub.flows.registry.push import push as flow
+
+    if "://" in target and holds_secret(target):
+        hint = "docker login, SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD, or the usual AWS variables"
+        raise UsageError("expected a target without password or another credential", hint=hint)
 
     def connect(address: str) -> Target:
         if common.offline and "://" in address:

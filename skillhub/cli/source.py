@@ -12,6 +12,7 @@ from skillhub.cli.options import argument, option
 from skillhub.cli.terminal import members
 from skillhub.errors import FormatError, NotFound, StateError, UsageError
 from skillhub.model.text import as_command
+from skillhub.model.url import masked
 
 if TYPE_CHECKING:
     from skillhub.flows.source_view import SourceView
@@ -158,7 +159,7 @@ def _view(source: Source, common: Common) -> SourceView:
 
 def _draw(source: Source, common: Common) -> None:
     out = common.terminal.out
-    out(f"{source.alias}: {source.url}", "bold")
+    out(f"{source.alias}: {masked(source.url)}", "bold")
     if source.named_by != "person":
         out("  this project brings it, and it counts in no other; nobody there is told who asks")
     if source.root is None:

@@ -14,7 +14,7 @@ from functools import cached_property
 from skillhub.cli.streams import is_ci
 from skillhub.errors import SkillhubError
 from skillhub.model.text import Quoted, clean, collapsed
-from skillhub.model.url import masked
+from skillhub.model.url import all_masked, masked
 
 TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
 if TYPE_CHECKING:
@@ -37,6 +37,22 @@ BAR = "| "  # before each row of a skill's own text
 _BELOW = 6  # blanks, beside those that a line of talk begins with, before what has no room in its row
 _MOVED = 3  # blanks before a single word that has no room there; no line of ours has as many
 _LEFT = 4  # blanks before a word that has no room where it belongs
+_OURS = frozenset(
+    (
+        "url",
+        "urls",
+        "where",
+        "source",
+        "git",
+        "from",
+        "message",
+        "hint",
+        "reason",
+        "details",
+        "warnings",
+        "target",
+    )
+)
 _ROWS = 50  # of a list that are encoded at a time
 # An archive that is named by its digest: no row of a screen holds it, and nobody compares it by eye.
 _ARCHIVE = re.compile(r"(?<=/)([0-9a-f]{12})[0-9a-f]{52}(?=\.)")
@@ -63,7 +79,7 @@ class Terminal:
     def did(self, text: str, tone: Tone = "plain") -> None:
         """Write what was done, or found in order; ``--quiet`` silences it unless it is the plan of a dry run."""
         if self.reports:
-            self.out(text, tone)
+            self.out(masked(text), tone)
 
     @property
     def reports(self) -> bool:
@@ -110,7 +126,8 @@ class Terminal:
 
         It is indented for a person only: with a thousand skills that takes the encoder 80 ms, without it 8.
         """
-        for piece in [json.dumps(value, indent=2)] if sys.stdout.isatty() else _pieces(value):
+        whole = [json.dumps(_shown(value), indent=2)] if sys.stdout.isatty() else None
+        for piece in whole or _pieces(value):
             sys.stdout.write(_inert(piece))
         sys.stdout.write("\n")
 
@@ -327,17 +344,24 @@ def _pieces(value: object) -> Iterator[str]:
     """Yield what ``json.dumps`` gives, the rows of lists by handfuls: whole they are in memory thrice."""
     encode = json.JSONEncoder(check_circular=False).encode  # what was made from values has no circle
     if not isinstance(value, dict) or not value:
-        yield encode(value)
+        yield encode(_shown(value))
         return
     for number, (key, member) in enumerate(value.items()):
         yield f"{', ' if number else '{'}{encode(key)}: "
         if isinstance(member, list) and member:
             for at in range(0, len(member), _ROWS):
-                yield f"{', ' if at else '['}{encode(member[at : at + _ROWS])[1:-1]}"
+                yield f"{', ' if at else '['}{encode(_shown({key: member[at : at + _ROWS]})[key])[1:-1]}"
             yield "]"
         else:
-            yield encode(member)
+            yield encode(_shown({key: member})[key])
     yield "}"
+
+
+def _shown(value: Any) -> Any:  # noqa: ANN401 - a JSON value, and the same
+    """Return a JSON value, the texts in which a URL is ours to show masked; the text of a skill is as it is."""
+    if isinstance(value, dict):
+        return {key: all_masked(each) if key in _OURS else _shown(each) for key, each in value.items()}
+    return [*map(_shown, value)] if isinstance(value, list | tuple) else value
 
 
 def _obeys_escapes(stream: TextIO) -> bool:

@@ -19,6 +19,7 @@ from skillhub.model.digest import Digest
 from skillhub.model.lock import LOCAL, Locked, of_plugin
 from skillhub.model.release import Admission, Release
 from skillhub.model.text import quote
+from skillhub.model.url import holds_secret, masked
 from skillhub.trust.judgement import judge
 from skillhub.trust.registry import agrees, publisher_of
 from skillhub.world import files
@@ -75,11 +76,24 @@ def by_registry(
         locked: The trees for which an expired certificate is tolerated.
     """
     registry = ports.open(source)
+    _refuse_secret(release)
     return Way(
         lambda: registry.artifact(release),
         lambda data: _from_registry(data, source, release, admission, ports, locked),
         release.size or 0,
     )
+
+
+def _refuse_secret(release: Release) -> None:
+    """Refuse what is offered at a URL that no lock may have, before anything is fetched.
+
+    Raises:
+        FormatError: it holds a credential.
+    """
+    if holds_secret(release.url):
+        message = f"{release.name} is offered at a URL with a password or another credential in it"
+        hint = "the lock would hold it; ask whoever runs the place for a URL without"
+        raise FormatError(message, where=masked(release.url), hint=hint)
 
 
 def _from_registry(
@@ -137,6 +151,7 @@ def by_place(
         ports: The world.
         locked: The trees for which an expired certificate is tolerated.
     """
+    _refuse_secret(release)
     origin: dict[str, Any] = {"url": release.url, "digest": release.digest}
     if release.type == "tree":
         origin = {"git": release.url, "rev": release.rev, "path": release.path}

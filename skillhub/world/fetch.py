@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from skillhub.errors import NotFound, RateLimited, SourceError
+from skillhub.model.url import errors_masked
 from skillhub.world.named_by import PERSON, NamedBy
 
 _ABSENT = frozenset({403, 404, 410})
@@ -77,6 +78,7 @@ class Web(Fetcher, Protocol):
         ...
 
 
+@errors_masked()
 def whole(answer: Answer) -> Answer:
     """Return an answer that is what was asked for.
 

@@ -15,6 +15,7 @@ from typing import Self
 
 from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
 from skillhub.model.text import quote
+from skillhub.model.url import errors_masked
 from skillhub.world.fetch import Answer, Web, is_limited
 from skillhub.world.hop import Hop, judge
 from skillhub.world.named_by import PERSON, NamedBy
@@ -79,6 +80,7 @@ class Http(Web):
         self._idle: defaultdict[tuple[str, bool], deque[Wire]] = defaultdict(deque)
         self._private: set[str] = set()
 
+    @errors_masked()
     def ask(
         self, url: str, *, cap: int, named_by: NamedBy = PERSON, headers: Mapping[str, str] | None = None
     ) -> Answer:

@@ -20,6 +20,7 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.release import Index, Release
 from skillhub.model.text import quote
 from skillhub.model.tree import SKILL_MD, File
+from skillhub.model.url import errors_masked
 from skillhub.world.download import ARTIFACT_CAP, Downloads
 from skillhub.world.fetch import Answer
 from skillhub.world.hop import Hop
@@ -50,6 +51,7 @@ class Site:
         self._downloads = downloads
         self._may = may
 
+    @errors_masked()
     def index(self, words: Collection[str] | None = None) -> Index:
         """Return what the URL offers; for an archive or a ``SKILL.md`` that is the one skill in it.
 
@@ -72,6 +74,7 @@ class Site:
     def committed(self, release: Release) -> None:
         """Return nothing: what is here is in no commit."""
 
+    @errors_masked()
     def unpacked(self, release: Release) -> Unpacked:
         """Return the skill of a release of ``index``, or of one that a lock spells: name, url and digest.
 

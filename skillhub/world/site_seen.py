@@ -138,4 +138,11 @@ _READ = record(
 
 
 def _parse(document: object) -> _Known:
-    return _Known() if document is None else _Known(**_READ(document))
+    if document is None:
+        return _Known()
+    found = _Known(**_READ(document))
+    # An earlier version noted any URL; what is not read is gone when the file is written next.
+    kept = {
+        url: copy for url, copy in found.copies.items() if not (holds_secret(url) or holds_secret(copy.url))
+    }
+    return replace(found, copies=kept)

@@ -4,7 +4,12 @@ import json
 
 import pytest
 
+from skillhub.cli.failure import error_json
+from skillhub.errors import Refused, SkillhubError
+from skillhub.model.question import Answer, Question
+from skillhub.world.http import Http
 from tests.support.cli import Shell
+from tests.support.site import AT_ONCE, JSON, WELL_KNOWN, current, offer
 from tests.support.web import Web, answer, raw, redirect
 
 SKILL = b"---\nname: deploy\ndescription: Deploys.\n---\n\nDeploy.\n"
@@ -92,3 +97,92 @@ def test_attack_a_lock_and_an_intent_with_a_credential_in_a_url(shell):
         done = shell.run("install", "--json")
         assert done.status == 4
         assert SECRET not in done.out + done.err
+
+
+def test_attack_an_index_offers_a_skill_at_a_url_with_a_credential(web, shell):
+    """It is refused before anything of it is fetched or stored; another skill of the site is not held up."""
+    good, bad = offer(web, "good"), offer(web, "bad")
+    bad["url"] += "?X-Amz-Signature=hunter2"
+    web.at(WELL_KNOWN, answer(current(good, bad), JSON))
+    for form in ((), ("--json",)):
+        done = shell.run("install", web.url("/"), "--skill", "bad", "--yes", "--allow-unsigned", *form)
+        assert done.status == 4, done.err
+        clean(shell, done)
+        done = shell.run("install", web.url("/"), "--all", "--yes", "--allow-unsigned", *form)
+        assert done.status in (4, 5, 6), done.err
+        clean(shell, done)
+    assert not any("hunter2" in path for path in web.seen)
+    assert not (shell.hub / "store").exists() or not any((shell.hub / "store").iterdir())
+    assert shell.run("install", web.url("/"), "--skill", "good", "--yes", "--allow-unsigned").status == 0
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_attack_a_policy_with_a_credential_in_a_url_is_shown(shell, form):
+    policy = "sources = ['https://u:hunter2@h.example/', 'https://h.example/x?token=hunter2']\n"
+    shell.write("hub/config/policy.toml", policy)
+    for words in (("doctor", "policy"), ("install", "https://other.example/", "--yes")):
+        done = shell.run(*words, *form)
+        assert SECRET not in done.out + done.err
+        assert "h.example" in done.out + done.err
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+@pytest.mark.parametrize(
+    "target", ["oci://u:hunter2@h.example/r:1", "s3://u:hunter2@b/x", "https://h/?sig=hunter2"]
+)
+def test_attack_a_target_with_a_credential_is_published_to(shell, target, form):
+    done = shell.run("registry", "push", shell.folder, target, *form)
+    assert done.status == 2
+    clean(shell, done)
+
+
+def test_attack_a_credential_that_an_earlier_version_noted_is_gone_with_the_next_write(web, shell):
+    copy = {"digest": f"sha256:{'1' * 64}", "etag": "", "modified": "", "fresh_until": 0}
+    url = "https://h.example/"
+    rows = {
+        f"{url}?token=hunter2": {"url": url, **copy},
+        f"{url}a": {"url": f"{url}?sig=hunter2", **copy},
+        f"{url}b": {"url": url, **copy},
+    }
+    known = {"version": 1, "origins": [], "sites": [], "copies": rows}
+    path = shell.write("hub/state/sites.json", json.dumps(known))
+    web.at("/SKILL.md", answer(SKILL, "Content-Type: text/markdown", 'ETag: "1"'))
+    done = shell.run("install", web.url("/SKILL.md"), "--yes", "--allow-unsigned")
+    assert done.status == 0, done.err
+    clean(shell, done)
+    with open(path) as file:
+        assert f"{url}b" in json.load(file)["copies"]
+
+
+def test_attack_what_an_error_says_to_a_program_holds_no_credential(web):
+    """A library's errors end in logs: message, arguments, place and hint are all masked where they are made."""
+    url = "/signed?X-Amz-Signature=hunter2"
+    web.at("/away", redirect("ftp://u:hunter2@other.example/?token=hunter2"))
+    web.at("/broken", redirect(url))
+    web.at(url, raw(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"))
+    with Http(patience=AT_ONCE) as http:
+        for path in ("/away", "/broken"):
+            with pytest.raises(SkillhubError) as caught:
+                http.get(web.url(path), cap=9)
+            error = caught.value
+            assert SECRET not in f"{error} {error.args} {error.message} {error.where} {error.hint}"
+
+
+def test_attack_a_credential_in_any_part_of_an_error_or_a_question():
+    url = "https://u:hunter2@h.example/?token=hunter2"
+    error = Refused(f"no {url}", where=url, hint=f"see {url}")
+    error.reason = f"for {url}"
+    error.skills = [{"name": "a", "code": "refused", "message": f"at {url}"}]
+    question = Question("install", "a", f"Install it from {url}?", (f"from: {url}",))
+    error.asked = [(question, Answer("unanswered"))]
+    told = json.dumps(error_json(error))
+    assert SECRET not in told
+    assert told.count("h.example") == 7
+
+
+def test_what_a_skill_says_is_shown_as_it_is(shell):
+    """An example in its text is no credential of ours, and whoever loads it gets its very words."""
+    text = "Ask https://api.example/v1?api_key=YOUR-KEY-HERE for it."
+    shell.skill("project/plain", **{"SKILL.md": f"---\nname: plain\ndescription: Does it.\n---\n\n{text}\n"})
+    assert shell.run("install", "./plain", "--yes", "--allow-unsigned").status == 0
+    assert text in shell.run("load", "plain", "--json").json["text"]

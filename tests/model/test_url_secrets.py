@@ -59,11 +59,29 @@ SECRET = [
     *("https://u:p%40hunter2@h.example/x", "https://:hunter2@h.example/x", "HTTPS://u:hunter2@h.example/x"),
     *("ssh://git:hunter2@h.example/x", "ssh://git%3Ahunter2@h.example/x"),
 ]
+STRONG = """
+    token=correct-horse-battery password=correct-horse-battery pass=correct-horse
+    passphrase=correct-horse secret=correct-horse sig=correct-horse pw=letmein pwd=letmein
+    access_token=letmein client_secret=letmein passwd=letmein api-key=letmein auth=alice:letmein
+    auth=alice%3Aletmein auth=YWxpY2U6aHVudGVyMg== key=9f8e7d6c5b4a key=AIzaSyD-9tSrke72PouQMnMX
+    key=qqqqqqqqqqqqqqqqqqqqqqqqqqqqqq key=123456789 key=Tr0ub4dor&3x code=d41d8cd98f00b204e980
+    sid=d41d8cd98f00b204e980 ticket=d41d8cd98f00b204e980 session=d41d8cd98f00b204e980
+    oauth_code=d41d8cd98f00b204e980 t=a1b2c3d4e5f6a7b8c9d0 t=5d41402abc4b2a76b9719d911017c592
+"""
+HARMLESS = """
+    key=docs key=1 key=v2 key=getting-started key=GettingStarted key=README key=a/b.md key=2026 key=
+    version=1 ref=main raw=1 download=true code=python code=404 auth=none token=true signature=yes
+    session=fall-2026 oauth=github max_tokens=4096 pass=2 tokenizer=bpe secretary=jane
+    cookies=accept ticket=docs-123 sid=main password= v=5d41402abc4b2a76b9719d911017c592 sha=0a1b2c3
+    etag=0a1b2c3d4e5f6071 lang=en-GB file=mypackage20260102.zip at=20260102T030405Z rev=v1.2.0-rc.1
+    name=LongCamelCaseName2
+"""
 PLAIN = [
     PLACE, f"{PLACE}?v=1.2.0", f"{PLACE}?ref=main&path=skills/gh-fix-ci", f"{PLACE}?raw=true", f"{PLACE}#skills/pdf",
     f"{PLACE}?ref={'0a1b' * 10}", f"{PLACE}?sha256={'0a1b' * 16}", f"{PLACE}?ref=release-2026-01-02-internal-tools",
     "ssh://git@h.example/x", "https://h.example/a@b", f"{PLACE}?page=2&sort=name", f"{PLACE}?file=gh-fix-ci-1.zip",
-    f"{PLACE}?id=123e4567-e89b-12d3-a456-426614174000", f"{PLACE}?", f"{PLACE}#", "https://h.example/token/x.zip",
+    f"{PLACE}?id=123e4567-e89b-12d3-a456-426614174000", f"{PLACE}?", f"{PLACE}#",
+    "https://h.example/token/x.zip",
 ]  # fmt: skip
 
 
@@ -92,6 +110,25 @@ def test_attack_a_credential_of_a_url_is_neither_kept_nor_shown(url):
 def test_what_holds_no_credential_is_kept_and_shown(url):
     assert not holds_secret(url)
     assert masked(f"found '{url}' there") == f"found '{url}' there"
+
+
+@pytest.mark.parametrize("pair", STRONG.split())
+def test_attack_a_value_that_is_evidently_a_credential(pair):
+    value = pair.partition("=")[2]
+    assert holds_secret(f"{PLACE}?a=b&{pair}")
+    assert value not in masked(f"found {PLACE}?{pair}")
+
+
+@pytest.mark.parametrize("pair", HARMLESS.split())
+def test_a_name_that_only_may_be_a_credentials_is_kept_with_a_harmless_value(pair):
+    """Locks and intents that have such a URL stay readable."""
+    assert not holds_secret(f"{PLACE}#{pair}")
+    for url in (f"{PLACE}?{pair}", f"{PLACE}?a=b&{pair}"):
+        assert not holds_secret(url)
+        assert masked(f"found '{url}'") == f"found '{url}'"
+        data = Lock({"a": Locked(source=url, url=url, tree=Digest.of(b"x"), size=1)}).dump()
+        assert Lock.parse(data).skills["a"].url == url
+        assert Intent.parse(f"[skills]\na = {{ from = '{url}' }}".encode()).skills["a"].origin == url
 
 
 def test_attack_a_long_url_is_read_in_time():
