@@ -6,12 +6,10 @@ merge as text. It holds no time, no secret, and no path of a store, a home or a 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from operator import attrgetter, is_
-from typing import Any
 
 from skillhub.errors import FormatError
 from skillhub.model.digest import Digest
@@ -25,9 +23,8 @@ from skillhub.model.lock_entry import (
     of_plugin,
     place_of,
 )
-from skillhub.model.lock_fields import DOCUMENT, VERSION
-from skillhub.model.syntax.decode import located
-from skillhub.model.syntax.json import strict_json
+from skillhub.model.lock_fields import VERSION, Alias, FormatVersion, SkillName
+from skillhub.model.syntax.document import Document, Members, json_bytes
 from skillhub.model.text import line_of_marker
 
 __all__ = ["CAP", "LOCAL", "Lock", "Locked", "LockedSource", "Patch", "of_plugin", "place_of"]
@@ -64,13 +61,10 @@ class Lock:
         Raises:
             FormatError: the lock holds what ``parse`` would refuse, and is better not written.
         """
-        document = {
-            "skills": {name: _block(entry) for name, entry in self.skills.items()},
-            "sources": {name: _block(entry) for name, entry in self.sources.items()},
-            "version": VERSION,
-        }
-        self._read(document, "skillhub.lock")
-        data = (json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
+        file = LockFile.model_construct(version=VERSION, sources=dict(self.sources), skills=dict(self.skills))
+        document = file.plain()
+        LockFile.parse(document, "skillhub.lock")
+        data = json_bytes(document)
         if len(data) > CAP:
             raise FormatError(
                 f"expected a lock of at most {CAP} bytes, found {len(data)}", where="skillhub.lock"
@@ -84,21 +78,44 @@ class Lock:
         Raises:
             FormatError: they are not a lock of this format; ``where`` names the line and the key.
         """
-        try:
-            return cls._read(_json(data, where), where)
-        except FormatError as error:
-            error.where = _with_line(error.where or where, data, where)
-            raise
+        found = LockFile.parse(data, where)
+        return cls(dict(sorted(found.skills.items())), dict(sorted(found.sources.items())))
+
+
+class LockFile(Document):
+    """The file as it is written."""
+
+    CAP = CAP
+    NAMES_LINE = True
+    UNKNOWN = "a newer skillhub may have written it"
+
+    version: FormatVersion
+    sources: Members[Alias, LockedSource]
+    skills: Members[SkillName, Locked]
 
     @classmethod
-    def _read(cls, document: object, where: str) -> Lock:
-        with located(where):
-            found = DOCUMENT(document)
-            lock = cls(dict(sorted(found["skills"].items())), dict(sorted(found["sources"].items())))
-            lock._check_origins()
-        return lock
+    def read_json(cls, data: bytes, where: str) -> object:
+        """Return the parsed JSON, as ``Document.read_json`` does; the hint says how a lock is had back."""
+        if not data.strip():
+            hint = "take it back out of version control, or delete it and install anew"
+            raise FormatError("the lock is empty", where=where, hint=hint)
+        try:
+            return super().read_json(data, where)
+        except FormatError as error:
+            if line := line_of_marker(data):
+                hint = "skillhub lock fix resolves it, skill by skill"
+                raise FormatError(
+                    "the lock holds a merge conflict", where=f"{where}:{line}", hint=hint
+                ) from error
+            error.hint = "git checkout skillhub.lock takes it back; after a merge: skillhub lock fix"
+            raise
 
-    def _check_origins(self) -> None:
+    def check(self) -> None:
+        """Refuse an entry that says in no way, or in two, where its bytes come from.
+
+        Raises:
+            FormatError: there is one.
+        """
         # All that decides it, so that a thousand skills of a source are one look.
         seen: set[tuple[object, ...]] = set()
         kinds = {alias: source.kind for alias, source in self.sources.items()}
@@ -109,42 +126,3 @@ class Lock:
                 seen.add(shape)
             if entry.version is not None and entry.named and kinds[entry.source] == "registry":
                 check_version(entry.version, f".skills.{name}.version")
-
-
-def _json(data: bytes, where: str) -> object:
-    hint = "take it back out of version control, or delete it and install anew"
-    if not data.strip():
-        raise FormatError("the lock is empty", where=where, hint=hint)
-    try:
-        return strict_json(data, where, CAP)
-    except FormatError as error:
-        if line := line_of_marker(data):
-            hint = "skillhub lock fix resolves it, skill by skill"
-            raise FormatError(
-                "the lock holds a merge conflict", where=f"{where}:{line}", hint=hint
-            ) from error
-        error.hint = "git checkout skillhub.lock takes it back; after a merge: skillhub lock fix"
-        raise
-
-
-def _with_line(place: str, data: bytes, where: str) -> str:
-    """Return the place of an error with its line; one that names a line already stays."""
-    from skillhub.model.syntax.json_place import line_of, line_of_fault  # noqa: PLC0415 - 3 ms, and most locks have no fault
-
-    rest = place.removeprefix(where)
-    if rest and not rest.startswith(": "):
-        return place
-    line = line_of(data, rest[2:]) if rest else line_of_fault(data)
-    return f"{where}:{line}{rest}" if line else place
-
-
-def _block(entry: Locked | LockedSource) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for each in fields(entry):
-        value = getattr(entry, each.name)
-        if value is None or (each.name, value) == ("signed_by", ()):
-            continue  # what is absent has one spelling: no key
-        found[each.name] = list(value) if isinstance(value, tuple) else value
-        if isinstance(value, Patch):
-            found[each.name] = asdict(value)
-    return found

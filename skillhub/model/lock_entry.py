@@ -5,10 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
 
 from skillhub.errors import FormatError, UsageError
-from skillhub.model.digest import Digest
+from skillhub.model.lock_fields import (
+    Capability,
+    Commit,
+    InnerPath,
+    Need,
+    Path,
+    Repository,
+    Signers,
+    Size,
+    TreeDigest,
+    Url,
+)
+from skillhub.model.ref import Git, GitHub, parse_remote
+from skillhub.model.syntax.document import Absent, Items, Sha256, Visible, part
 from skillhub.model.text import is_alias, is_inner_path, quote
+from skillhub.model.version import is_version
 
 LOCAL = "local"  # the `source` of what has a `path` on this machine
 _PLUGIN = "?plugin="  # what follows it in a `source` is the plugin of a marketplace that the skill is part of
@@ -16,6 +33,11 @@ _SKILL = "skill:"  # what a need of another skill begins with
 _PLAIN = re.compile(r"(?:(?:0|[1-9][0-9]{0,8})(?:\.(?!\Z)|\Z)){3}", re.ASCII)
 
 
+def _is_empty(values: tuple[str, ...]) -> bool:
+    return not values
+
+
+@part
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
     """A patch that a team agreed to, on top of what the source of a skill has.
@@ -26,11 +48,12 @@ class Patch:
         path: Where it is, below the folder of the lock.
     """
 
-    base: Digest
-    digest: Digest
-    path: str
+    base: TreeDigest
+    digest: Sha256
+    path: InnerPath
 
 
+@part
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locked:
     """One skill as agreed to: ``tree`` binds, the rest says where the bytes are from and what they may do.
@@ -44,19 +67,22 @@ class Locked:
     ``signed_by`` empty means unsigned.
     """
 
-    source: str
-    tree: Digest
-    size: int
-    version: str | None = None
-    url: str | None = None
-    digest: Digest | None = None
-    git: str | None = None
-    rev: str | None = None
-    path: str | None = None
-    capabilities: tuple[str, ...] = ()
-    requires: tuple[str, ...] = ()
-    signed_by: tuple[str, ...] = ()
-    patch: Patch | None = None
+    NEEDED: ClassVar = ("capabilities", "requires")
+
+    source: Visible
+    tree: TreeDigest
+    size: Size
+    version: Absent[Visible] = None
+    url: Absent[Url] = None
+    digest: Absent[Sha256] = None
+    git: Absent[Repository] = None
+    rev: Absent[Commit] = None
+    path: Absent[Path] = None
+    capabilities: Items[Capability] = ()
+    requires: Items[Need] = ()
+    # What nobody signed has no key: an empty list would be a second way to say so.
+    signed_by: Annotated[Signers, Field(exclude_if=_is_empty)] = ()
+    patch: Absent[Patch] = None
 
     @property
     def original(self) -> Locked:
@@ -111,6 +137,7 @@ def of_plugin(source: str, plugin: str | None) -> str:
     return f"{source}{_PLUGIN}{plugin}" if plugin else source
 
 
+@part
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedSource:
     """Where an alias pointed when its skills were locked; ``root`` is the SHA-256 of its ``1.root.json``.
@@ -118,9 +145,19 @@ class LockedSource:
     ``kind`` is ``registry``, or ``well-known`` for a site that is none and so has no root.
     """
 
-    kind: str
-    url: str
-    root: Digest | None = None
+    kind: Literal["registry", "well-known"]
+    url: Url
+    root: Absent[Sha256] = None
+
+    def check(self) -> None:
+        """Refuse a registry without a root, and a root of what is none.
+
+        Raises:
+            FormatError: it is one of these.
+        """
+        if (self.root is None) == (self.kind == "registry"):
+            article = "a" if self.root is None else "no"
+            raise FormatError(f"expected {article} root of a {self.kind}", where=".root")
 
     def __str__(self) -> str:
         return f"{self.url} with root {self.root}" if self.root else f"{self.url}, which is no registry"
@@ -155,17 +192,12 @@ def check_version(version: str, where: str) -> None:
     Raises:
         FormatError: it is none by Semantic Versioning 2.0.0.
     """
-    if not _PLAIN.fullmatch(version):
-        from skillhub.model.version import is_version  # noqa: PLC0415 - 1 ms, and most versions are plain
-
-        if not is_version(version):
-            message = f"expected a version by Semantic Versioning 2.0.0, found {quote(version)}"
-            raise FormatError(message, where=where)
+    if not _PLAIN.fullmatch(version) and not is_version(version):
+        message = f"expected a version by Semantic Versioning 2.0.0, found {quote(version)}"
+        raise FormatError(message, where=where)
 
 
 def _check_place(entry: Locked, where: str) -> None:
-    from skillhub.model.ref import Git, GitHub, parse_remote  # noqa: PLC0415 - 4 ms, and seldom needed
-
     try:
         ref = parse_remote(entry.place)
     except UsageError as error:

@@ -1,21 +1,20 @@
-"""What each key of ``skillhub.lock`` may hold: the readers of a skill and of a source."""
+"""What each key of ``skillhub.lock`` may hold."""
 
 from __future__ import annotations
 
 import re
+from typing import Annotated
 
 from skillhub.errors import FormatError, UsageError
 from skillhub.model.digest import NO_FILES, Digest
-from skillhub.model.lock_entry import Locked, LockedSource, Patch
+from skillhub.model.ref import parse_remote
 from skillhub.model.signer import Signer
-from skillhub.model.syntax.decode import (
+from skillhub.model.syntax.document import (
+    Before,
+    Items,
     Read,
-    array,
     integer,
-    mapping,
     name_that,
-    one_of,
-    record,
     text_that,
     version_of,
     visible,
@@ -45,12 +44,9 @@ def _signer(value: object) -> str:
     return text
 
 
-_read_signers = array(_signer)
-
-
-def _signers(value: object) -> tuple[str, ...]:
+def _some(value: object) -> object:
     # An empty list would be a second way to say unsigned.
-    return _read_signers(value) or wrong("a signer", value)
+    return wrong("a signer", value) if value == [] else value
 
 
 def _url(value: object) -> str:
@@ -79,8 +75,6 @@ def _tree(value: object) -> Digest:
 
 
 def _repository(value: object) -> str:
-    from skillhub.model.ref import parse_remote  # noqa: PLC0415 - 4 ms, which most locks have no use for
-
     text = visible(value)
     try:
         parse_remote(f"git+{text}")
@@ -89,46 +83,16 @@ def _repository(value: object) -> str:
     return text
 
 
-_UNKNOWN = "a newer skillhub may have written it"
-_PATCH = record({"base": _tree, "digest": Digest.parse, "path": _inner}, unknown=_UNKNOWN)
-_LOCKED = record(
-    {
-        "source": visible,
-        "tree": _tree,
-        "size": integer("a number of bytes"),
-        "capabilities": array(_capability),
-        "requires": array(text_that(_NEED.fullmatch, "a need, as kind:name")),
-    },
-    {
-        "version": visible,
-        "url": _url,
-        "digest": Digest.parse,
-        "git": _repository,
-        "rev": text_that(is_object_id, "a full commit"),
-        "path": _path,
-        "signed_by": _signers,
-        "patch": lambda value: Patch(**_PATCH(value)),
-    },
-    unknown=_UNKNOWN,
-)
-_SOURCE = record(
-    {"kind": one_of("registry", "well-known"), "url": _url}, {"root": Digest.parse}, unknown=_UNKNOWN
-)
-
-
-def _source(value: object) -> LockedSource:
-    source = LockedSource(**_SOURCE(value))
-    if (source.root is None) == (source.kind == "registry"):
-        article = "a" if source.root is None else "no"
-        raise FormatError(f"expected {article} root of a {source.kind}", where=".root")
-    return source
-
-
-DOCUMENT: Read = record(
-    {
-        "version": version_of("lock format", VERSION),
-        "sources": mapping(name_that(is_alias, "alias of a source"), _source),
-        "skills": mapping(name_that(is_name), lambda value: Locked(**_LOCKED(value))),
-    },
-    unknown=_UNKNOWN,
-)
+Alias = Annotated[str, Read(name_that(is_alias, "alias of a source"))]
+Capability = Annotated[str, Read(_capability)]
+Commit = Annotated[str, Read(text_that(is_object_id, "a full commit"))]
+FormatVersion = Annotated[int, version_of("lock format", VERSION)]
+InnerPath = Annotated[str, Read(_inner)]
+Need = Annotated[str, Read(text_that(_NEED.fullmatch, "a need, as kind:name"))]
+Path = Annotated[str, Read(_path)]
+Repository = Annotated[str, Read(_repository)]
+Signers = Annotated[Items[Annotated[str, Read(_signer)]], Before(_some)]
+Size = Annotated[int, integer("a number of bytes")]
+SkillName = Annotated[str, Read(name_that(is_name))]
+TreeDigest = Annotated[Digest, Read(_tree)]
+Url = Annotated[str, Read(_url)]

@@ -25,6 +25,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 from skillhub.errors import FormatError
+from skillhub.model.digest import Digest
 from skillhub.model.syntax.json import strict_json
 from skillhub.model.syntax.json_place import line_of, line_of_fault
 from skillhub.model.text import clean, quote
@@ -33,7 +34,13 @@ _K = TypeVar("_K", bound=str)
 _T = TypeVar("_T")
 _JsonSchema: TypeAlias = dict[str, Any]
 # Deferred: a command builds the validators of the documents that it reads, and of no other.
-_STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+_STRICT = ConfigDict(
+    strict=True,
+    frozen=True,
+    extra="forbid",
+    allow_inf_nan=False,
+    defer_build=True,
+)
 # A validator keeps an error for every unknown key; a document made to exhaust memory has a million of them.
 _KEYS_MAX = 1000
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
@@ -49,6 +56,16 @@ class _Fault(ValueError):
         self.error = error
 
 
+def _raising_faults(read: Callable[[Any], object]) -> Callable[[object], object]:
+    def checked(value: object) -> object:
+        try:
+            return read(value)
+        except FormatError as error:
+            raise _Fault(error) from error
+
+    return checked
+
+
 class Read:
     """An annotation: the value is what ``read`` makes of it, which raises a FormatError where it is invalid.
 
@@ -61,17 +78,21 @@ class Read:
         self._read = read
         self._schema = schema or {"type": "string"}
 
-    def _checked(self, value: object) -> object:
-        try:
-            return self._read(value)
-        except FormatError as error:
-            raise _Fault(error) from error
-
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self._checked)
+        return core_schema.no_info_plain_validator_function(_raising_faults(self._read))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> _JsonSchema:
         return dict(self._schema)
+
+
+class Before:
+    """An annotation: ``read`` makes of the value what pydantic then reads, or raises a FormatError."""
+
+    def __init__(self, read: Callable[[Any], object]) -> None:
+        self._read = read
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(_raising_faults(self._read), handler(source))
 
 
 class _FailFast:
@@ -81,6 +102,15 @@ class _FailFast:
         return cast("CoreSchema", {**handler(source), "fail_fast": True})
 
 
+class _NotNull:
+    """An annotation of what may be absent: absent is its one spelling, so null is refused."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return cast("CoreSchema", cast("dict[str, Any]", handler(source))["schema"])
+
+
+# What is None if its key is absent.
+Absent = Annotated[_T | None, _NotNull()]
 # A list becomes a tuple, which strict pydantic calls a conversion; its items are as strict as ever.
 Items = Annotated[tuple[_T, ...], Strict(False), _FailFast()]
 # An object whose keys are data, such as names.
@@ -156,15 +186,33 @@ def integer(expected: str, most: int | None = None) -> Read:
 
 
 Visible = Annotated[str, Read(visible, type="string", minLength=1)]
+Sha256 = Annotated[Digest, Read(Digest.parse, type="string", pattern="^sha256:[0-9a-f]{64}$")]
 
 
 def part(cls: type[_T]) -> type[_T]:
-    """Let a standard data class be a part of documents of ours: made of an object, strictly, nothing unknown."""
+    """Let a standard data class be a part of documents of ours: made of an object, strictly, nothing unknown.
+
+    If it has a method ``check``, that raises a FormatError where its fields contradict each other.
+    ``NEEDED`` names the fields whose key has to be there although they have a default.
+    """
+    needed: tuple[str, ...] = getattr(cls, "NEEDED", ())
+    check: Callable[[_T], None] | None = getattr(cls, "check", None)
+
+    def checked(value: _T) -> _T:
+        if check is not None:
+            check(value)
+        return value
 
     def schema(source: type[_T], handler: GetCoreSchemaHandler) -> CoreSchema:
         found = handler(source)
+        made = cast("dict[str, Any]", handler.resolve_ref_schema(found))
         # The data class is made of an object, which strict pydantic calls a conversion; its fields stay strict.
-        cast("dict[str, Any]", handler.resolve_ref_schema(found))["strict"] = False
+        made["strict"] = False
+        for field in made["schema"]["fields"]:
+            if field["name"] in needed and field["schema"]["type"] == "default":
+                field["schema"] = field["schema"]["schema"]
+        if check is not None:
+            found = core_schema.no_info_after_validator_function(_raising_faults(checked), found)
         return core_schema.no_info_before_validator_function(_few_keys, found)
 
     cls.__pydantic_config__ = _STRICT  # type: ignore[attr-defined]
@@ -206,12 +254,21 @@ class _Parsed(BaseModel):
         """
         raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
         try:
-            value = strict_json(raw, where, cls.CAP) if isinstance(raw, bytes) else raw
+            value = cls.read_json(raw, where) if isinstance(raw, bytes) else raw
             return cls._read(value, where)
         except FormatError as error:
             if cls.NAMES_LINE and isinstance(raw, bytes):
                 error.where = _with_line(error.where or where, raw, where)
             raise
+
+    @classmethod
+    def read_json(cls, data: bytes, where: str) -> object:
+        """Return the JSON value that ``data`` spells.
+
+        Raises:
+            FormatError: it is not strict JSON within the cap.
+        """
+        return strict_json(data, where, cls.CAP)
 
     @classmethod
     def _read(cls, value: object, where: str) -> Self:
@@ -221,15 +278,20 @@ class _Parsed(BaseModel):
             raise format_error(error, where, unknown=cls.UNKNOWN, what=cls.OBJECT) from error
 
     def plain(self) -> dict[str, Any]:
-        """Return the document as parsed JSON; what is None is left out."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        """Return the document as objects, lists and texts; what is None is left out."""
+        return self.model_dump(by_alias=True, exclude_none=True)
 
     def dump(self) -> bytes:
         """Return the document's bytes: two spaces deep, keys sorted, a line break at the end.
 
         The same content gives the same bytes.
         """
-        return (json.dumps(self.plain(), indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
+        return json_bytes(self.plain())
+
+
+def json_bytes(value: object) -> bytes:
+    """Return the one spelling that a document of ours has: two spaces deep, keys sorted, a line break at the end."""
+    return (json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
 class Document(_Parsed):
@@ -241,6 +303,21 @@ class Document(_Parsed):
     @classmethod
     def _few_keys(cls, value: object) -> object:
         return _few_keys(value)
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        try:
+            self.check()
+        except FormatError as error:
+            raise _Fault(error) from error
+        return self
+
+    def check(self) -> None:
+        """Refuse members that contradict each other.
+
+        Raises:
+            FormatError: some do; ``where`` is the path in this document, ``.skills.deploy.url``.
+        """
 
 
 class ForeignDocument(_Parsed):
