@@ -7,14 +7,14 @@ things that a plugin may hold. One bad entry is declined by itself, for its neig
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from skillhub.errors import FormatError
 from skillhub.model.ref import is_rev
-from skillhub.model.syntax.decode import array, located, record, text, text_that, wrong
-from skillhub.model.syntax.json import strict_json
+from skillhub.model.syntax.document import ForeignDocument, Read, text_that, wrong
 from skillhub.model.text import clean, is_inner_path, is_object_id, quote
 from skillhub.model.url import of_repository
 
@@ -78,21 +78,140 @@ class PluginManifest:
     skills: tuple[str, ...] = ()
 
 
+def _inner(value: object) -> str:
+    """Read a folder inside a repository: ``./``, ``./a/b`` or ``a/b``; empty is all of it."""
+    if not isinstance(value, str) or clean(value) != value or value.startswith("/"):
+        wrong("a folder of the repository", value)
+    path = value.removeprefix("./").rstrip("/")
+    if path in ("", "."):
+        return ""
+    return path if is_inner_path(path) else wrong("a folder of the repository", value)
+
+
+def _inner_paths(value: object) -> tuple[str, ...]:
+    paths = [value] if isinstance(value, str) else value
+    return tuple(map(_inner, paths)) if isinstance(paths, list) else wrong("folders of the repository", value)
+
+
+def _repository(value: object) -> str:
+    """Read the URL of a repository, as git takes it; ``owner/repo`` is one on GitHub."""
+    url = of_repository(value) if isinstance(value, str) else ""
+    if _REPO.fullmatch(url):
+        return f"https://github.com/{url}.git"
+    return url if _URL.fullmatch(url) else wrong("the URL of a git repository", value)
+
+
+_Inner = Annotated[str, Read(_inner)]
+_InnerPaths = Annotated[tuple[str, ...], Read(_inner_paths)]
+_Name = Annotated[
+    str, Read(text_that(_NAME.fullmatch, "a name of letters, digits, dots, hyphens and underscores"))
+]
+
+
+# What says where something is, or at which commit, is never left out: the rest would say another place.
+class _Metadata(ForeignDocument):
+    BINDING: ClassVar = frozenset({"pluginRoot"})
+
+    plugin_root: _Inner = Field("", alias="pluginRoot")
+
+
+class _Marketplace(ForeignDocument):
+    CAP: ClassVar[int] = CAP
+    BINDING: ClassVar = frozenset({"metadata"})
+
+    plugins: tuple[object, ...] = Field(max_length=_PLUGINS_MAX)
+    metadata: _Metadata = Field(default_factory=lambda: _Metadata.parse({}, ""))
+
+
+class _Manifest(ForeignDocument):
+    CAP: ClassVar[int] = CAP
+    BINDING: ClassVar = frozenset({"name", "skills"})
+
+    name: _Name | None = None
+    skills: _InnerPaths = ()
+
+
+class _Named(ForeignDocument):
+    name: _Name
+
+
+class _Kind(ForeignDocument):
+    """A source that is an object; which keys it has, its ``source`` says."""
+
+    source: str
+
+
+class _Entry(_Named):
+    BINDING: ClassVar = frozenset({"skills"})
+
+    source: object
+    skills: _InnerPaths | None = None
+
+
+class _Folder(ForeignDocument):
+    path: _Inner
+
+    def read(self) -> PluginSource:
+        return Here(self.path)
+
+
+class _Repository(ForeignDocument):
+    BINDING: ClassVar = frozenset({"ref", "sha", "path"})
+
+    ref: Annotated[str, Read(text_that(is_rev, "a branch, a tag or a commit"))] = ""
+    sha: Annotated[str, Read(text_that(is_object_id, "a commit of 40 hex digits"))] = ""
+    path: _Inner = ""
+
+    def at(self, url: str) -> Elsewhere:
+        # Where both are given the commit is what was agreed to, the branch only where it was found.
+        return Elsewhere(url, self.sha or self.ref or None, self.path)
+
+
+class _GitHub(_Repository):
+    repo: Annotated[str, Read(text_that(_REPO.fullmatch, "owner/repo"))]
+
+    def read(self) -> PluginSource:
+        return self.at(f"https://github.com/{self.repo}.git")
+
+
+class _Git(_Repository):
+    url: Annotated[str, Read(_repository)]
+
+    def read(self) -> PluginSource:
+        return self.at(self.url)
+
+
+class _Package(ForeignDocument):
+    package: str = "?"
+
+    def read(self) -> PluginSource:
+        return Declined(
+            f"it is the package {quote(self.package)} of a package registry, whose files are no commit that could be "
+            "pinned; install it with the agent's own command, or from the plugin's repository"
+        )
+
+
+_KINDS: dict[str, type[_Folder | _GitHub | _Git | _Package]] = {
+    "local": _Folder,
+    "github": _GitHub,
+    "url": _Git,
+    "git": _Git,
+    "git-subdir": _Git,
+    "npm": _Package,
+    "pip": _Package,
+}
+
+
 def read_marketplace(data: bytes, where: str) -> tuple[Plugin, ...]:
     """Return the plugins of a marketplace; of two with one name the first.
 
     Raises:
         FormatError: it is no marketplace; of a single entry that is malformed the plugin says so itself.
     """
-    with located(where):
-        found = _MARKETPLACE(strict_json(data, where, CAP))
-    entries = found["plugins"]
-    if len(entries) > _PLUGINS_MAX:
-        raise FormatError(f"expected at most {_PLUGINS_MAX} plugins, found {len(entries)}", where=where)
-    base = found.get("metadata", {}).get("pluginRoot", "")
+    found = _Marketplace.parse(data, where)
     plugins: dict[str, Plugin] = {}
-    for number, entry in enumerate(entries):
-        plugin = _plugin(entry, number, base)
+    for number, entry in enumerate(found.plugins):
+        plugin = _plugin(entry, number, found.metadata.plugin_root)
         plugins.setdefault(plugin.name, plugin)
     return tuple(plugins.values())
 
@@ -103,102 +222,26 @@ def read_plugin(data: bytes, where: str) -> PluginManifest:
     Raises:
         FormatError: it is none.
     """
-    with located(where):
-        found = _MANIFEST(strict_json(data, where, CAP))
-    return PluginManifest(found.get("name"), found.get("skills", ()))
+    found = _Manifest.parse(data, where)
+    return PluginManifest(found.name, found.skills)
 
 
 def _plugin(entry: object, number: int, base: str) -> Plugin:
     name = f"plugin {number + 1}"
     try:
-        name = _ENTRY_NAME(entry)["name"]
-        found = _ENTRY(entry)
-        return Plugin(name, _source(found["source"], base), found.get("skills"))
+        name = _Named.parse(entry, name).name
+        found = _Entry.parse(entry, name)
+        return Plugin(name, _source(found.source, base, f"{name}: source"), found.skills)
     except FormatError as error:
-        return Plugin(
-            name, Declined(f"its entry is malformed at {error.where or 'its top'}: {error.message}")
-        )
+        return Plugin(name, Declined(f"its entry is malformed: {error.message} ({error.where})"))
 
 
-def _inner(value: object) -> str:
-    """Read a folder inside a repository: ``./``, ``./a/b`` or ``a/b``; empty is all of it."""
-    path = text(value)
-    if clean(path) != path or path.startswith("/"):
-        wrong("a folder of the repository", value)
-    path = path.removeprefix("./").rstrip("/")
-    if path in ("", "."):
-        return ""
-    return path if is_inner_path(path) else wrong("a folder of the repository", value)
-
-
-def _inner_paths(value: object) -> tuple[str, ...]:
-    return (_inner(value),) if isinstance(value, str) else array(_inner)(value)
-
-
-def _repository(value: object) -> str:
-    """Read the URL of a repository, as git takes it; ``owner/repo`` is one on GitHub."""
-    url = of_repository(text(value))
-    if _REPO.fullmatch(url):
-        return f"https://github.com/{url}.git"
-    return url if _URL.fullmatch(url) else wrong("the URL of a git repository", value)
-
-
-_name = text_that(_NAME.fullmatch, "a name of letters, digits, dots, hyphens and underscores")
-_rev = text_that(is_rev, "a branch, a tag or a commit")
-_commit = text_that(is_object_id, "a commit of 40 hex digits")
-_on_github = text_that(_REPO.fullmatch, "owner/repo")
-_MARKETPLACE = record(
-    {"plugins": array(lambda entry: entry)}, {"metadata": record({}, {"pluginRoot": _inner})}
-)
-_MANIFEST = record({}, {"name": _name, "skills": _inner_paths})
-_ENTRY_NAME = record({"name": _name})
-_ENTRY = record({"source": lambda source: source}, {"skills": _inner_paths})
-_KIND = record({"source": text})
-_PIN = {"ref": _rev, "sha": _commit, "path": _inner}
-
-
-def _elsewhere(url: str, found: dict[str, Any]) -> Elsewhere:
-    # Where both are given the commit is what was agreed to, the branch only where it was found.
-    return Elsewhere(url, found.get("sha") or found.get("ref"), found.get("path", ""))
-
-
-def _from_github(source: object) -> PluginSource:
-    found = record({"repo": _on_github}, _PIN)(source)
-    return _elsewhere(f"https://github.com/{found['repo']}.git", found)
-
-
-def _from_git(source: object) -> PluginSource:
-    found = record({"url": _repository}, _PIN)(source)
-    return _elsewhere(found["url"], found)
-
-
-def _from_folder(source: object) -> PluginSource:
-    return Here(record({"path": _inner})(source)["path"])
-
-
-def _from_packages(source: object) -> PluginSource:
-    package = record({}, {"package": text})(source).get("package", "?")
-    return Declined(
-        f"it is the package {quote(package)} of a package registry, whose files are no commit that could be pinned; "
-        "install it with the agent's own command, or from the plugin's repository"
-    )
-
-
-_KINDS: dict[str, Callable[[object], PluginSource]] = {
-    "local": _from_folder,
-    "github": _from_github,
-    "url": _from_git,
-    "git": _from_git,
-    "git-subdir": _from_git,
-    "npm": _from_packages,
-    "pip": _from_packages,
-}
-
-
-def _source(source: object, base: str) -> PluginSource:
+def _source(source: object, base: str, where: str) -> PluginSource:
     if isinstance(source, str):
         path = _inner(source)
         return Here(f"{base}/{path}" if base and path else base or path)
-    kind = _KIND(source)["source"]
+    kind = _Kind.parse(source, where).source
     read = _KINDS.get(kind)
-    return read(source) if read else Declined(f"{quote(kind)} is no kind of source that is read here")
+    if read is None:
+        return Declined(f"{quote(kind)} is no kind of source that is read here")
+    return read.parse(source, where).read()

@@ -92,6 +92,36 @@ def test_an_entry_that_leads_out_or_nowhere_is_declined_by_itself(source):
     assert (bad.name, type(bad.source)) == ("bad", Declined)
 
 
+@pytest.mark.parametrize("root", ["../x", "/x", None, 1, ["a"], {"a": "b"}, "a\u202eb"])
+def test_attack_a_folder_of_plugins_that_is_none_is_not_passed_over(root):
+    for metadata in ({"pluginRoot": root}, [root]):
+        with pytest.raises(FormatError) as caught:
+            source_of("./a", metadata=metadata)
+        assert caught.value.where.startswith("market.json: metadata")
+
+
+@pytest.mark.parametrize("key", ["ref", "sha", "path"])
+@pytest.mark.parametrize("value", [None, 1, True, [], {}, "../x", "-x", "a b"])
+def test_attack_a_pin_that_is_none_is_not_passed_over(key, value):
+    for source in ({"source": "github", "repo": "o/r"}, {"source": "url", "url": "https://h.example/x"}):
+        assert isinstance(source_of({**source, "path": "a", key: value}), Declined | Elsewhere)
+        if (key, value) != ("path", "-x") and (key, value) != ("path", "a b"):
+            assert isinstance(source_of({**source, key: value}), Declined)
+
+
+def test_an_entry_that_is_malformed_says_where():
+    declined = source_of({"source": "github", "repo": "o/r", "sha": "x"})
+    assert declined.reason == (
+        "its entry is malformed: expected a commit of 40 hex digits, found 'x' (p: source: sha)"
+    )
+
+
+def test_what_is_unknown_is_passed_over():
+    assert source_of(
+        {"source": "github", "repo": "o/r", "x": [1]}, owner={"name": 1}, version=2
+    ) == Elsewhere("https://github.com/o/r.git")
+
+
 @pytest.mark.parametrize("name", ["", "../x", "a:b", "a b", "\x1b[2J", None, "x" * 101])
 def test_a_plugin_whose_name_is_none_is_told_by_its_number(name):
     (plugin,) = read({"name": name, "source": "./a"})

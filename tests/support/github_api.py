@@ -85,7 +85,7 @@ class GitHubServer:
             sha, data = rest[:20].hex(), rest[20:]
             kind = {b"40000": "tree", b"160000": "commit"}.get(mode, "blob")
             path = prefix + name.decode("utf-8", "replace")
-            row = {"path": path, "mode": mode.decode().zfill(6), "type": kind, "sha": sha}
+            row = {"path": path, "mode": mode.decode().zfill(6), "type": kind, "sha": sha, "url": "https://x"}
             yield row | ({"size": len(self.repo.get(sha)[1])} if kind == "blob" else {})
             if kind == "tree" and recursive:
                 yield from self._rows(sha, path + "/", True)

@@ -326,7 +326,7 @@ class ForeignDocument(_Parsed):
     An optional field that is invalid is left out; ``warnings`` says so.
 
     Attributes:
-        BINDING: The optional fields that are refused where they are invalid: to leave them out would widen what the
+        BINDING: The optional keys that are refused where they are invalid: to leave them out would widen what the
             document says, as a commit does that is no commit.
     """
 

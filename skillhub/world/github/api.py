@@ -14,15 +14,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from io import BytesIO
+from typing import Annotated, ClassVar, TypeVar
 from urllib.parse import quote as escape
+
+from pydantic import ConfigDict
 
 from skillhub.archive.entry import unsafe
 from skillhub.errors import FormatError, NotFound, RateLimited, SourceError, WrongBytes
-from skillhub.model.syntax import decode
-from skillhub.model.syntax.json import strict_json
+from skillhub.model.syntax.document import ForeignDocument, Items, Read, text_that
 from skillhub.model.text import is_object_id, quote
 from skillhub.world.fetch import Answer, Web, whole
 from skillhub.world.git.objects import Leaf, checked, file_id, object_id, of_skills, tree_of, walk
@@ -41,14 +43,40 @@ _KEPT = 512 << 20
 # More files than this are looked for in the archive: it is one request, and without a token there are 60 in an hour.
 _SINGLY = 4
 _AT_ONCE = 8
-_ID = decode.text_that(is_object_id, "40 hex digits")
-_DATED = decode.record({}, {"date": decode.nullable(decode.text)})
-_COMMIT = decode.record({"tree": decode.record({"sha": _ID})}, {"committer": decode.nullable(_DATED)})
-_ROW = decode.record(
-    {"path": decode.text, "mode": decode.text, "type": decode.text, "sha": _ID},
-    {"size": decode.nullable(lambda size: size if isinstance(size, int) else decode.wrong("a size", size))},
-)
-_TREE = decode.record({"tree": decode.array(_ROW)})
+_T = TypeVar("_T", bound=ForeignDocument)
+_Id = Annotated[str, Read(text_that(is_object_id, "40 hex digits"))]
+
+
+class _Object(ForeignDocument):
+    sha: _Id
+
+
+class _Signature(ForeignDocument):
+    date: str | None = None
+
+
+class _Commit(ForeignDocument):
+    tree: _Object
+    committer: _Signature | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A file or folder; not a model, for a repository has a hundred thousand of them."""
+
+    __pydantic_config__ = ConfigDict(extra="ignore")
+
+    path: str
+    mode: str
+    type: str
+    sha: _Id
+    size: int | None = None
+
+
+class _Tree(ForeignDocument):
+    CAP: ClassVar[int] = _CAP
+
+    tree: Items[_Row]
 
 
 def open_github_api(owner: str, repo: str, *, rev: str | None, web: Web, host: GitHubHost) -> GitHubSnapshot:
@@ -85,9 +113,9 @@ class GitHubSnapshot:
         self._kept: dict[str, bytes] = {}
         self._unpacked = False
         self._turn = threading.Lock()
-        commit = _COMMIT(api.json(f"git/commits/{rev}"))
-        self.date: str | None = (commit.get("committer") or {}).get("date")
-        self._leaves = walk(commit["tree"]["sha"], self._read_trees)
+        commit = api.read(_Commit, f"git/commits/{rev}")
+        self.date = commit.committer.date if commit.committer else None
+        self._leaves = walk(commit.tree.sha, self._read_trees)
         self.nodes: Mapping[str, Node] = {path: self._node(leaf) for path, leaf in self._leaves.items()}
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:
@@ -128,12 +156,12 @@ class GitHubSnapshot:
     def _learn(self, path: str) -> None:
         folders: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
         folders[""] = []
-        for row in _TREE(self._api.json(path))["tree"]:
-            folder, _, name = row["path"].rpartition("/")
-            folders[folder].append((row["mode"].removeprefix("0"), name, row["sha"]))
-            if row["type"] == "tree":
-                folders.setdefault(row["path"], [])
-            self._sizes[row["sha"]] = row.get("size") or 0
+        for row in self._api.read(_Tree, path).tree:
+            folder, _, name = row.path.rpartition("/")
+            folders[folder].append((row.mode.removeprefix("0"), name, row.sha))
+            if row.type == "tree":
+                folders.setdefault(row.path, [])
+            self._sizes[row.sha] = row.size or 0
         for rows in folders.values():
             data = tree_of(rows)
             self._trees[object_id("tree", data)] = data
@@ -184,10 +212,10 @@ class _Api:
             raise FormatError(f"expected the id of a commit, found {quote(text)}", where=url)
         return text
 
-    def json(self, path: str) -> object:
-        """Return what is at this path."""
+    def read(self, kind: type[_T], path: str) -> _T:
+        """Return the document at this path."""
         answer = self.ask(path, _JSON, _CAP)
-        return strict_json(answer.data, answer.url, _CAP)
+        return kind.parse(answer.data, answer.url)
 
     def ask(self, path: str, media: str, cap: int) -> Answer:
         """Return the answer to a request for this path."""

@@ -71,7 +71,7 @@ class Artifact:
         release = Release(
             name=name, url=url, digest=layer.digest, size=layer.size, description=head.description
         )
-        return Index({name: (release,)})
+        return Index({name: (release,)}, warnings=image.warnings)
 
     def committed(self, release: Release) -> None:
         """Return nothing: what is here is in no commit."""

@@ -7,7 +7,10 @@ import binascii
 import os
 from collections.abc import Mapping
 
+from pydantic import Field
+
 from skillhub.errors import FormatError, StateError
+from skillhub.model.syntax.document import ForeignDocument
 from skillhub.model.syntax.json import strict_json
 from skillhub.world import files
 from skillhub.world.home import user_home
@@ -21,6 +24,16 @@ _TOLD_AT = {
     f"https://{_HUB}:443": "https://auth.docker.io:443",
     "https://registry.gitlab.com:443": "https://gitlab.com:443",
 }
+
+
+class _Logins(ForeignDocument):
+    """``config.json`` of Docker; each login is read when it is asked for."""
+
+    auths: dict[str, object] = Field(default_factory=dict)
+
+
+class _Login(ForeignDocument):
+    auth: str = ""
 
 
 def kept_login(host: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
@@ -40,12 +53,13 @@ def kept_login(host: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
         return None
     path = os.path.join(os.path.realpath(folder), "config.json")
     data = files.read(path, _CAP)
-    match strict_json(data, path, _CAP) if data else None:
-        case {"auths": dict(auths)}:
-            match auths.get(_HUB_LOGIN if host == _HUB else host):
-                case {"auth": str(packed)} if packed:
-                    return _unpacked(packed, path)
-    return None
+    document = strict_json(data, path, _CAP) if data else None
+    # What is no object is passed over: an error would show it, and it may be a password.
+    if not isinstance(document, dict):
+        return None
+    login = _Logins.parse(document, path).auths.get(_HUB_LOGIN if host == _HUB else host)
+    packed = _Login.parse(login, path).auth if isinstance(login, dict) else ""
+    return _unpacked(packed, path) if packed else None
 
 
 def may_be_told(login_of: str, asker: str) -> bool:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, ClassVar, Final
+
+from pydantic import Field
 
 from skillhub.archive import Kind, kind_of
 from skillhub.errors import FormatError
 from skillhub.model.digest import Digest
-from skillhub.model.syntax.decode import array, integer, located, mapping, record, text, wrong
+from skillhub.model.syntax.document import ForeignDocument, Items, Read
 from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import is_name, quote
 
@@ -59,12 +61,14 @@ class Image:
     Attributes:
         name: The name that its maker gave the skill, where the layout has a place for it.
         is_site: Whether it is the site of a registry of ours.
+        warnings: What was left out of the manifest.
     """
 
     config: Blob
     layers: tuple[Blob, ...]
     name: str | None = None
     is_site: bool = False
+    warnings: tuple[str, ...] = ()
 
     def skill(self, where: str) -> Blob:
         """Return the layer that is the skill.
@@ -82,6 +86,36 @@ class Image:
         return self.layers[0]
 
 
+class _Descriptor(ForeignDocument):
+    BINDING: ClassVar = frozenset({"mediaType"})
+
+    digest: Annotated[Digest, Read(Digest.parse)]
+    size: Annotated[int, Field(strict=True, ge=0, le=_SIZE_MAX)]
+    media_type: str = Field("", alias="mediaType")
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def blob(self) -> Blob:
+        return Blob(self.digest, self.size, self.media_type, self.annotations)
+
+
+class _Index(ForeignDocument):
+    """A manifest for several platforms."""
+
+    manifests: Items[_Descriptor]
+
+
+class _Manifest(ForeignDocument):
+    """A manifest of one artifact. What its type is decides how its layers are read."""
+
+    BINDING: ClassVar = frozenset({"artifactType"})
+
+    config: _Descriptor
+    layers: Items[_Descriptor]
+    artifact_type: str = Field("", alias="artifactType")
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+
 def read_image(data: bytes, where: str) -> Image | Blob:
     """Return what a manifest says; of one for several platforms the first, for their layers are the same.
 
@@ -89,32 +123,19 @@ def read_image(data: bytes, where: str) -> Image | Blob:
         FormatError: it is no manifest.
     """
     document = strict_json(data, where, MANIFEST_CAP)
-    with located(where):
-        if isinstance(document, dict) and "manifests" in document:
-            several: tuple[Blob, ...] = _several(document)["manifests"]
-            return several[0] if several else wrong("a manifest for some platform", [])
-        return _image(document)
-
-
-def _blob(value: object) -> Blob:
-    found = _BLOB(value)
-    return Blob(found["digest"], found["size"], found.get("mediaType", ""), found.get("annotations"))
-
-
-_annotations = mapping(text, text)
-_BLOB = record(
-    {"digest": Digest.parse, "size": integer("a number of bytes", _SIZE_MAX)},
-    {"mediaType": text, "annotations": _annotations},
-)
-_several = record({"manifests": array(_blob)})
-_IMAGE = record(
-    {"config": _blob, "layers": array(_blob)}, {"artifactType": text, "annotations": _annotations}
-)
-
-
-def _image(document: object) -> Image:
-    found: dict[str, Any] = _IMAGE(document)
-    notes: Mapping[str, str] = found.get("annotations", {})
-    names = [notes[key] for key in _NAMES if is_name(notes.get(key, ""))]
-    is_site = found.get("artifactType") == REGISTRY_SITE
-    return Image(found["config"], found["layers"], names[0] if names else None, is_site)
+    if isinstance(document, dict) and "manifests" in document:
+        several = _Index.parse(document, where).manifests
+        if not several:
+            raise FormatError(
+                "expected a manifest for some platform, found none", where=f"{where}: manifests"
+            )
+        return several[0].blob
+    found = _Manifest.parse(document, where)
+    names = [found.annotations[key] for key in _NAMES if is_name(found.annotations.get(key, ""))]
+    return Image(
+        found.config.blob,
+        tuple(each.blob for each in found.layers),
+        names[0] if names else None,
+        found.artifact_type == REGISTRY_SITE,
+        found.warnings(),
+    )

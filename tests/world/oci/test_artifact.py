@@ -333,6 +333,32 @@ def test_a_token_that_is_none(web, opened, said):
         opened().index()
 
 
+BLOB = {"digest": "sha256:" + "0" * 64, "size": 1, "mediaType": "application/gzip"}
+MANIFEST = {"config": BLOB, "layers": [BLOB]}
+
+
+@pytest.mark.parametrize("value", [None, [], {}, True])
+@pytest.mark.parametrize("key", ["artifactType", "mediaType"])
+def test_attack_a_type_that_is_none_is_not_passed_over(key, value):
+    layer = {**BLOB, key: value} if key == "mediaType" else BLOB
+    manifest = {**MANIFEST, "layers": [layer], **({key: value} if key == "artifactType" else {})}
+    with pytest.raises(FormatError) as caught:
+        read_image(json.dumps(manifest).encode(), "x")
+    assert caught.value.where.endswith(key)
+
+
+@pytest.mark.parametrize("size", [-1, 1.0, "1", True, None, 1 << 40])
+def test_attack_a_size_that_is_none(size):
+    with pytest.raises(FormatError):
+        read_image(json.dumps({**MANIFEST, "config": {**BLOB, "size": size}}).encode(), "x")
+
+
+def test_annotations_that_are_none_are_left_out_with_a_warning():
+    found = read_image(json.dumps({**MANIFEST, "annotations": {"a": []}, "more": 1}).encode(), "x")
+    assert found.warnings == ("annotations.a: expected a text, found '[]'; ignored",)
+    assert found.layers[0].annotations == {}
+
+
 @settings(max_examples=60)
 @given(
     st.recursive(
