@@ -100,7 +100,7 @@ _WRAPPERS = _words(
     bigloo jirb mirb moon luvit lune tarantool mpv vlc mplayer obs inkscape zathura feh htop top thv toolhive mcphost
     mcptools onchange chokidar chokidar-cli ts-node-dev start-server-and-test esrun sucrase deno-bin runjs pm2-runtime
     fabric pyinfra robot robotframework behave luigi litestar daphne granian waitress-serve twistd pex shiv ziglang
-    rust-script
+    rust-script cpan cpanm cpanminus cpanp prename perl-rename file-rename
     """
 )
 _LAUNCHERS = _words("npx pnpx bunx uvx")
@@ -224,6 +224,16 @@ _NPM_NAME = r"(?:@[a-z0-9~_.-]+/)?[a-z0-9~_-][a-z0-9~_.-]*"
 _SEMVER = r"v?[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
 _NPM = re.compile(rf"(?P<name>{_NPM_NAME})@={{0,1}}{_SEMVER}", re.IGNORECASE)
 _NPM_ANY = re.compile(rf"(?P<name>{_NPM_NAME})(?:@\S*)?", re.IGNORECASE)
+# A script of an interpreter, the package that it is of, and what a language brings, of which much runs other code.
+_SUFFIX = re.compile(r"\.(?:[cm]?[jt]sx?|py[cwz]?|p[lm]|rb|phar|php)$")
+_PACKAGED = re.compile(
+    r"[/\\](?:node_modules|site-packages|dist-packages|gems|share)[/\\]((?:@[^/\\]+[/\\])?[^/\\]+)"
+)
+_OF_A_LANGUAGE = re.compile(r"[/\\](?:python|pypy)[0-9.]*[/\\](?!(?:site|dist)-packages[/\\])")
+# Programs of which many a script of somebody's own has the name.
+_OWN_SCRIPTS = _words(
+    "start init service task time watch code control n top open see edit view root invoke ts hh rg"
+)
 _PYPI_NAME = r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?(?:\[[a-z0-9,._-]+\])?"
 _PYPI = re.compile(
     rf"(?P<name>{_PYPI_NAME})(?:===?|@)v?[0-9]+(?:\.[0-9]+)*(?:\.?(?:a|b|rc|post|dev)[0-9]+)*(?:\+[a-z0-9.]+)?",
@@ -357,7 +367,7 @@ def risk(words: Sequence[str]) -> Risk:
         return found
     if _names(program, _INTERPRETERS):
         return _interpreted(program, words)
-    if _names(program, _KNOWN) or not _is_place(words[0]):
+    if _names(program, _KNOWN) or not _is_place(words[0]) or ("/" in words[0] and _is_runner(words[0])):
         return "shell"
     return _with_arguments(words[1:])
 
@@ -468,7 +478,20 @@ def _interpreted(program: str, words: Sequence[str]) -> Risk:
         return "shell" if is_other else _with_arguments(rest[2:])
     if not rest or not _ABSOLUTE.fullmatch(rest[0]) or _ANYBODYS.search(rest[0]):
         return "shell"
-    return _with_arguments(rest[1:])
+    return "shell" if _is_runner(rest[0]) else _with_arguments(rest[1:])
+
+
+def _is_runner(script: str) -> bool:
+    """Say whether a script is a launcher or another program that runs what its words say: ``npx-cli.js``, ``pip``."""
+    path = script.lower()
+    *folders, last = re.split(r"[/\\]", path)
+    stem = _SUFFIX.sub("", last)
+    names = {stem, *folders[-1:]} if stem == "__main__" else {stem}
+    if stem != last:
+        names -= _OWN_SCRIPTS
+    names |= {each.replace("\\", "/") for each in _PACKAGED.findall(path)}
+    is_known = any(_names(each, _KNOWN) or each in _RUNNERS or each in _MODULES_THAT_RUN for each in names)
+    return is_known or _OF_A_LANGUAGE.search(f"{'/'.join(folders)}/") is not None
 
 
 def _with_arguments(words: Sequence[str]) -> Risk:

@@ -515,7 +515,37 @@ server /srv/Dockerfile
 server https://a.invalid/x.js%3f
 server https://a.invalid/x.js/
 """
+# A script by its absolute path that is a launcher, or another program that runs what its words say.
+RUNNER_SCRIPTS = """
+node /usr/lib/node_modules/npm/bin/npx-cli.js server
+node /usr/lib/node_modules/npm/bin/npm-cli.js
+/usr/lib/node_modules/npm/bin/npx-cli.js server
+node /usr/lib/node_modules/corepack/dist/pnpx.js server
+node /opt/corepack/dist/yarn.js dlx server
+node /usr/share/yarn/lib/cli.js dlx server
+node /usr/local/bin/tsx x
+node /usr/lib/node_modules/@smithery/cli/dist/index.js server
+bun /usr/bin/npx server
+python3 /usr/bin/pip install x
+python3 /usr/bin/pip3.11 install x
+python3 /usr/local/bin/uvx server
+python3 /usr/local/bin/uv tool x server
+python3 /usr/lib/python3/dist-packages/pip/__main__.py install x
+python3 /usr/lib/python3/dist-packages/pip install x
+python3 /usr/lib/python3.11/pdb.py x
+python3 /usr/lib/python3.11/runpy.py x
+python3 /usr/lib/python3.11/venv/__main__.py x
+python /opt/ansible-playbook x
+ruby /usr/bin/gem install x
+perl /usr/bin/cpan x
+perl /usr/bin/prename x
+php /usr/local/bin/composer.phar x
+"""
 MORE_ORDINARY = """
+node /opt/hub/start.js
+node /usr/lib/node_modules/@scope/server/dist/index.js
+python3 /usr/lib/python3/dist-packages/tracker/__main__.py
+node /home/me/code/hub/index.js
 python3 -P -m tracker
 python3 -uP -m tracker
 python3 -IB -m tracker
@@ -559,6 +589,11 @@ def test_a_module_that_is_none_of_the_working_folder_and_other_plain_words_are_o
 
 @pytest.mark.parametrize("line", rows(MORE_SHELL))
 def test_attack_a_server_runs_what_lies_in_the_working_folder_or_another_program_of_the_user(line):
+    assert risk(words(line)) == "shell"
+
+
+@pytest.mark.parametrize("line", rows(RUNNER_SCRIPTS))
+def test_attack_an_interpreter_runs_the_script_of_a_launcher(line):
     assert risk(words(line)) == "shell"
 
 
