@@ -5,140 +5,35 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
 
 from skillhub.errors import FormatError, UsageError
-from skillhub.model.digest import Digest
 from skillhub.model.policy import Policy
 from skillhub.model.policy_file import policy_of
 from skillhub.model.record import LinkKind
 from skillhub.model.ref import Git, GitHub, Remote, parse_remote
-from skillhub.model.syntax.decode import array, located, name_that, text_that, visible
-from skillhub.model.syntax.toml import strict_toml, table, tables
+from skillhub.model.syntax.document import (
+    Absent,
+    Before,
+    Document,
+    Items,
+    Members,
+    Read,
+    Sha256,
+    Visible,
+    name_that,
+    part,
+    text_that,
+    visible,
+)
+from skillhub.model.syntax.toml import strict_toml
 from skillhub.model.text import is_alias, is_name, quote
 from skillhub.model.url import NO_SECRET, holds_secret
 from skillhub.model.version import Range
 
 _URL = re.compile(r"https?://[^/?#\\]|embedded:\Z", re.ASCII | re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """One line of ``[skills]``: a skill of a source within a range, of a place on the network, or something local.
-
-    Attributes:
-        path: Something local; beside ``git`` a folder in the repository.
-        git: The URL of a repository, at ``rev`` if that is there.
-        origin: Any reference to a place on the network, written ``from``.
-        plugin: The plugin that it is part of, there; of something local it is told and decides nothing.
-    """
-
-    source: str | None = None
-    version: str | None = None
-    path: str | None = None
-    git: str | None = None
-    rev: str | None = None
-    origin: str | None = None
-    plugin: str | None = None
-
-    @classmethod
-    def of(cls, ref: Remote, path: str | None, plugin: str | None) -> Wanted:
-        """Return the line that asks for one skill of the place again."""
-        if isinstance(ref, Git):
-            return cls(git=ref.url, rev=ref.rev, path=path, plugin=plugin)
-        if isinstance(ref, GitHub):
-            return cls(origin=str(replace(ref, path=path)), plugin=plugin)
-        return cls(origin=str(ref), plugin=plugin)
-
-    def remote(self) -> Remote | None:
-        """Return the place on the network that it comes from, if from one that has no alias."""
-        if self.git is not None:
-            return Git(self.git, self.rev, self.path)
-        return parse_remote(self.origin) if self.origin is not None else None
-
-    def spell(self) -> dict[str, str]:
-        """Return the keys and values of the line."""
-        named = {"source": self.source, "version": self.version, "git": self.git, "rev": self.rev}
-        values = {**named, "from": self.origin, "path": self.path, "plugin": self.plugin}
-        return {key: value for key, value in values.items() if value is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class ProposedSource:
-    """A source that the repository proposes; to a user who does not have it, it is a Question."""
-
-    url: str
-    root: Digest | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Intent:
-    """The whole file; an absent one is an empty one.
-
-    Attributes:
-        lists: Whether it has a table of skills: then what it does not name is wanted only where another needs it.
-    """
-
-    skills: Mapping[str, Wanted] = field(default_factory=dict)
-    sources: Mapping[str, ProposedSource] = field(default_factory=dict)
-    agents: tuple[str, ...] = ()
-    link: LinkKind | None = None
-    policy: Policy | None = None
-    lists: bool = False
-
-    @classmethod
-    def parse(cls, data: bytes, where: str = "skillhub.toml") -> Intent:
-        """Return the intent that these bytes spell.
-
-        Raises:
-            FormatError: not TOML, or a key that is unknown or of the wrong kind; nothing is skipped,
-                for what a team wrote and skillhub does not heed would be a false promise.
-        """
-        document = strict_toml(data, where)
-        with located(where):
-            found = _READ(document)
-        install = found.get("install", {})
-        return cls(
-            found.get("skills", {}),
-            found.get("sources", {}),
-            install.get("agents", ()),
-            install.get("link"),
-            policy_of(document["policy"], "project", where, data) if "policy" in document else None,
-            "skills" in found,
-        )
-
-
-def _wanted(value: object) -> Wanted:
-    # `name = "^1.2"` is the short spelling that cargo's users expect.
-    texts = _WANTED({"version": value} if isinstance(value, str) else value)
-    if "from" in texts:
-        texts["origin"] = texts.pop("from")
-    wanted = Wanted(**texts)
-    _one_origin(wanted)
-    try:
-        place = wanted.remote()
-        if place is not None and parse_remote(str(place)) != place:
-            raise UsageError(f"{quote(str(place))} is no place in a repository")
-    except UsageError as error:
-        raise FormatError(error.message, hint=error.hint) from error
-    return wanted
-
-
-def _one_origin(wanted: Wanted) -> None:
-    """Refuse keys that contradict each other."""
-    if wanted.path is not None and (wanted.source or wanted.version):
-        raise FormatError("a path goes with neither source nor version")
-    kinds = [
-        wanted.source or wanted.version,
-        wanted.path if wanted.git is None else None,
-        wanted.git,
-        wanted.origin,
-    ]
-    if sum(each is not None for each in kinds) > 1:
-        raise FormatError("expected one of source, path, git and from")
-    if wanted.rev is not None and wanted.git is None:
-        raise FormatError("a rev goes with git")
-    if wanted.plugin is not None and (wanted.git, wanted.origin, wanted.path) == (None, None, None):
-        raise FormatError("a plugin goes with git, from or path")
 
 
 def _range(value: object) -> str:
@@ -165,28 +60,159 @@ def _place(value: object) -> str:
     return place
 
 
-_WANTED = table(
-    {},
-    {
-        "source": name_that(is_alias, "source"),
-        "version": _range,
-        **dict.fromkeys(("path", "rev"), visible),
-        **dict.fromkeys(("git", "from"), _place),
-        "plugin": name_that(is_name, "plugin"),
-    },
-    unknown="known: source, version, path, git, rev, from, plugin",
-)
-_SOURCE = table({"url": _url}, {"root": Digest.parse}, unknown="known: url, root")
-_LINK = text_that(("copy", "symlink").__contains__, '"copy" or "symlink"')
-_READ = table(
-    {},
-    {
-        "install": table({}, {"agents": array(visible), "link": _LINK}, unknown="known: agents, link"),
-        "policy": lambda value: value,
-        "skills": tables(name_that(is_name), _wanted),
-        "sources": tables(
-            name_that(is_alias, "alias of a source"), lambda value: ProposedSource(**_SOURCE(value))
-        ),
-    },
-    unknown="this version knows [install], [policy], [skills], [sources]",
-)
+def _short(value: object) -> object:
+    # `name = "^1.2"` is the short spelling that cargo's users expect.
+    return {"version": value} if isinstance(value, str) else value
+
+
+_Alias = Annotated[str, Read(name_that(is_alias, "alias of a source"))]
+_Name = Annotated[str, Read(name_that(is_name))]
+_Source = Annotated[str, Read(name_that(is_alias, "source"))]
+_Plugin = Annotated[str, Read(name_that(is_name, "plugin"))]
+_Range = Annotated[str, Read(_range)]
+_Url = Annotated[str, Read(_url)]
+_Place = Annotated[str, Read(_place)]
+_Link = Annotated[LinkKind, Read(text_that(("copy", "symlink").__contains__, '"copy" or "symlink"'))]
+
+
+@part
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One line of ``[skills]``: a skill of a source within a range, of a place on the network, or something local.
+
+    Attributes:
+        path: Something local; beside ``git`` a folder in the repository.
+        git: The URL of a repository, at ``rev`` if that is there.
+        origin: Any reference to a place on the network, written ``from``.
+        plugin: The plugin that it is part of, there; of something local it is told and decides nothing.
+    """
+
+    UNKNOWN: ClassVar = "known: source, version, path, git, rev, from, plugin"
+
+    source: Absent[_Source] = None
+    version: Absent[_Range] = None
+    path: Absent[Visible] = None
+    git: Absent[_Place] = None
+    rev: Absent[Visible] = None
+    origin: Annotated[Absent[_Place], Field(validation_alias="from")] = None
+    plugin: Absent[_Plugin] = None
+
+    @classmethod
+    def of(cls, ref: Remote, path: str | None, plugin: str | None) -> Wanted:
+        """Return the line that asks for one skill of the place again."""
+        if isinstance(ref, Git):
+            return cls(git=ref.url, rev=ref.rev, path=path, plugin=plugin)
+        if isinstance(ref, GitHub):
+            return cls(origin=str(replace(ref, path=path)), plugin=plugin)
+        return cls(origin=str(ref), plugin=plugin)
+
+    def check(self) -> None:
+        """Refuse keys that contradict each other, and a place that is none.
+
+        Raises:
+            FormatError: it is so.
+        """
+        _one_origin(self)
+        try:
+            place = self.remote()
+            if place is not None and parse_remote(str(place)) != place:
+                raise UsageError(f"{quote(str(place))} is no place in a repository")
+        except UsageError as error:
+            raise FormatError(error.message, hint=error.hint) from error
+
+    def remote(self) -> Remote | None:
+        """Return the place on the network that it comes from, if from one that has no alias."""
+        if self.git is not None:
+            return Git(self.git, self.rev, self.path)
+        return parse_remote(self.origin) if self.origin is not None else None
+
+    def spell(self) -> dict[str, str]:
+        """Return the keys and values of the line."""
+        named = {"source": self.source, "version": self.version, "git": self.git, "rev": self.rev}
+        values = {**named, "from": self.origin, "path": self.path, "plugin": self.plugin}
+        return {key: value for key, value in values.items() if value is not None}
+
+
+@part
+@dataclass(frozen=True, slots=True)
+class ProposedSource:
+    """A source that the repository proposes; to a user who does not have it, it is a Question."""
+
+    UNKNOWN: ClassVar = "known: url, root"
+
+    url: _Url
+    root: Absent[Sha256] = None
+
+
+@part
+@dataclass(frozen=True, slots=True)
+class _Install:
+    UNKNOWN: ClassVar = "known: agents, link"
+
+    agents: Items[Visible] = ()
+    link: Absent[_Link] = None
+
+
+class IntentFile(Document):
+    """The file as it is written."""
+
+    OBJECT = "a table"
+    UNKNOWN = "this version knows [install], [policy], [skills], [sources]"
+
+    install: _Install = _Install()
+    policy: Any = None
+    skills: Members[_Name, Annotated[Wanted, Before(_short)]] = Field(default_factory=dict)
+    sources: Members[_Alias, ProposedSource] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """The whole file; an absent one is an empty one.
+
+    Attributes:
+        lists: Whether it has a table of skills: then what it does not name is wanted only where another needs it.
+    """
+
+    skills: Mapping[str, Wanted] = field(default_factory=dict)
+    sources: Mapping[str, ProposedSource] = field(default_factory=dict)
+    agents: tuple[str, ...] = ()
+    link: LinkKind | None = None
+    policy: Policy | None = None
+    lists: bool = False
+
+    @classmethod
+    def parse(cls, data: bytes, where: str = "skillhub.toml") -> Intent:
+        """Return the intent that these bytes spell.
+
+        Raises:
+            FormatError: not TOML, or a key that is unknown or of the wrong kind; nothing is skipped,
+                for what a team wrote and skillhub does not heed would be a false promise.
+        """
+        found = IntentFile.parse(strict_toml(data, where), where)
+        is_there = found.model_fields_set
+        return cls(
+            found.skills,
+            found.sources,
+            found.install.agents,
+            found.install.link,
+            policy_of(found.policy, "project", where, data) if "policy" in is_there else None,
+            "skills" in is_there,
+        )
+
+
+def _one_origin(wanted: Wanted) -> None:
+    """Refuse keys that contradict each other."""
+    if wanted.path is not None and (wanted.source or wanted.version):
+        raise FormatError("a path goes with neither source nor version")
+    kinds = [
+        wanted.source or wanted.version,
+        wanted.path if wanted.git is None else None,
+        wanted.git,
+        wanted.origin,
+    ]
+    if sum(each is not None for each in kinds) > 1:
+        raise FormatError("expected one of source, path, git and from")
+    if wanted.rev is not None and wanted.git is None:
+        raise FormatError("a rev goes with git")
+    if wanted.plugin is not None and (wanted.git, wanted.origin, wanted.path) == (None, None, None):
+        raise FormatError("a plugin goes with git, from or path")

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated
+
+from pydantic import ConfigDict
 
 from skillhub.errors import FormatError, UsageError
 from skillhub.model.capability_pattern import pattern
 from skillhub.model.digest import Digest
-from skillhub.model.finding import SEVERITIES
+from skillhub.model.finding import SEVERITIES, Severity
 from skillhub.model.hosts import host
-from skillhub.model.policy import AGREEABLE, KEYS, Level, Policy
-from skillhub.model.syntax.decode import (
-    Read,
-    array,
-    integer,
-    located,
-    one_of,
-    record,
-    text_that,
-    visible,
-    wrong,
-)
-from skillhub.model.syntax.toml import strict_toml, table
+from skillhub.model.policy import AGREEABLE, KEYS, Level, Policy, Signed
+from skillhub.model.question import Kind
+from skillhub.model.syntax.document import Document, Items, Read, integer, text_that, visible, wrong
+from skillhub.model.syntax.toml import strict_toml
 from skillhub.model.text import clean, is_alias, is_name
 from skillhub.model.url import is_prefix
 
@@ -60,15 +53,13 @@ def policy_of(value: object, level: Level, path: str, data: bytes) -> Policy:
 
 
 def _policy(value: object, level: Level, path: str, lines: Mapping[str, int]) -> Policy:
-    with located(path):
-        values = _READ({SECTION: value})[SECTION]
+    rules = PolicyFile.parse({SECTION: value}, path).policy
     for key in _NEVER_OF_A_PROJECT if level == "project" else ():
-        if key in values:
+        if key.replace("-", "_") in rules.model_fields_set:
             message = f"only the machine's and the user's policy may have {key}"
             hint = "a repository may forbid more, and may agree to nothing in anybody's place"
             raise FormatError(message, where=f"{path}: {SECTION}", hint=hint)
-    fields = {key.replace("-", "_"): value for key, value in values.items()}
-    return Policy(level=level, path=path, lines=lines, **fields)
+    return Policy(level=level, path=path, lines=lines, **dict(rules))
 
 
 def _lines(data: bytes) -> dict[str, int]:
@@ -128,17 +119,35 @@ def _agent(value: object) -> str:
         raise FormatError(error.message, hint=error.hint) from error
 
 
-_READERS: dict[str, Read] = {
-    "sources": array(_source),
-    "publishers": array(_publisher),
-    "signed": one_of("ask", "required"),
-    "fail-on": one_of(*SEVERITIES),
-    "min-age-days": integer(f"0 to {_AGE_MAX} days", _AGE_MAX),
-    "capabilities": array(_capability),
-    "deny-capabilities": array(_capability),
-    "agents": array(_agent),
-    "allow-findings": array(text_that(_RULE.fullmatch, "the id of a rule, such as SH001")),
-    "agree": array(one_of(*AGREEABLE, *_ONCE_AGREEABLE)),
-    "trusted-sources": array(_trusted_source),
-}
-_READ: Any = record({SECTION: table({}, _READERS, unknown=f"known: {', '.join(KEYS)}; mind the spelling")})
+_rule = text_that(_RULE.fullmatch, "the id of a rule, such as SH001")
+
+
+def _words(*known: str) -> Read:
+    return Read(text_that(known.__contains__, " or ".join(known)), enum=list(known))
+
+
+class _Rules(Document):
+    """The lines of one policy."""
+
+    model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "-"))
+
+    sources: Items[Annotated[str, Read(_source)]] | None = None
+    publishers: Items[Annotated[str, Read(_publisher)]] | None = None
+    signed: Annotated[Signed, _words("ask", "required")] | None = None
+    fail_on: Annotated[Severity, _words(*SEVERITIES)] | None = None
+    min_age_days: Annotated[int, integer(f"0 to {_AGE_MAX} days", _AGE_MAX)] | None = None
+    capabilities: Items[Annotated[str, Read(_capability)]] | None = None
+    deny_capabilities: Items[Annotated[str, Read(_capability)]] | None = None
+    agents: Items[Annotated[str, Read(_agent)]] | None = None
+    allow_findings: Items[Annotated[str, Read(_rule)]] | None = None
+    agree: Items[Annotated[Kind, _words(*AGREEABLE, *_ONCE_AGREEABLE)]] | None = None
+    trusted_sources: Items[Annotated[str, Read(_trusted_source)]] | None = None
+
+
+class PolicyFile(Document):
+    """The file as it is written, its lines below ``[policy]``."""
+
+    OBJECT = "a table"
+    UNKNOWN = f"known: {', '.join(KEYS)}; mind the spelling"
+
+    policy: _Rules

@@ -20,6 +20,7 @@ from pydantic import (
     PrivateAttr,
     Strict,
     ValidationError,
+    ValidatorFunctionWrapHandler,
     model_validator,
 )
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
@@ -193,7 +194,8 @@ def part(cls: type[_T]) -> type[_T]:
     """Let a standard data class be a part of documents of ours: made of an object, strictly, nothing unknown.
 
     If it has a method ``check``, that raises a FormatError where its fields contradict each other.
-    ``NEEDED`` names the fields whose key has to be there although they have a default.
+    ``NEEDED`` names the fields whose key has to be there although they have a default; ``UNKNOWN`` is the hint about
+    an unknown key, where it is another than the document's.
     """
     needed: tuple[str, ...] = getattr(cls, "NEEDED", ())
     check: Callable[[_T], None] | None = getattr(cls, "check", None)
@@ -202,6 +204,17 @@ def part(cls: type[_T]) -> type[_T]:
         if check is not None:
             check(value)
         return value
+
+    def hinted(value: object, handler: ValidatorFunctionWrapHandler) -> object:
+        try:
+            return handler(value)
+        except ValidationError as error:
+            first = _details(error)[0]
+            if first["type"] not in _UNKNOWN_KEY or len(first["loc"]) > 1:
+                raise
+            found = _message(first, "")
+            found.where, found.hint = _step(first["loc"][0]), getattr(cls, "UNKNOWN", None)
+            raise _Fault(found) from error
 
     def schema(source: type[_T], handler: GetCoreSchemaHandler) -> CoreSchema:
         found = handler(source)
@@ -213,6 +226,8 @@ def part(cls: type[_T]) -> type[_T]:
                 field["schema"] = field["schema"]["schema"]
         if check is not None:
             found = core_schema.no_info_after_validator_function(_raising_faults(checked), found)
+        if hasattr(cls, "UNKNOWN"):
+            found = core_schema.no_info_wrap_validator_function(hinted, found)
         return core_schema.no_info_before_validator_function(_few_keys, found)
 
     cls.__pydantic_config__ = _STRICT  # type: ignore[attr-defined]

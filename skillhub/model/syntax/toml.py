@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from skillhub.errors import FormatError
-from skillhub.model.syntax.decode import mapping, record
+from skillhub.model.syntax.decode import mapping
 from skillhub.model.text import clean, line_of_marker
 
 # Some 3,000 skills. The parser's time grows with the square of a dotted key's depth: 100 kB of `a.a.a…` take
@@ -19,8 +19,7 @@ _DOTS_MAX = 100
 # The same of others, who may have dots in texts; possessive, so that this takes linear time.
 _DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
 _LEVELS_MAX = 100
-# Readers of what parsed TOML holds, as ``decode`` has them.
-table = partial(record, what="a table")
+# A reader of what parsed TOML holds, as ``decode`` has them.
 tables = partial(mapping, what="a table")
 
 
