@@ -28,6 +28,11 @@ RUN_BY_NAME = (
         ".exe .com .dll .so .dylib .node .wasm .jar .class .msi .scr .desktop .service .timer .plist .reg"
         " .lnk"
     ),
+    # Opened, loaded or unpickled, they run what is in them.
+    *words(
+        ".docm .dotm .xlsm .xlam .pptm .pkl .pickle .pt .pth .whl .egg .crx .xpi .vsix .csproj .fsproj .vbproj"
+    ),
+    *words(".el .vim .scm .rkt .lisp .sc"),
     *(".gemspec", ".podspec", ".dockerfile", "/.envrc", "/.npmrc", "/.yarnrc", "/.pre-commit-config.yaml"),
 )
 _WHOLE_NAMES = frozenset(
@@ -35,7 +40,8 @@ _WHOLE_NAMES = frozenset(
         "makefile gnumakefile bsdmakefile justfile .justfile rakefile gemfile vagrantfile dockerfile"
         " containerfile jenkinsfile procfile snakefile brewfile podfile fastfile taskfile.yml taskfile.yaml"
         " docker-compose.yml docker-compose.yaml compose.yml compose.yaml cmakelists.txt meson.build"
-        " sconstruct configure build.xml pom.xml deno.json tox.ini pyproject.toml setup.cfg setup.py"
+        " sconstruct wscript configure crontab build.bazel turbo.json"
+        " build.xml pom.xml deno.json tox.ini pyproject.toml setup.cfg setup.py"
         " cargo.toml composer.json .envrc .gitlab-ci.yml .bashrc .zshrc .profile gradlew applypatch-msg pre-"
         "applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg commit-msg post-commit"
         " pre-rebase post-checkout post-merge pre-push pre-receive update post-receive post-update post-"
@@ -45,6 +51,15 @@ _WHOLE_NAMES = frozenset(
 _DOCKERFILE = re.compile(r"(?:dockerfile|containerfile)[.-].*|.*[.-](?:dockerfile|containerfile)")
 _RUNS_THERE = re.compile(
     r"(?:^|/)(?:\.husky|\.githooks|\.git/hooks|\.github/(?:workflows|actions)|\.circleci)/"
+)
+# ELF, Windows, Mach-O, WebAssembly, Java: whatever their names, to copy or to mark them is enough.
+_COMPILED = (
+    *(b"\x7fELF", b"MZ", b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe"),
+    *(b"\xca\xfe\xba\xbe", b"\0asm"),
+)
+_PAGES = (".html", ".htm", ".xhtml", ".svg")
+_PAGE_RUNS = re.compile(
+    rb"<(?:\w+:)?script|<(?:iframe|object|embed)\b|\son\w{3,30}\s{0,9}=|javascript:", re.IGNORECASE
 )
 _PACKAGE_RUNS = re.compile(rb'"(?:scripts|bin|dependencies|devDependencies|main|exports)"\s{0,9}:')
 
@@ -59,7 +74,14 @@ _BEFORE = (
     r"(?:(?:run|-jar|[-+][\w.=-]*)[ \t]+){0,9}"
     r"(?:<[ \t]*)?(?:[\"'](?:[^\"'`|;&<>\n]*/)?|(?:\\ |[^\s\"'`|;&<>()])*/)?\Z"
 )
-_AFTER = rf"(?![\w/-]|\.\w)(?:[\"']?[ \t]{{0,9}}\|[ \t]{{0,9}}(?:sudo[ \t]{{1,9}})?({_PROGRAMS})\b)?"
+_UNDER = r"(?:(?:sudo|xargs|env)[ \t]{1,9}(?:-\S{1,20}[ \t]{1,9}){0,5}){0,3}"
+_AFTER = rf"(?![\w/-]|\.\w)(?:[\"']?[ \t]{{0,9}}\|[ \t]{{0,9}}{_UNDER}({_PROGRAMS})\b)?"
+# A program that runs what a variable names, which may be any file: `for each in references/*; do sh "$each"`.
+_RUNS_ANY = re.compile(
+    rf"(?<![\w/.-])(?:{_PROGRAMS}|source)[ \t]+(?:-\S{{1,20}}[ \t]+){{0,5}}"
+    r"\"?\$(?:\w+|\{\w+\})\"?[ \t]*(?:$|[;&|`)])",
+    re.MULTILINE,
+)
 _JOINED = re.compile(r"\\\r?\n")
 _WORD = re.compile(r"\w+")
 # What is longer, or names a file more often, was not written to be read.
@@ -100,6 +122,8 @@ def runs_by_itself(path: str, file: File) -> bool:
         or file.data.startswith((b"#!", b"\xef\xbb\xbf#!"))
         or folded.endswith(RUN_BY_NAME)
         or name in _WHOLE_NAMES
+        or (file.data.startswith(_COMPILED) and b"\0" in file.data)
+        or (folded.endswith(_PAGES) and _PAGE_RUNS.search(file.data) is not None)
         or (name == "package.json" and _PACKAGE_RUNS.search(file.data) is not None)
         or _DOCKERFILE.fullmatch(name) is not None
         or _RUNS_THERE.search(folded) is not None
@@ -133,7 +157,7 @@ class _Documents:
             said = {"", *_WORD.findall(joined)}
             names = {name for word in said & self._by_word.keys() for name in self._by_word[word]}
             self._work -= len(names) * len(joined)
-            is_too_much = len(text) > _TEXT_MAX or self._work < 0
+            is_too_much = len(text) > _TEXT_MAX or self._work < 0 or _RUNS_ANY.search(joined) is not None
             told = {name for name in names if is_too_much or _is_told_to_run(name, joined)}
             new = (
                 self.left

