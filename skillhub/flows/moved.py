@@ -58,7 +58,7 @@ def is_at(found: Locked, entry: Locked, ports: Ports) -> bool:
     if found.url == entry.url:
         return True
     mine, locked = ports.sources.all().get(entry.source), ports.project.lock().sources.get(entry.source)
-    if mine is None or mine.root is None or locked is None or locked.root != mine.root:
+    if mine is None or locked is None or not mine.is_meant(locked):
         return False
     return found.url == _below(mine.url, entry.url, locked.url)
 

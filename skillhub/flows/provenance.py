@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from skillhub.errors import BadSignature, SignerChanged, SourceMismatch
 from skillhub.flows import signers
@@ -17,10 +17,9 @@ from skillhub.flows.standing import Standing
 from skillhub.flows.state import State
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Locked
-from skillhub.model.provenance import Provenance
+from skillhub.model.provenance import LOCK, MEANING, Provenance, signers_of
 from skillhub.model.record import Facts, Record
-from skillhub.model.ref import canonical, parse_remote
-from skillhub.model.signer import known_by
+from skillhub.model.ref import canonical
 from skillhub.model.skill import Scope
 from skillhub.model.text import as_command, as_word
 from skillhub.model.tree import SIGNATURE
@@ -37,7 +36,10 @@ def hold_to_lock(candidate: Candidate, entry: Locked | None, scope: Scope) -> No
     if entry is None:
         return
     theirs = candidate.entry
-    if _origin(entry) != _origin(theirs):
+    changes = Provenance.of(entry).changes(Provenance.of(theirs))
+    if entry.local:
+        changes -= {"plugin"}  # the path says it all, and older locks do not name the plugin
+    if any(MEANING[each][LOCK] == SourceMismatch.code for each in changes):
         there = (
             theirs.origin if theirs.origin != entry.origin else f"{theirs.origin}, by way of {theirs.source}"
         )
@@ -57,13 +59,6 @@ def elsewhere(name: str, entry: Locked, found: str, scope: Scope) -> SourceMisma
     )
 
 
-def _origin(entry: Locked) -> tuple[str | None, ...]:
-    """Return what may not change under a name: the place, whatever its revision, repository, plugin and folder."""
-    place = entry.place if entry.local or entry.named else canonical(parse_remote(entry.place).place)
-    # Of something local the path says it all, and older locks do not name the plugin.
-    return place, canonical(entry.git or ""), None if entry.local else entry.plugin, entry.path
-
-
 def _loosely(url: str | None) -> str | None:
     """Return what two spellings have in common that may be one repository's, and need not be."""
     return canonical(url).removesuffix(".git").casefold() if url else None
@@ -75,12 +70,27 @@ def same_signer(after: Candidate, before: Locked, scope: Scope) -> None:
     Raises:
         SignerChanged: another signer, or none where there was one; no flag lifts this.
     """
-    locked = known_by(before.signed_by)
-    signer = after.signer
-    if signer and any(fingerprint in after.kin for _, fingerprint in locked):
-        return  # another key of the same publisher, says whoever vouches for both
-    if locked and (signer is None or (signer.kind, signer.fingerprint) not in locked):
+    was = {*signers_of(before.signed_by)}
+    if was and not _is_same_publisher(was, _proven(after), lambda: after.kin):
         raise _another_signer(after, before, scope)
+
+
+def _proven(candidate: Candidate) -> set[str]:
+    return {*signers_of((candidate.signer.spell(),))} if candidate.signer else set()
+
+
+def _is_same_publisher(was: set[str], now: set[str], kin: Callable[[], frozenset[Digest]]) -> bool:
+    """Say whether what is signed now is signed by whoever signed before, be it with another key of theirs.
+
+    Args:
+        was: The signers before.
+        now: Those of now, all of whom have to be the same publisher's.
+        kin: Returns the keys of one publisher, by the word of whoever vouches for the signer.
+    """
+    if not now or now <= was:
+        return bool(now)
+    known, same = _fingerprints(was), kin()
+    return bool(known & same) and _fingerprints(now) <= known | same
 
 
 def _another_signer(after: Candidate, before: Locked, scope: Scope) -> SignerChanged:
@@ -115,19 +125,14 @@ def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Port
         SignerChanged: no flag and no answer lifts this.
         SourceError, FormatError: whether the two are one publisher's is its registry's word, which cannot be had.
     """
-    entry, signer = candidate.entry, candidate.signer
-    if record is None or record.provenance is None or not record.provenance.signers or record.is_of(entry):
+    entry, before = candidate.entry, record.provenance if record else None
+    if record is None or before is None or not before.signers or record.is_of(entry):
         return
-    was = {*record.provenance.signers}
     # A lock may name others beside whoever signed: what is agreed to now would let them sign the next version.
-    now = {*Provenance.of(entry).signers}
-    if signer is not None and now:
-        now.add(f"{signer.kind}:{signer.fingerprint}")
-        if now <= was:
-            return
-        known, kin = _fingerprints(was), _kin(candidate, record.provenance.source, ports)
-        if known & kin and _fingerprints(now) <= known | kin:
-            return  # another key of the same publisher, says whoever vouches for both
+    was, named, proven = {*before.signers}, {*signers_of(entry.signed_by)}, _proven(candidate)
+    now = named | proven if named and proven else set()
+    if _is_same_publisher(was, now, lambda: _kin(candidate, before.source, ports)):
+        return
     scope = ports.project.scope
     raise SignerChanged(
         f"expected {candidate.name} to be signed by {', '.join(sorted(was))}, as when it was agreed to here; "

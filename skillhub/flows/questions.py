@@ -10,7 +10,6 @@ from skillhub.model.changes import Changes
 from skillhub.model.digest import Digest
 from skillhub.model.finding import Finding, at_least, counted
 from skillhub.model.lock import Locked, LockedSource
-from skillhub.model.provenance import Provenance
 from skillhub.model.question import Kind, Question
 from skillhub.model.record import Record
 from skillhub.model.text import Quoted, as_command, quoted, shown, word
@@ -109,8 +108,8 @@ def _install(
         needs or "-",
     )
     message = f"{verb} {candidate.name}{version}?"
-    if record is not None and record.provenance and record.provenance != Provenance.of(entry):
-        was, now = record.provenance.against(Provenance.of(entry))
+    if record is not None and (elsewhere := record.elsewhere(entry)):
+        was, now = elsewhere
         details.append(f"it was agreed to {was}; it is {now} now")
         if record.tree == entry.tree:
             message = f"{candidate.name} was agreed to {was}; the lock has it {now} now; agree?"

@@ -18,7 +18,6 @@ from skillhub.flows.strays import imitations, is_outside, strays
 from skillhub.model.digest import Digest
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.manifest import Manifest
-from skillhub.model.provenance import Provenance
 from skillhub.model.record import Record, Records
 from skillhub.model.signer import Signer, spelled
 from skillhub.model.tree import SIGNATURE, Listing, Tree
@@ -207,9 +206,8 @@ def _other(path: str) -> Problem:
 
 def _elsewhere(name: str, entry: Locked, record: Record | None, project: Project) -> Iterator[Problem]:
     """Yield that the lock has what was agreed to from somewhere else, or by somebody else, whatever the tree."""
-    if record is not None and record.provenance and record.provenance != Provenance.of(entry):
-        was, now = record.provenance.against(Provenance.of(entry))
-        message = f"{name} was agreed to {was}; the lock has it {now} now"
+    if record is not None and (elsewhere := record.elsewhere(entry)):
+        message = "{} was agreed to {}; the lock has it {} now".format(name, *elsewhere)
         message = f"{message}; {_install(project)} asks about it, or tells what is not so"
         yield Problem("origin-changed", project.lock_path, message)
 

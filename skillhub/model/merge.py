@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from skillhub.model.lock import Lock, Locked, LockedSource
-from skillhub.model.ref import parse_remote
-from skillhub.model.signer import known_by
+from skillhub.model.provenance import MERGE, Provenance
 from skillhub.model.text import as_command, as_local
-from skillhub.model.url import authority
 from skillhub.model.version import is_version, precedence
 
 Side = Literal["ours", "theirs"]
@@ -118,9 +116,11 @@ def _by_one(name: str, mine: _E | None, yours: _E | None, before: _E | None) -> 
         return Choice(name, side, f"{side} added it")
     why = f"only {side} changed it"
     if isinstance(entry, Locked) and isinstance(before, Locked):
-        if _origin(entry) != _origin(before):
-            why += f"; it is from {_origin(entry)} now, no longer from {_origin(before)}"
-        if known_by(entry.signed_by) != known_by(before.signed_by):
+        was, now = Provenance.of(before), Provenance.of(entry)
+        told = was.means(now, MERGE)
+        if "source" in told:
+            why += f"; it is from {now.place} now, no longer from {was.place}"
+        if "signer" in told:
             why += f"; it is {_signed(entry)} now, no longer {_signed(before)}"
     return Choice(name, side, why)
 
@@ -133,9 +133,11 @@ def _lone(name: str, is_ours: bool, base: Mapping[str, _E] | None) -> Choice:
 
 def _both(name: str, mine: Locked, yours: Locked, allows: Allows) -> Choice | Clash:
     """Choose between two entries where both sides changed the skill."""
-    if _origin(mine) != _origin(yours):
-        return Clash(name, "source", _origin(mine), _origin(yours))
-    if known_by(mine.signed_by) != known_by(yours.signed_by):
+    ours, theirs = Provenance.of(mine), Provenance.of(yours)
+    told = ours.means(theirs, MERGE)
+    if "source" in told:
+        return Clash(name, "source", ours.place, theirs.place)
+    if "signer" in told:
         return Clash(name, "signer", _signed(mine), _signed(yours))
     if mine.tree == yours.tree:
         return Choice(name, "ours", "both have the same content")
@@ -157,18 +159,6 @@ def _both(name: str, mine: Locked, yours: Locked, allows: Allows) -> Choice | Cl
 
 def _redefined(alias: str, mine: LockedSource, yours: LockedSource) -> Choice | Clash:
     return Clash(alias, "source", str(mine), str(yours))
-
-
-def _origin(entry: Locked) -> str:
-    """Return where an entry is from, whatever its version: an alias, a path, or a place and where its bytes are."""
-    if entry.named:
-        return entry.source
-    if entry.local:
-        return f"{entry.source}: {entry.path}"
-    part = f" #{entry.path}" if entry.path else ""
-    plugin = f", plugin {entry.plugin}" if entry.plugin else ""
-    at = f" at {entry.git}" if entry.git else f" at {authority(entry.url or '')}"
-    return f"{parse_remote(entry.place).place}{at}{part}{plugin}"
 
 
 def _signed(entry: Locked) -> str:

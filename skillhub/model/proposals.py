@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from skillhub.errors import SourceMismatch
 from skillhub.model.lock import Lock, LockedSource
+from skillhub.model.provenance import is_same_source
 
 TYPE_CHECKING = False  # as type checkers know it; at run time it would load a parser of TOML
 if TYPE_CHECKING:
@@ -23,14 +24,14 @@ def proposals(lock: Lock, intent: Intent) -> dict[str, LockedSource]:
         url, locked = wanted.url.rstrip("/"), lock.sources.get(alias)
         if locked is None:
             found[alias] = LockedSource(kind="registry", url=url, root=wanted.root)
-        elif wanted.root not in (None, locked.root) or (locked.root is None and url != locked.url):
+            continue
+        found[alias] = LockedSource(kind=locked.kind, url=url, root=wanted.root or locked.root)
+        if not is_same_source(locked, found[alias]):
             root = f" with root {wanted.root}" if wanted.root else ""
             raise SourceMismatch(
                 f"the lock has the source {alias} as {locked}; skillhub.toml names {url}{root}",
                 hint=f"remove what is locked from {alias}, or correct [sources.{alias}]",
             )
-        else:
-            found[alias] = LockedSource(kind=locked.kind, url=url, root=locked.root)
     return found
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from skillhub.errors import FormatError
 from skillhub.model.digest import NO_FILES, Digest
-from skillhub.model.provenance import Provenance
+from skillhub.model.provenance import RECORD, Provenance
 from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import is_name, quote
 
@@ -72,7 +72,12 @@ class Record:
     def is_of(self, entry: Locked) -> bool:
         """Say whether the person agreed to what the lock's entry says: the tree, its place, its signers."""
         is_tree = self.tree == entry.tree != NO_FILES
-        return is_tree and (self.provenance is None or self.provenance == Provenance.of(entry))
+        return is_tree and self.elsewhere(entry) is None
+
+    def elsewhere(self, entry: Locked) -> tuple[str, str] | None:
+        """Return where it was agreed to be from, or by whom, and where the entry has it from, if that differs."""
+        was, now = self.provenance, Provenance.of(entry)
+        return was.against(now) if was is not None and was.means(now, RECORD) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +224,7 @@ def _entries(value: object) -> dict[str, Any]:
 
 def _provenance(texts: tuple[str, ...]) -> Provenance:
     source, server, path, *signers = texts
-    return Provenance.interned(source, server, path, tuple(signers))
+    return Provenance(source, server, path, tuple(signers))
 
 
 def _need(value: object) -> dict[str, Any]:

@@ -61,8 +61,3 @@ def spelled(signed_by: Iterable[str], voucher: str | None) -> str:
     """Return signers as the lock spells them, and by whose word they are; ``nobody`` if there is none."""
     told = (f"{word(each)} by {voucher}" if voucher else word(each) for each in signed_by)
     return ", ".join(told) or "nobody"
-
-
-def known_by(signed_by: Iterable[str]) -> frozenset[tuple[Kind, Digest]]:
-    """Return what tells these signers from others, whatever they are called: kind and fingerprint of each."""
-    return frozenset((signer.kind, signer.fingerprint) for signer in map(Signer.parse, signed_by))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from skillhub.model.digest import Digest
 from skillhub.model.lock import LockedSource
+from skillhub.model.provenance import is_same_source
 from skillhub.model.syntax.decode import array, mapping, record, text, wrong
 from skillhub.world.home import Home
 from skillhub.world.state_file import StateFile
@@ -101,9 +102,9 @@ class AgreedSources:
 def _without(
     here: Mapping[str, LockedSource], alias: str, source: LockedSource
 ) -> Mapping[str, LockedSource]:
-    """Return the agreements less the one about that alias, if it is about that source: by its root, if it has one."""
+    """Return the agreements less the one about that alias, if it is about that source."""
     found = here.get(alias)
-    if found is None or (found != source if source.root is None else found.root != source.root):
+    if found is None or not is_same_source(found, source):
         return here
     return {name: each for name, each in here.items() if name != alias}
 

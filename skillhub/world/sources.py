@@ -19,6 +19,7 @@ from skillhub.errors import (
 from skillhub.model.digest import Digest
 from skillhub.model.lock import LockedSource
 from skillhub.model.proposals import is_proposed, proposals
+from skillhub.model.provenance import is_same_source
 from skillhub.model.syntax.decode import array, mapping, record, text, text_that, wrong
 from skillhub.model.text import RESERVED_ALIASES, as_command, is_alias, quote
 from skillhub.model.url import NO_SECRET, holds_secret, parse
@@ -61,10 +62,8 @@ class Source:
         return self.url == EMBEDDED_URL
 
     def is_meant(self, locked: LockedSource) -> bool:
-        """Say whether a lock means this source: a registry is known by its root alone, a site by its URL."""
-        if self.root is None or locked.root is None:
-            return self.locked() == locked
-        return self.root == locked.root
+        """Say whether a lock means this source."""
+        return is_same_source(self.locked(), locked)
 
     def locked(self) -> LockedSource:
         """Return what the lock says of it."""

@@ -5,7 +5,9 @@ version that differs so from the lock, ``record`` what ``install`` says of a loc
 agreed to, though the tree is the same.
 """
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +21,7 @@ from skillhub.model.digest import Digest
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.manifest import Manifest
 from skillhub.model.merge import merge
-from skillhub.model.provenance import Provenance
+from skillhub.model.provenance import MEANING, Change, Provenance
 from skillhub.model.record import Record
 from skillhub.model.signer import Signer
 from skillhub.model.source_changes import source_changes
@@ -58,7 +60,7 @@ SAME, ELSEWHERE, SIGNER = "", "source-mismatch", "signer-changed"
 ASKED, CLASH, AUDIT = "question", "source", "origin-changed"
 NOTHING = (SAME, SAME, SAME, SAME)
 TOLD = (SAME, ASKED, SAME, SAME)
-HOST = (SAME, ASKED, SAME, AUDIT)
+HOST = (SAME, ASKED, CLASH, AUDIT)
 OTHER = (ELSEWHERE, ASKED, CLASH, AUDIT)
 # The fact; the kinds; what becomes of the entry; then lock, record, merge, audit.
 ROWS = [
@@ -69,26 +71,26 @@ ROWS = [
     ("tag", ["ssh"], {"source": "git+ssh://git@git.example/x@v2"}, TOLD),
     ("tag", ["github"], {"source": "github:acme/x@v2"}, TOLD),
     ("tag", ["plugin"], {"source": "github:acme/x@v2?plugin=tools"}, TOLD),
-    ("tag", ["oci"], {"source": "oci://oci.example/x:2"}, HOST),
+    ("tag", ["oci"], {"source": "oci://oci.example/x:2"}, TOLD),
     ("no tag", ["git"], {"source": "git+https://git.example/x"}, TOLD),
-    ("no tag", ["oci"], {"source": "oci://oci.example/x"}, HOST),
-    ("digest for a tag", ["oci"], {"source": f"oci://oci.example/x@{ONE}"}, HOST),
-    ("plugin", ["plugin"], {"source": "github:acme/x@v1?plugin=evil"}, (ELSEWHERE, ASKED, CLASH, SAME)),
-    ("no plugin", ["plugin"], {"source": "github:acme/x@v1"}, (ELSEWHERE, ASKED, CLASH, SAME)),
-    ("plugin", ["github"], {"source": "github:acme/x@v1?plugin=evil"}, (ELSEWHERE, ASKED, CLASH, SAME)),
+    ("no tag", ["oci"], {"source": "oci://oci.example/x"}, TOLD),
+    ("digest for a tag", ["oci"], {"source": f"oci://oci.example/x@{ONE}"}, TOLD),
+    ("plugin", ["plugin"], {"source": "github:acme/x@v1?plugin=evil"}, OTHER),
+    ("no plugin", ["plugin"], {"source": "github:acme/x@v1"}, OTHER),
+    ("plugin", ["github"], {"source": "github:acme/x@v1?plugin=evil"}, OTHER),
     ("plugin", ["local plugin"], {"source": "local?plugin=evil"}, (SAME, ASKED, CLASH, AUDIT)),
     ("no plugin", ["local plugin"], {"source": "local"}, (SAME, ASKED, CLASH, AUDIT)),
     ("plugin", ["local"], {"source": "local?plugin=tools"}, (SAME, ASKED, CLASH, AUDIT)),
     ("path", ["git", "ssh", "github", "plugin", "local", "local plugin"], {"path": "evil/deploy"}, OTHER),
     ("alias", ["registry", "site"], {"source": "evil"}, OTHER),
     ("host of the artifact", ["registry", "site"], {"url": "https://evil.example/1.zip"}, HOST),
-    ("host of the artifact", ["url", "oci"], {"url": "https://evil.example/1"}, (SAME, ASKED, CLASH, AUDIT)),
+    ("host of the artifact", ["url", "oci"], {"url": "https://evil.example/1"}, HOST),
     ("file on the host", ["registry", "site", "url", "oci"], {"url": "{host}/other"}, NOTHING),
-    ("case of the host", ["registry"], {"url": "https://ACME.example/1.zip"}, HOST),
+    ("case of the host", ["registry"], {"url": "https://ACME.example/1.zip"}, TOLD),
     ("URL", ["url"], {"source": "https://evil.example/s"}, OTHER),
     ("path of the URL", ["url"], {"source": "https://site.example/evil"}, OTHER),
     ("scheme of the URL", ["url"], {"source": "http://site.example/s"}, OTHER),
-    ("case of the host", ["url"], {"source": "https://SITE.example/s"}, (SAME, ASKED, CLASH, AUDIT)),
+    ("case of the host", ["url"], {"source": "https://SITE.example/s"}, TOLD),
     ("repository", ["git"], {"source": "git+https://evil.example/x@v1", "git": "https://evil.example/x"}, OTHER),
     ("repository", ["github"], {"source": "github:evil/x@v1", "git": "https://github.com/evil/x"}, OTHER),
     ("repository", ["oci"], {"source": "oci://oci.example/evil:1"}, OTHER),
@@ -100,7 +102,7 @@ ROWS = [
         "spelling of the repository",
         ["git"],
         {"source": "git+https://GIT.example:443/x/@v1", "git": "https://GIT.example:443/x/"},
-        (SAME, ASKED, CLASH, AUDIT),
+        TOLD,
     ),
     ("case of the path", ["github"], {"source": "github:Acme/x@v1"}, OTHER),
     ("another signer", [*KINDS], {"signed_by": (BOB,)}, (SIGNER, SIGNER, "signer", SIGNER)),
@@ -236,3 +238,41 @@ def test_what_an_alias_means(before, now, is_meant, what):
         Lock({}, {"acme": before}), Lock({}, {"acme": now}), None, lambda name, entry: True, {}
     ).clashes
     assert (clash.name, clash.about) == ("acme", "source")
+
+
+def test_attack_a_lock_names_another_plugin_of_a_tagged_repository(world):
+    for tag in ("", "@v1", "@x?plugin=tools"):
+        before = entry(f"github:acme/x{tag}?plugin=tools", git="https://github.com/acme/x", **GIT)
+        for now in (f"github:acme/x{tag}?plugin=evil", f"github:acme/x{tag}?plugin=tools?plugin=evil"):
+            assert by_audit(before, replace(before, source=now), world) == AUDIT
+
+
+@pytest.mark.parametrize("kind", ["registry", "site", "url", "oci"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://evil.example/9.zip",
+        "https://{host}@evil.example/9.zip",
+        "https://{host}.evil.example/9.zip",
+        "https://{host}./9.zip",
+        "https://{host}:8443/9.zip",
+        "http://evil.example/{host}/9.zip",
+        "https://evil.example?{host}",
+        "https://evil.example#{host}",
+    ],
+)
+def test_attack_a_merge_brings_a_higher_version_from_another_host(kind, url):
+    before, host = KINDS[kind], f"{'acme' if kind == 'registry' else 'corp'}.example"
+    now = replace(before, version="9.0.0", tree=TWO, url=url.format(host=host))
+    assert by_merge(before, now) == by_merge(now, before) == CLASH
+
+
+def test_the_page_has_the_table():
+    page = Path(__file__).parents[2].joinpath("docs/formats/lock.md").read_text()
+    rows = re.findall(r"^\| `(\w+)`[^|]* \|" + r" ?`?([a-z-]*)`? \|" * 4 + "$", page, re.MULTILINE)
+    found = {fact: tuple(cells) for fact, *cells in rows}
+    assert found == {
+        fact: (lock, record, "clash" if merged else "", audited)
+        for fact, (lock, record, merged, audited) in MEANING.items()
+    }
+    assert set(MEANING) == set(re.findall(r"'(\w+)'", str(Change)))

@@ -125,7 +125,9 @@ def test_unsigned_is_never_taken_for_signed_though_its_version_is_higher():
 def test_two_sources_are_never_chosen_between():
     both = {**ACME, "evil": LockedSource(kind="registry", url="https://evil.example", root=ROOT)}
     done = merged(lock(a=TWO), lock(both, a=released("9.0.0", source="evil")), lock(a=ONE))
-    assert [(each.about, each.ours, each.theirs) for each in done.clashes] == [("source", "acme", "evil")]
+    assert [(each.about, each.ours, each.theirs) for each in done.clashes] == [
+        ("source", "acme at acme.example", "evil at acme.example")
+    ]
 
 
 @pytest.mark.parametrize(

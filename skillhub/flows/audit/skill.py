@@ -24,12 +24,12 @@ from skillhub.model.hosts import hosts
 from skillhub.model.lock import Locked
 from skillhub.model.manifest import Manifest
 from skillhub.model.policy import LASTING, Objection
+from skillhub.model.provenance import AUDIT, Provenance
 from skillhub.model.record import Record
 from skillhub.model.ref import Named
 from skillhub.model.release import Admission
-from skillhub.model.signer import Signer, known_by, spelled
+from skillhub.model.signer import Signer, spelled
 from skillhub.model.tree import Tree
-from skillhub.model.url import authority
 from skillhub.model.version import is_version, precedence
 from skillhub.scan import scan
 from skillhub.trust.publishers import Publisher
@@ -121,22 +121,17 @@ def change(case: Case) -> Iterator[Finding]:
     earlier, entry, name = case.before, case.entry, case.name
     if earlier is None:
         return
-    if _origin(earlier) != _origin(entry):
+    told = Provenance.of(earlier).means(Provenance.of(entry), AUDIT)
+    if "origin-changed" in told:
         message = f"{name} came from {_spelled(earlier)}, and comes from {_spelled(entry)}"
         yield case.note("origin-changed", message)
-    if earlier.signed_by and known_by(earlier.signed_by) != known_by(entry.signed_by):
+    if "signer-changed" in told:
         # Of an earlier lock the sources are not known here: what was is spelled by its key.
         found = spelled(entry.signed_by, case.ports.voucher(entry))
         message = f"{name} was signed by {', '.join(earlier.signed_by)}, and is signed by {found}"
         yield case.note("signer-changed", message)
     if entry.patch is not None and entry.patch != earlier.patch:
         yield case.note("patch-changed", f"{name} is patched by {entry.patch.path} now, which nobody signed")
-
-
-def _origin(entry: Locked) -> tuple[str, str | None, str, str | None]:
-    """Return the source, the host, and the place on it that no version changes."""
-    url = entry.git or entry.url or ""
-    return entry.source.partition("@")[0], entry.git, authority(url), entry.path
 
 
 def _spelled(entry: Locked) -> str:
