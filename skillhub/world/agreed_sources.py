@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
-from skillhub.model.digest import Digest
 from skillhub.model.lock import LockedSource
 from skillhub.model.provenance import is_same_source
-from skillhub.model.syntax.decode import array, mapping, record, text, wrong
+from skillhub.model.syntax.document import Absent, Items, Members, Read, Sha256, part, wrong
 from skillhub.world.home import Home
-from skillhub.world.state_file import StateFile
+from skillhub.world.state_file import StateDocument, StateFile
 
 _HINT = "put the file back, or move it away: then you are asked again"
 
@@ -31,12 +31,47 @@ class _Kept:
     registries: frozenset[str] = frozenset()
 
 
+@part
+@dataclass(frozen=True, slots=True)
+class _Row:
+    url: str
+    root: Absent[Sha256] = None
+
+
+def pair(value: object) -> tuple[str, str]:
+    """Read an alias and what it meant: a root or a URL."""
+    match value:
+        case [str() as alias, str() as meant]:
+            return alias, meant
+    wrong("an alias and what it meant", value)
+
+
+class _File(StateDocument):
+    projects: Members[str, Members[str, _Row]]
+    former: Members[str, Items[Annotated[tuple[str, str], Read(pair, type="array")]]]
+    registries: Items[str]
+
+
+def _parse(document: _File | None) -> _Kept:
+    if document is None:
+        return _Kept()
+    projects = {
+        key: {alias: _source(row) for alias, row in rows.items()} for key, rows in document.projects.items()
+    }
+    former = {key: frozenset(pairs) for key, pairs in document.former.items()}
+    return _Kept(projects, former, frozenset(document.registries))
+
+
+def _source(row: _Row) -> LockedSource:
+    return LockedSource(kind="registry" if row.root else "well-known", url=row.url, root=row.root)
+
+
 class AgreedSources:
     """The agreements of a user: alias, URL and root of each source, by the project that proposes it."""
 
     def __init__(self, home: Home) -> None:
         path = os.path.join(home.state, "project-sources.json")
-        self._file = StateFile(path, "the sources of projects that a user agreed to", _HINT)
+        self._file = StateFile(path, "the sources of projects that a user agreed to", _HINT, _File)
 
     def of(self, project: str) -> Mapping[str, LockedSource]:
         """Return what was agreed to for the project of this key."""
@@ -111,32 +146,3 @@ def _without(
 
 def _row(source: LockedSource) -> dict[str, str]:
     return {"url": source.url, **({"root": source.root} if source.root else {})}
-
-
-def _source(value: object) -> LockedSource:
-    row = _SOURCE(value)
-    root = row.get("root")
-    return LockedSource(kind="registry" if root else "well-known", url=row["url"], root=root)
-
-
-def _pair(value: object) -> tuple[str, str]:
-    pair = array(text)(value)
-    return pair if len(pair) == 2 else wrong("an alias and what it meant", value)
-
-
-_SOURCE = record({"url": text}, {"root": Digest.parse})
-_READ = record(
-    {
-        "projects": mapping(text, mapping(text, _source)),
-        "former": mapping(text, array(_pair)),
-        "registries": array(text),
-    }
-)
-
-
-def _parse(document: object) -> _Kept:
-    if document is None:
-        return _Kept()
-    found = _READ(document)
-    former = {key: frozenset(pairs) for key, pairs in found["former"].items()}
-    return _Kept(found["projects"], former, frozenset(found["registries"]))

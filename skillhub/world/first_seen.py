@@ -6,10 +6,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Annotated
 
-from skillhub.model.syntax.decode import mapping, record, text, wrong
+from skillhub.model.syntax.document import Members, Read, part, wrong
 from skillhub.world.home import Home
-from skillhub.world.state_file import StateFile
+from skillhub.world.state_file import StateDocument, StateFile
 
 _HINT = "put the file back, or delete it: every place is then met for the first time"
 _PLACES_MAX = 2000
@@ -26,10 +27,22 @@ class Sight:
     at_first: bool
 
 
+def _time(value: object) -> datetime:
+    try:
+        found = datetime.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError:
+        wrong("a time", value)
+    return found if found.tzinfo is not None else wrong("a time with its zone", value)
+
+
+_Time = Annotated[datetime, Read(_time)]
+
+
+@part
 @dataclass(frozen=True, slots=True)
 class _Place:
-    since: datetime
-    seen: Mapping[str, datetime]
+    since: _Time
+    seen: Members[str, _Time]
 
     def also(self, what: str, now: datetime) -> _Place:
         # One that is forgotten is new when it is seen again, and so is older than anybody thinks.
@@ -38,6 +51,14 @@ class _Place:
     def spell(self) -> Mapping[str, object]:
         seen = {what: time.isoformat() for what, time in self.seen.items()}
         return {"seen": seen, "since": self.since.isoformat()}
+
+
+class _File(StateDocument):
+    places: Members[str, _Place]
+
+
+def _parse(document: _File | None) -> Mapping[str, _Place]:
+    return {} if document is None else document.places
 
 
 class FirstSeen:
@@ -50,7 +71,7 @@ class FirstSeen:
 
     def __init__(self, home: Home, *, remember: bool = True) -> None:
         path = os.path.join(home.state, "first-seen.json")
-        self._file = StateFile(path, "what was first seen when", _HINT)
+        self._file = StateFile(path, "what was first seen when", _HINT, _File)
         self._remember = remember
         self._known: Mapping[str, _Place] | None = None
 
@@ -82,20 +103,3 @@ def _with(known: Mapping[str, _Place], place: str, what: str, now: datetime) -> 
     if what in found.seen:  # another process saw it meanwhile
         return known
     return {**dict(list(others.items())[1 - _PLACES_MAX :]), place: found.also(what, now)}
-
-
-def _time(value: object) -> datetime:
-    try:
-        found = datetime.fromisoformat(text(value))
-    except ValueError:
-        wrong("a time", value)
-    return found if found.tzinfo is not None else wrong("a time with its zone", value)
-
-
-_PLACE = record({"since": _time, "seen": mapping(text, _time)})
-_READ = record({"places": mapping(text, lambda value: _Place(**_PLACE(value)))})
-
-
-def _parse(document: object) -> Mapping[str, _Place]:
-    places: Mapping[str, _Place] = {} if document is None else _READ(document)["places"]
-    return places

@@ -11,12 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import Annotated
 
 from skillhub.errors import FormatError, NameNotOwned, StateError
 from skillhub.model import time as times
 from skillhub.model.index import DOCUMENT_CAP, parse_namespaces, parse_releases
 from skillhub.model.release import Admission, Index, Release
-from skillhub.model.syntax.decode import mapping, text, text_that
+from skillhub.model.syntax.document import Document, Members, Read, text_that
 from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import is_name
 from skillhub.trust.registry import admitted
@@ -36,11 +37,12 @@ def owners(folder: str) -> Mapping[str, str]:
     # Written without being flushed: after a power cut it may be torn, and is then no worse than absent.
     with suppress(FormatError, StateError):
         data = files.read(os.path.join(folder, HINTS), DOCUMENT_CAP) or b"{}"
-        return _OWNERS(strict_json(data, HINTS, DOCUMENT_CAP))
+        return _Owners.parse({"owners": strict_json(data, HINTS, DOCUMENT_CAP)}, HINTS).owners
     return {}
 
 
-_OWNERS = mapping(text, text_that(is_name, "a publisher"))
+class _Owners(Document):
+    owners: Members[str, Annotated[str, Read(text_that(is_name, "a publisher"))]]
 
 
 @dataclass(frozen=True, slots=True)

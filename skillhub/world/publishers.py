@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from skillhub.errors import NotFound, UsageError
 from skillhub.model.digest import Digest
-from skillhub.model.syntax.decode import array, mapping, record, text
+from skillhub.model.syntax.document import Items, Members, part
 from skillhub.model.text import is_name, quote
 from skillhub.world import files
 from skillhub.world.home import Home
-from skillhub.world.state_file import StateFile
+from skillhub.world.state_file import StateDocument, StateFile
 
 _KEY_CAP = 1 << 16
 _HINT = "put the file back, or move it away and trust your publishers again"
@@ -34,11 +34,33 @@ class Trusted:
     identities: tuple[str, ...] = ()
 
 
+@part
+@dataclass(frozen=True, slots=True)
+class _Row:
+    keys: Items[str]
+    certificates: Items[str]
+    sources: Items[str]
+    identities: Items[str] = ()  # files of before there were any are read
+
+
+class _File(StateDocument):
+    publishers: Members[str, _Row]
+
+
+def _parse(document: _File | None) -> Mapping[str, Trusted]:
+    rows = {} if document is None else document.publishers
+    return {name: Trusted(name, **{key: getattr(row, key) for key in _KEYS}) for name, row in rows.items()}
+
+
+_KEYS = tuple(each.name for each in fields(_Row))
+
+
 class Publishers:
     """Who may sign, kept in ``<state>``; parsed once for a command, however many skills it judges."""
 
     def __init__(self, home: Home) -> None:
-        self._file = StateFile(os.path.join(home.state, "publishers.json"), "the publishers of a user", _HINT)
+        path = os.path.join(home.state, "publishers.json")
+        self._file = StateFile(path, "the publishers of a user", _HINT, _File)
         self._pins = os.path.join(home.state, "signers")
         self._own = os.path.join(home.state, "keys")
 
@@ -125,19 +147,5 @@ class Publishers:
         return data.decode("ascii", "replace") if data and b"\0" not in data else None
 
     def _write(self, publishers: Mapping[str, Trusted]) -> None:
-        rows = {
-            name: {key: getattr(one, key) for key in (*_NEEDED, *_LATER)}
-            for name, one in sorted(publishers.items())
-        }
+        rows = {name: {key: getattr(one, key) for key in _KEYS} for name, one in sorted(publishers.items())}
         self._file.write({"publishers": rows})
-
-
-_NEEDED = ("keys", "certificates", "sources")
-_LATER = ("identities",)  # files of before there were any are read
-_TRUSTED = record(dict.fromkeys(_NEEDED, array(text)), dict.fromkeys(_LATER, array(text)))
-_READ = record({"publishers": mapping(text, _TRUSTED)})
-
-
-def _parse(document: object) -> Mapping[str, Trusted]:
-    rows = {} if document is None else _READ(document)["publishers"]
-    return {name: Trusted(name, **row) for name, row in rows.items()}

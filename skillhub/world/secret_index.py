@@ -8,15 +8,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
+from typing import Annotated, ClassVar
 
 from skillhub.model.skill import Scope
-from skillhub.model.syntax.decode import array, one_of, record, text, text_that
+from skillhub.model.syntax.document import Items, Read, part, text_that
 from skillhub.model.text import is_name
-from skillhub.world.state_file import StateFile
+from skillhub.world.state_file import StateDocument, StateFile
 
+_Skill = Annotated[str, Read(text_that(is_name, "a skill"))]
 _HINT = "move the file away, and set the values again with skillhub env set"
 
 
+@part
 @dataclass(frozen=True, slots=True)
 class Secret:
     """A stored value, without the value.
@@ -28,11 +31,21 @@ class Secret:
         skills: The skills of that project that may have it, sorted; none if nobody agreed to any yet.
     """
 
+    NEEDED: ClassVar = ("skills",)
+
     key: str
     scope: Scope
     project: str
     name: str
-    skills: tuple[str, ...] = ()
+    skills: Items[_Skill] = ()
+
+
+class _File(StateDocument):
+    secrets: Items[Secret]
+
+
+def _parse(document: _File | None) -> tuple[Secret, ...]:
+    return () if document is None else document.secrets
 
 
 class SecretIndex:
@@ -44,7 +57,7 @@ class SecretIndex:
 
     def __init__(self, state: str) -> None:
         path = os.path.join(state, "secrets.json")
-        self._file = StateFile(path, "the list of values that a user has stored", _HINT)
+        self._file = StateFile(path, "the list of values that a user has stored", _HINT, _File)
 
     def all(self) -> tuple[Secret, ...]:
         """Return every one, sorted by project and name.
@@ -95,20 +108,3 @@ def _without(secret: Secret, key: str, skills: Collection[str]) -> Secret:
     if secret.key != key:
         return secret
     return replace(secret, skills=tuple(each for each in secret.skills if each not in skills))
-
-
-_SECRET = record(
-    {
-        "key": text,
-        "scope": one_of("project", "user"),
-        "project": text,
-        "name": text,
-        "skills": array(text_that(is_name, "a skill")),
-    }
-)
-_READ = record({"secrets": array(lambda value: Secret(**_SECRET(value)))})
-
-
-def _parse(document: object) -> tuple[Secret, ...]:
-    secrets: tuple[Secret, ...] = () if document is None else _READ(document)["secrets"]
-    return secrets

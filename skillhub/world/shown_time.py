@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
 from skillhub.model import time as times
-from skillhub.model.syntax.decode import record, text, wrong
+from skillhub.model.syntax.document import Read, wrong
 from skillhub.model.text import quote
 from skillhub.world.home import Home
-from skillhub.world.state_file import StateFile
+from skillhub.world.state_file import StateDocument, StateFile
 
 _HINT = "put the file back; or see that the clock is right, and delete it"
 _TOLERANCE = timedelta(days=1)
@@ -25,12 +25,20 @@ def system_clock() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
+def _time(value: object) -> datetime:
+    found = times.parse(value) if isinstance(value, str) else None
+    return found if found is not None and times.spell(found) == value else wrong("a time", value)
+
+
+class _Shown(StateDocument):
     """The file: a time that had passed when a registry's metadata was verified, and which registry showed it."""
 
-    latest: datetime
+    latest: Annotated[datetime, Read(_time)]
     by: str
+
+
+def _parse(document: _Shown | None) -> _Shown | None:
+    return document
 
 
 class ShownTime:
@@ -49,7 +57,7 @@ class ShownTime:
         self, home: Home, clock: Callable[[], datetime] = system_clock, *, remember: bool = True
     ) -> None:
         self.path = os.path.join(home.state, "shown-time.json")
-        self._file = StateFile(self.path, "the latest time that metadata has shown", _HINT)
+        self._file = StateFile(self.path, "the latest time that metadata has shown", _HINT, _Shown)
         self._clock = clock
         self._remember = remember
 
@@ -101,15 +109,3 @@ class ShownTime:
 
 def _is_later(time: datetime, known: _Shown | None) -> bool:
     return known is None or time > known.latest
-
-
-def _time(value: object) -> datetime:
-    found = times.parse(text(value))
-    return found if found is not None and times.spell(found) == value else wrong("a time", value)
-
-
-_READ = record({"latest": _time, "by": text})
-
-
-def _parse(document: object) -> _Shown | None:
-    return None if document is None else _Shown(**_READ(document))

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, ClassVar
 
 from skillhub.errors import TrustDowngrade
-from skillhub.model.digest import Digest
-from skillhub.model.syntax.decode import array, integer, mapping, record, text
+from skillhub.model.syntax.document import Items, Members, Sha256, integer, part
 from skillhub.model.url import holds_secret
-from skillhub.world.state_file import StateFile
+from skillhub.world.state_file import StateDocument, StateFile
 
 # A site could otherwise go back to a weaker promise.
 _HINT = "put the file back; without it no site is known to have offered more before"
 _COPIES_MAX = 1000
 
 
+@part
 @dataclass(frozen=True, slots=True)
 class Copy:
     """A document that was fetched: its bytes are in the cache, and what proves them is here.
@@ -26,11 +27,13 @@ class Copy:
         fresh_until: Until when its server vouches for it without being asked, in seconds since the epoch.
     """
 
+    NEEDED: ClassVar = ("etag", "modified", "fresh_until")
+
     url: str
-    digest: Digest
+    digest: Sha256
     etag: str = ""
     modified: str = ""
-    fresh_until: int = 0
+    fresh_until: Annotated[int, integer("a number of seconds")] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,16 @@ class _Known:
     sites: tuple[str, ...] = ()
 
 
+class _File(StateDocument):
+    origins: Items[str]
+    copies: Members[str, Copy]
+    sites: Items[str] = ()
+
+
+def _parse(document: _File | None) -> _Known:
+    return _Known() if document is None else _Known(document.origins, document.copies, document.sites)
+
+
 class Seen:
     """One small file, parsed once for a command and written only when something is new.
 
@@ -57,7 +70,7 @@ class Seen:
 
     def __init__(self, state: str, *, remember: bool = True) -> None:
         path = os.path.join(state, "sites.json")
-        self._file = StateFile(path, "what sites were seen to offer", _HINT)
+        self._file = StateFile(path, "what sites were seen to offer", _HINT, _File)
         self._remember = remember
         self._learned: _Known | None = None
 
@@ -120,29 +133,3 @@ def _put(copies: Mapping[str, Copy], url: str, copy: Copy | None) -> dict[str, C
     if copy is not None:
         kept[url] = copy
     return dict(list(kept.items())[-_COPIES_MAX:])
-
-
-_COPY = record(
-    {
-        "url": text,
-        "digest": Digest.parse,
-        "etag": text,
-        "modified": text,
-        "fresh_until": integer("a number of seconds"),
-    }
-)
-_READ = record(
-    {"origins": array(text), "copies": mapping(text, lambda value: Copy(**_COPY(value)))},
-    {"sites": array(text)},
-)
-
-
-def _parse(document: object) -> _Known:
-    if document is None:
-        return _Known()
-    found = _Known(**_READ(document))
-    # An earlier version noted any URL; what is not read is gone when the file is written next.
-    kept = {
-        url: copy for url, copy in found.copies.items() if not (holds_secret(url) or holds_secret(copy.url))
-    }
-    return replace(found, copies=kept)

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Annotated
 from urllib.parse import unquote
 
 from skillhub.errors import (
@@ -20,16 +21,16 @@ from skillhub.model.digest import Digest
 from skillhub.model.lock import LockedSource
 from skillhub.model.proposals import is_proposed, proposals
 from skillhub.model.provenance import is_same_source
-from skillhub.model.syntax.decode import array, mapping, record, text, text_that, wrong
+from skillhub.model.syntax.document import Absent, Items, Members, Read, Sha256, part, text_that
 from skillhub.model.text import RESERVED_ALIASES, as_command, is_alias, quote
 from skillhub.model.url import NO_SECRET, holds_secret, parse
 from skillhub.world import files
-from skillhub.world.agreed_sources import AgreedSources
+from skillhub.world.agreed_sources import AgreedSources, pair
 from skillhub.world.embedded import EMBEDDED_URL, root, root_fingerprint
 from skillhub.world.home import Home
 from skillhub.world.last_seen import LastSeen
 from skillhub.world.named_by import Who
-from skillhub.world.state_file import StateFile
+from skillhub.world.state_file import StateDocument, StateFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,7 +117,8 @@ class Sources:
     def __init__(self, home: Home) -> None:
         self._home = home
         self._agreed = AgreedSources(home)
-        self._file = StateFile(os.path.join(home.state, "sources.json"), "the sources of a user", _HINT)
+        path = os.path.join(home.state, "sources.json")
+        self._file = StateFile(path, "the sources of a user", _HINT, _File)
         self._roots = os.path.join(home.state, "roots")
         self._metadata = os.path.join(home.state, "tuf")
         self._last_seen: dict[Digest, LastSeen] = {}
@@ -399,25 +401,30 @@ def _place(url: str) -> str:
     return f"{found.host.rstrip('.')}{port}{unquote(found.path).rstrip('/')}"
 
 
-def _former(value: object) -> tuple[str, str]:
-    pair = array(text)(value)
-    return pair if len(pair) == 2 else wrong("an alias and what it meant", value)
+_Url = Annotated[str, Read(text_that(lambda url: url == EMBEDDED_URL or _is_url(url), "the URL of a source"))]
 
 
-_URL = text_that(lambda url: url == EMBEDDED_URL or _is_url(url), "the URL of a source")
-_SOURCE = record({"url": _URL}, {"root": Digest.parse})
-_READ = record({"sources": mapping(text, _SOURCE)}, {"registries": array(text), "former": array(_former)})
+@part
+@dataclass(frozen=True, slots=True)
+class _Row:
+    url: _Url
+    root: Absent[Sha256] = None
 
 
-def _parse(document: object) -> _Kept:
+class _File(StateDocument):
+    sources: Members[str, _Row]
+    registries: Items[str] = ()
+    former: Items[Annotated[tuple[str, str], Read(pair, type="array")]] = ()
+
+
+def _parse(document: _File | None) -> _Kept:
     if document is None:
         return _Kept({EMBEDDED_ALIAS: Source(EMBEDDED_ALIAS, EMBEDDED_URL, root_fingerprint())})
-    found = _READ(document)
-    sources = {alias: _source(alias, **row) for alias, row in found["sources"].items()}
-    registries = frozenset(found.get("registries", ())) | _registries(sources.values())
-    return _Kept(sources, registries, frozenset(found.get("former", ())))
+    sources = {alias: _source(alias, row.url, row.root) for alias, row in document.sources.items()}
+    registries = frozenset(document.registries) | _registries(sources.values())
+    return _Kept(sources, registries, frozenset(document.former))
 
 
-def _source(alias: str, url: str, root: Digest | None = None) -> Source:
+def _source(alias: str, url: str, root: Digest | None) -> Source:
     # The root of the one inside the package changes with the package that carries it.
     return Source(alias, url, root_fingerprint() if url == EMBEDDED_URL else root)

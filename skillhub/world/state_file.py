@@ -6,20 +6,30 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from skillhub.errors import FormatError, StateError
-from skillhub.model.syntax.decode import located, record, version_of
-from skillhub.model.syntax.json import strict_json
+from skillhub.model.syntax.document import Document, version_of
 from skillhub.world import files
 
 _T = TypeVar("_T")
 
-_CAP = 16 << 20
 _VERSION = 1
 
 
-class StateFile:
+class StateDocument(Document):
+    """A document in ``<state>``."""
+
+    CAP = 16 << 20
+    UNKNOWN = "a newer skillhub may have written it"
+
+    version: Annotated[int, version_of("version", _VERSION)]
+
+
+_D = TypeVar("_D", bound=StateDocument)
+
+
+class StateFile(Generic[_D]):
     """One JSON document: read within bounds, checked to its last member, and replaced whole.
 
     Args:
@@ -27,23 +37,25 @@ class StateFile:
         what: What it says, for the error.
         hint: What to do about one that is malformed. It is never taken for empty: what was refused because of what it
             says would be let through.
+        form: The class of the document.
     """
 
-    def __init__(self, path: str, what: str, hint: str) -> None:
+    def __init__(self, path: str, what: str, hint: str, form: type[_D]) -> None:
         self._path = path
         self._what = what
         self._hint = hint
+        self._form = form
         self._seen: tuple[tuple[int, ...] | None, Any] | None = None
 
-    def read(self, parse: Callable[[Any], _T]) -> _T:
-        """Return what ``parse`` makes of the document, or of None where there is none; it is parsed once.
+    def read(self, make: Callable[[_D | None], _T]) -> _T:
+        """Return what ``make`` makes of the document, or of None where there is none; it is parsed once.
 
         Raises:
             StateError: it is malformed, or the disk refuses.
         """
         stamp = _stamp(self._path)
         if self._seen is None or self._seen[0] != stamp:
-            self._seen = stamp, self._parsed(parse)
+            self._seen = stamp, self._made(make)
         found: _T = self._seen[1]
         return found
 
@@ -69,21 +81,13 @@ class StateFile:
         files.write_atomic(self._path, text.encode("utf-8", "replace"), mode=0o600)
         self._seen = None
 
-    def _parsed(self, parse: Callable[[Any], _T]) -> _T:
+    def _made(self, make: Callable[[_D | None], _T]) -> _T:
         try:
-            data = files.read(self._path, _CAP)
-            if data is None:
-                return parse(None)
-            document = strict_json(data, self._path, _CAP)
-            with located(self._path):
-                _VERSIONED(document)  # also of `null`, which is not nothing
-                return parse(document)
+            data = files.read(self._path, self._form.CAP)
+            return make(None if data is None else self._form.parse(data, self._path))
         except FormatError as error:
             message = f"expected {self._what}: {error.message}"
             raise StateError(message, where=error.where, hint=error.hint or self._hint) from error
-
-
-_VERSIONED = record({"version": version_of("version", _VERSION)})
 
 
 def _stamp(path: str) -> tuple[int, ...] | None:

@@ -12,14 +12,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import StateError
-from skillhub.model.syntax.decode import array, record, text
-from skillhub.world.state_file import StateFile
+from skillhub.model.syntax.document import Items
+from skillhub.world.state_file import StateDocument, StateFile
 
-_READ = record({"words": array(text)})
+
+class Words(StateDocument):
+    words: Items[str]
 
 
 def parse(document):
-    return () if document is None else _READ(document)["words"]
+    return () if document is None else document.words
 
 
 @pytest.fixture
@@ -28,7 +30,7 @@ def path(tmp_path):
 
 
 def at(path):
-    return StateFile(path, "the words", "put the file back")
+    return StateFile(path, "the words", "put the file back", Words)
 
 
 def put(file, *words):
