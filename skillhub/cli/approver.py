@@ -100,6 +100,7 @@ class Person:
         asked = [each for each in questions if not self.flags.agree_to(each)]
         self._summarize([each.row for each in asked if each.row])
         unshown = heads(asked)
+        shown: set[str] = set()
         answers: dict[int, Answer] = {}
         for number, question in enumerate(asked):
             if id(question) in answers:
@@ -108,11 +109,14 @@ class Person:
                 self.terminal.prose("yes, as said before", 2, "dim")
                 continue
             show(question, unshown, self.terminal)
+            shown.add(question.skill)
             alike = [each for each in asked[number + 1 :] if _is_alike(each, question)]
             answer, is_for_all = self._ask(question, len(alike) + 1)
             answer = replace(answer, seen=True)
             if is_for_all:
-                answer = self._ask_all(question, alike, unshown)
+                new = [each for each in alike if each.skill not in shown]
+                answer = self._ask_all(question, len(alike) + 1, new, unshown)
+                shown |= {each.skill for each in new}
                 answers |= {id(each): answer for each in alike}
             answers[id(question)] = answer
             if answer.said == "no" and unanswerable([(question, answer)]):
@@ -141,15 +145,16 @@ class Person:
         said = self._word(f"[y]es, {of_all}[N]o", words, "no")
         return NO if said == "no" else YES, said == "all"
 
-    def _ask_all(self, question: Question, alike: Sequence[Question], unshown: dict[str, Question]) -> Answer:
-        """Show what was not shown yet of those that are alike, and ask once more if there is any."""
-        new = [each for each in alike if each.skill in unshown]
+    def _ask_all(
+        self, question: Question, count: int, new: Sequence[Question], unshown: dict[str, Question]
+    ) -> Answer:
+        """Show those of the ``count`` alike whose skills were not shown yet, and ask once more if there are any."""
         for each in new:
             show(each, unshown, self.terminal)
         if not new:
             return replace(YES, seen=True)
         self.terminal.prose("")
-        self.terminal.prose(f"Yes to all {_counted(question, len(alike) + 1)}?", tone="bold")
+        self.terminal.prose(f"Yes to all {_counted(question, count)}?", tone="bold")
         return replace(NO if self._word("[y]es, [N]o", {**_YES, **_NO}, "no") == "no" else YES, seen=True)
 
     def _ask_way(self, ways: Sequence[Way]) -> Answer:

@@ -104,6 +104,17 @@ def test_all_is_offered_where_more_of_the_kind_come(shell):
     assert "expected one of the letters in brackets, found 'a'" in done.out
 
 
+def test_attack_a_yes_to_all_counts_for_a_skill_of_which_nothing_was_shown(shell):
+    """Where a policy agrees to every install, no skill is described by the question about that."""
+    shell.write("hub/config/policy.toml", 'agree = ["install"]\n')
+    shell.skill("project/one")
+    shell.skill("project/two")
+    done = shell.at_terminal("install", "./one", "./two", say=[(ASK, "a\n"), (ASK, "n\n")])
+    assert done.status == 6
+    assert done.out.index("Nobody signed two") < done.out.index("Yes to all 2")
+    assert not (shell.project / "skillhub.lock").exists()
+
+
 def test_what_the_scan_found_is_answered_skill_by_skill(shell):
     for name in ("one", "two"):
         path = shell.skill(f"project/{name}") / "SKILL.md"
