@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from skillhub.cli.common import Common, Run, now, working_folder
+from skillhub.cli.common import Common, Run, working_folder
 from skillhub.cli.options import argument, option
 from skillhub.cli.passphrase import with_passphrase
 from skillhub.cli.terminal import Terminal, members
@@ -119,7 +119,7 @@ def pack(
     """
     from skillhub.flows.author import pack_skill
 
-    packed = pack_skill(path, output, form, now(), dry_run=common.dry_run)
+    packed = pack_skill(path, output, form, common.time().now(), dry_run=common.dry_run)
     done = "would write " if common.dry_run else ""
     return common.done(asdict(packed), f"{done}{packed.path}: {packed.size} bytes, {packed.digest}", "green")
 
@@ -146,7 +146,7 @@ def sign(
     def load() -> PrivateKey:
         return with_passphrase(f"passphrase of {key}", common, lambda given: keys.load(key, given))
 
-    signed = sign_skill(path, load, certificates, now(), dry_run=common.dry_run)
+    signed = sign_skill(path, load, certificates, common.time().now(), dry_run=common.dry_run)
     done = "would be" if common.dry_run else "is"
     who = f" of {signed.identity}" if signed.identity else ""
     text = f"{signed.path} {done} signed by the key {signed.fingerprint}{who}"

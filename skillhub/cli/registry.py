@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-from skillhub.cli.common import Common, Run, now
+from skillhub.cli.common import Common, Run
 from skillhub.cli.epoch import signing_time
 from skillhub.cli.options import argument, option
 from skillhub.cli.passphrase import new_passphrase
@@ -98,7 +98,8 @@ def check(
     """
     from skillhub.flows.registry.check import check as flow
 
-    found = flow(place, now())
+    time = common.time()
+    found = flow(place, time.now(), time)
     if common.json:
         common.terminal.json({"ok": not found.problems, **asdict(found)})
     else:

@@ -23,16 +23,18 @@ _URL = (
     r"(|/[^?#]*)(?:\?([^#]*))?(?:#.*)?"
 )
 _USER = r"://[^/?#]*@"
+_LENGTH_MAX = 16384
+_MEMBER = r"[\"'] ?: ?[\"']?"  # of JSON: what stands between a name and its value
 _SCP = r"(?a)([\w.-]+@[\w.-]+):/?([^/:\s][^:\s]*)"
 # Names of parameters, without what separates their words. The first are credentials whatever they hold, the second
 # are too short to be looked for in others, the third are used for other things as well: there the value decides.
 _SECRET_NAME = re.compile(
-    r"token(?!i|s$)|secret(?!ar)|passw(?!ordless)|passphrase|pwd|credential|signature|apikey|accesskey|privatekey"
+    r"token(?!iz|is|s$|type|count|limit)|secret(?!ar)|passw(?!ordless)|passphrase|pwd|credential|signature|apikey|accesskey|privatekey"
     r"|bearer|jwt|hmac|keypairid|accesskeyid|subscriptionkey|authkey|userkey"
 )
 _SECRET_NAMES = frozenset(("pass", "pw", "sig", "pat", "otp", "cred", "creds", "xauth", "sas"))
 _UNSURE_NAME = re.compile(
-    r"session|cookie|authoriz|oauth|saml|assertion|passw|^(?:key|auth|sid|code|ticket)$"
+    r"session|cookie|authoriz|oauth|saml|assertion|passw|key$|^(?:auth|sid|code|ticket)$"
 )
 _CHECKSUM_NAME = re.compile(
     r"v|ver|version|rev|revision|ref|commit|hash|h|etag|digest|checksum|md5|sha[0-9]*"
@@ -111,7 +113,12 @@ def holds_secret(text: str) -> bool:
     if "@" in host and not (scheme.lower().endswith("ssh") and ":" not in host.rpartition("@")[0]):
         return True
     found = re.search(r"[?#;]", rest)
-    return found is not None and any(map(_is_secret, re.split(r"[?#;&]", _decoded(rest[found.start() :]))))
+    if found is None or len(rest) > _LENGTH_MAX:
+        return found is not None  # nobody reads what is so long, nor do we
+    tail = re.sub(_MEMBER, "=", _decoded(rest[found.start() :]))
+    # Another URL among them may have a user of its own.
+    users = re.findall(r"://([^/?#@\s]*)@", tail)
+    return any(":" in user for user in users) or any(map(_is_secret, re.split(r"[?#;&,{}]", tail)))
 
 
 def masked(text: str) -> str:

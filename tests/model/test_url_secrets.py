@@ -66,6 +66,8 @@ STRONG = """
     auth=alice%3Aletmein auth=YWxpY2U6aHVudGVyMg== key=9f8e7d6c5b4a key=AIzaSyD-9tSrke72PouQMnMX
     key=qqqqqqqqqqqqqqqqqqqqqqqqqqqqqq key=123456789 key=Tr0ub4dor&3x code=d41d8cd98f00b204e980
     sid=d41d8cd98f00b204e980 ticket=d41d8cd98f00b204e980 session=d41d8cd98f00b204e980
+    tokenid=letmein storage_key=a1B2c3D4e5 u=https://u:letmein@o.example/ u=https%3A%2F%2Fu%3Aletmein%40o.example
+    a[token]=letmein a.b.password=letmein data=%7B%22token%22%3A%22letmein%22%7D data={%22password%22:%22letmein%22}
     oauth_code=d41d8cd98f00b204e980 t=a1b2c3d4e5f6a7b8c9d0 t=5d41402abc4b2a76b9719d911017c592
 """
 HARMLESS = """
@@ -74,7 +76,9 @@ HARMLESS = """
     session=fall-2026 oauth=github max_tokens=4096 pass=2 tokenizer=bpe secretary=jane
     cookies=accept ticket=docs-123 sid=main password= v=5d41402abc4b2a76b9719d911017c592 sha=0a1b2c3
     etag=0a1b2c3d4e5f6071 lang=en-GB file=mypackage20260102.zip at=20260102T030405Z rev=v1.2.0-rc.1
-    name=LongCamelCaseName2
+    name=LongCamelCaseName2 keyword=python3 keys=a,b monkey=1 author=alice99 design=modern2024 id=dQw4w9WgXcQ
+    path=skills/token-counter name=password-policy-checker token_type=bearer grant=authorization_code
+    u=https://o.example/@user/post job=build-linux-x86_64 t=1700000000 api-version=7.1-preview.1 ref_type=heads
 """
 PLAIN = [
     PLACE, f"{PLACE}?v=1.2.0", f"{PLACE}?ref=main&path=skills/gh-fix-ci", f"{PLACE}?raw=true", f"{PLACE}#skills/pdf",
@@ -132,6 +136,13 @@ def test_a_name_that_only_may_be_a_credentials_is_kept_with_a_harmless_value(pai
 
 
 def test_attack_a_long_url_is_read_in_time():
-    for url in (f"{PLACE}?" + "a=b&" * 100_000, f"{PLACE}?" + "%25" * 100_000, f"{PLACE}?" + "a" * 1_000_000):
+    for url in (
+        f"{PLACE}?" + "a=b&" * 100_000,
+        f"{PLACE}?" + "%25" * 100_000,
+        f"{PLACE}?" + "a" * 1_000_000,
+        f"{PLACE}?a://" + ":" * 500_000,
+        f"{PLACE}?" + "://" * 200_000,
+        f"{PLACE}?key=" + "aA" * 300_000,
+    ):
         holds_secret(url)
         masked(url)

@@ -11,6 +11,7 @@ from skillhub.cli.network import Network
 from skillhub.errors import MetadataExpired, StateError
 from skillhub.flows.doctor import diagnose
 from skillhub.flows.registry.build import Setup, init
+from skillhub.flows.registry.check import check
 from skillhub.flows.registry.opened import Signing
 from skillhub.flows.registry.refresh import refresh
 from skillhub.trust.roles import NAMESPACES, ROLES, SNAPSHOT, TIMESTAMP, signed_by
@@ -184,6 +185,16 @@ def test_a_command_that_only_looks_judges_by_the_time_as_well(computer, tmp_path
     computer.clock -= YEAR
     with pytest.raises(MetadataExpired):
         computer.open("frozen", scratch=True)
+
+
+def test_attack_a_check_with_a_clock_set_back_finds_an_expired_registry_sound(computer, tmp_path):
+    frozen = made(tmp_path, "frozen", TODAY - YEAR)
+    computer.add("fresh", made(tmp_path, "fresh"))
+    computer.open("fresh")
+    computer.clock -= YEAR
+    time = computer.time()
+    assert [each.code for each in check(frozen.dir.path, time.now(), time).problems] == ["metadata-expired"]
+    assert computer.latest == "2026-11-20T12:00:00Z"
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from skillhub.world.fetch import Answer, Fetcher
 from skillhub.world.http import Http
 from skillhub.world.named_by import PERSON, NamedBy
 from skillhub.world.registry_dir import RegistryDir
+from skillhub.world.shown_time import ShownTime
 from skillhub.world.throwaway import throwaway
 from skillhub.world.tuf_client import Registry, fetch_root
 
@@ -45,12 +46,13 @@ class Checked:
     warnings: tuple[Issue, ...] = ()
 
 
-def check(place: str, now: datetime) -> Checked:
+def check(place: str, now: datetime, time: ShownTime | None = None) -> Checked:
     """Look at everything that a registry offers; it is sound if there is no problem.
 
     Args:
         place: The operator's folder, or the URL of a registry, whose own first root is believed.
         now: The time at which signers' certificates must be valid.
+        time: By what the expiry of metadata is judged; None for the machine's clock alone.
 
     Raises:
         SourceError: the folder is no registry, or the server cannot be reached, so that nobody knows how it is.
@@ -61,7 +63,7 @@ def check(place: str, now: datetime) -> Checked:
             "expected the URL of a registry without password or another credential", hint=NO_SECRET
         )
     with _opened(place) as (url, fetcher), throwaway() as folder:
-        found = _problems(url, fetcher, folder, now)
+        found = _problems(url, fetcher, folder, now, time)
         problems = tuple(replace(each, where=_shown(each.where, place)) for each in found)
         return Checked(problems, () if problems else tuple(_aging(folder, now)))
 
@@ -74,9 +76,11 @@ def _shown(where: str, place: str) -> str:
     return os.path.join(RegistryDir(place).site, *path.split("/")) if path else place
 
 
-def _problems(url: str, fetcher: Fetcher, folder: str, now: datetime) -> Iterator[Issue]:
+def _problems(
+    url: str, fetcher: Fetcher, folder: str, now: datetime, time: ShownTime | None
+) -> Iterator[Issue]:
     try:
-        registry = Registry.open(url, fetch_root(url, fetcher), fetcher, folder)
+        registry = Registry.open(url, fetch_root(url, fetcher), fetcher, folder, time)
         listing = registry.listing()
         where = f"{url}/{WELL_KNOWN}/index.json"
         public = parse_listing(fetcher.get(where, cap=LISTING_CAP).data, where)
