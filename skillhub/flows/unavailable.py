@@ -70,8 +70,7 @@ def _asked(name: str, entry: Locked, wanted: Wanted, state: State, ports: Ports)
                 registry.release_index([name])
         return None
     whole = replace(ref, path=None) if isinstance(ref, Git | GitHub) else ref
-    is_known = state.agreed(name) is not None and entry.place == ref.source
-    index = ports.reach(whole, named_by=by_agreement(is_known)).index((name,))
+    index = ports.reach(whole, named_by=by_agreement(state.is_known(name, ref.source))).index((name,))
     there = [each for each in offered_by(index) if each.name == name]
     if len(there) != 1 or there[0].path == entry.path or not isinstance(whole, Git | GitHub):
         return None

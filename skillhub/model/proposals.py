@@ -39,4 +39,4 @@ def is_proposed(agreed: LockedSource, proposal: LockedSource) -> bool:
     """Say whether what was agreed to is what is proposed: the URL, and the root unless none was said."""
     if proposal.root is None and proposal.kind == "registry":
         return agreed.url == proposal.url
-    return (agreed.kind, agreed.url, agreed.root) == (proposal.kind, proposal.url, proposal.root)
+    return agreed == proposal
