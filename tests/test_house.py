@@ -36,7 +36,7 @@ LAZY = {
     "skillhub/flows/listing.py",
     "skillhub/world/installed.py",
     "skillhub/flows/signers.py",
-    "skillhub/model/hosts.py",
+    "skillhub/model/text.py",
     "skillhub/model/syntax/yaml.py",
     "skillhub/trust/judgement.py",
     "skillhub/trust/proof.py",

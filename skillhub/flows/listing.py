@@ -10,7 +10,7 @@ from skillhub.errors import NotFound
 from skillhub.flows.hints import command
 from skillhub.model.hosts import Host, hosts
 from skillhub.model.skill import Scope, Skill
-from skillhub.model.text import quote
+from skillhub.model.text import did_you_mean, quote, spelled_like
 from skillhub.model.tree import SKILL_MD
 from skillhub.world.installed import managed
 from skillhub.world.links import folders_of
@@ -137,13 +137,6 @@ def refuse_unknown(names: Iterable[str], installed: Collection[str], scope: Scop
     for name in names:
         if name not in installed:
             listed, adopt = command(scope, "list"), command(scope, "adopt")
-            hint = f"{alike(name, installed)}{listed} shows what is; {adopt} takes in what is unmanaged there"
+            rest = f"{listed} shows what is; {adopt} takes in what is unmanaged there"
+            hint = f"{did_you_mean(spelled_like(name, installed))} {rest}".lstrip()
             raise NotFound(f"no skill named {quote(name)} is installed here", hint=hint)
-
-
-def alike(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """Return the question whether one that is spelled alike is meant; nothing if none is."""
-    from difflib import get_close_matches  # noqa: PLC0415 - for a slip alone
-
-    close = get_close_matches(name, sorted(known))
-    return f"did you mean {' or '.join(f'{prefix}{each}' for each in close)}? " if close else ""

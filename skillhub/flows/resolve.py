@@ -11,7 +11,6 @@ from typing import Any
 from skillhub.errors import Forbidden, FormatError, NotFound, SkillhubError, SourceError, UsageError
 from skillhub.flows.candidate import Candidate
 from skillhub.flows.choose import choose_release, choose_skills, choose_source, is_within
-from skillhub.flows.listing import alike
 from skillhub.flows.locked import by_lock
 from skillhub.flows.obtain import Way, by_path, by_place
 from skillhub.flows.offered import by_source, listing_of, releases_of
@@ -24,7 +23,7 @@ from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked, of_plugin
 from skillhub.model.ref import Git, GitHub, Local, Named, Ref, Remote, canonical
 from skillhub.model.release import Index, Release
-from skillhub.model.text import as_command
+from skillhub.model.text import as_command, did_you_mean, spelled_like
 from skillhub.model.tree import SKILL_MD
 from skillhub.world.links import portable
 from skillhub.world.named_by import Who, by_agreement
@@ -291,7 +290,8 @@ def typed(ref: Named, ports: Ports) -> Iterator[None]:
         if ref.source is not None and error.where == ref.source:
             with suppress(SkillhubError):  # that the name is not there is known without
                 listed = listing_of(ports.sources.get(ref.source), ports).skills
-                error.hint = f"{alike(ref.name, listed, f'{ref.source}:')}{error.hint}"
+                close = [f"{ref.source}:{each}" for each in spelled_like(ref.name, listed)]
+                error.hint = f"{did_you_mean(close)} {error.hint}".lstrip()
         raise
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from skillhub.errors import UsageError
 from skillhub.model.skill import Scope
-from skillhub.model.text import quote
+from skillhub.model.text import did_you_mean, quote, spelled_like
 
 # Many agents read these, so that they are there says nothing of which agent is in use.
 _SHARED = frozenset({".agents", "~/.agents", "~/.config/agents"})
@@ -68,15 +68,8 @@ def host(name: str) -> Host:
     found = hosts().get(name) or next((each for each in hosts().values() if name in each.aliases), None)
     if found:
         return found
-    from difflib import get_close_matches  # noqa: PLC0415 - for a slip alone; who lists skills does without
-
     known = [*hosts(), *(alias for each in hosts().values() for alias in each.aliases)]
-    close = get_close_matches(name, known) or [each for each in known if name and each.startswith(name)]
-    hint = (
-        f"did you mean {' or '.join(close)}?"
-        if close
-        else f"there are {', '.join(hosts())}; `all` is every one"
-    )
+    hint = did_you_mean(spelled_like(name, known)) or f"there are {', '.join(hosts())}; `all` is every one"
     raise UsageError(f"there is no agent {quote(name)}", hint=hint)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 _PLAIN_WORD = re.compile(r"[\w@%+:,./-][\w@%+=:,./#-]*", re.ASCII)
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
@@ -172,3 +172,16 @@ def _escape(char: str) -> str:
 def words(text: str) -> tuple[str, ...]:
     """Return the words of a table that is written as one text."""
     return tuple(text.split())
+
+
+def spelled_like(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known names that are spelled much like ``name``, else those that begin with it."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for a slip alone
+
+    names = sorted(known)
+    return get_close_matches(name, names) or [each for each in names if name and each.startswith(name)][:3]
+
+
+def did_you_mean(names: Sequence[str]) -> str:
+    """Return the question whether one of these was meant; nothing if there is none."""
+    return f"did you mean {' or '.join(names)}?" if names else ""

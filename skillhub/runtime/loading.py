@@ -11,7 +11,7 @@ from typing import Final
 from skillhub.errors import Drifted, NotFound, Refused, UsageError
 from skillhub.model import head
 from skillhub.model.skill import Skill
-from skillhub.model.text import clean, quote
+from skillhub.model.text import clean, did_you_mean, quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.arguments import Given, put_in
 from skillhub.runtime.catalog import Catalog
@@ -146,7 +146,7 @@ def pick(catalog: Catalog, name: str | None = None, path: str | None = None) -> 
         raise NotFound(message, hint=f"{catalog.command} shows what it reads")
     if not matches:
         like = [clean(skill.full_name) for skill in Suggestions(catalog.skills).like(name).skills[:_SHOWN]]
-        hint = f"did you mean {' or '.join(like)}?" if like else f"{catalog.command} shows which there are"
+        hint = did_you_mean(like) or f"{catalog.command} shows which there are"
         raise NotFound(f"there is no skill {quote(name)}", hint=hint)
     return matches[0]
 
