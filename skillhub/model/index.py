@@ -10,24 +10,24 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from skillhub.errors import FormatError
 from skillhub.model.digest import Digest, is_hex
 from skillhub.model.release import Admission, Index, Release, Revocation, newest_first
-from skillhub.model.syntax.decode import (
+from skillhub.model.syntax.document import (
+    Before,
+    ExtensibleDocument,
+    Items,
+    Members,
     Read,
-    array,
+    Sha256,
     integer,
-    located,
-    mapping,
-    nullable,
-    record,
-    text,
     text_that,
     version_of,
 )
-from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import clean, is_inner_path, is_name, quote
 from skillhub.model.version import is_version
 
@@ -50,17 +50,16 @@ class LeadsOut(FormatError):
     code = "leads-out"
 
 
-def _inner(read: Read) -> Read:
+def _inner(read: Callable[[object], str]) -> Callable[[object], str]:
     """Return a reader that tells apart, of what ``read`` refuses, what would lead out."""
 
     def read_inner(value: object) -> str:
         try:
-            found: str = read(value)
+            return read(value)
         except FormatError as error:
             if isinstance(value, str) and (":" in value or not is_inner_path(value)):
                 raise LeadsOut(error.message) from error
             raise
-        return found
 
     return read_inner
 
@@ -69,102 +68,141 @@ def _is_url(text: str) -> bool:
     return bool(text) and not text.startswith("//") and _URL.fullmatch(text) is not None
 
 
-_name = _inner(text_that(is_name, "a name of a-z, 0-9 and single hyphens, 64 at most"))
-_hex = text_that(is_hex, "64 lowercase hex digits")
-_url = _inner(text_that(_is_url, "a relative, http or https URL"))
-_path = _inner(text_that(_PATH.fullmatch, "a relative path without dot segments"))
-_version = text_that(is_version, "a version by SemVer 2.0.0")
-_time = text_that(_TIME.fullmatch, "a UTC time such as 2026-01-02T03:04:05Z")
 _prose = text_that(lambda text: len(text) <= 1024, "a text of at most 1024 characters")
-_label = text_that(lambda text: 1 <= len(text) <= 1024, "a text of 1 to 1024 characters")
-_pem = text_that(lambda text: text.startswith("-----BEGIN "), "PEM")
 
 
 def _shown(value: object) -> str:
     return clean(_prose(value))
 
 
-def _any_version(value: object) -> str | None:
+def _any_version(value: object) -> object:
     # Sites of others have versions of their own making; only a registry's signed documents owe us SemVer.
-    version = text(value)
-    return version if is_version(version) else None
+    return None if isinstance(value, str) and not is_version(value) else value
 
 
-def _complete(value: object) -> dict[str, Any]:
-    entry = _ENTRY(value)
-    if entry["type"] in TYPES and (entry.get("url") is None or entry.get("digest") is None):
-        raise FormatError("expected url and digest")
-    return entry
-
-
-# What every document of ours says of a release.
-FACTS: Mapping[str, Read] = {
-    "version": _version,
-    "published": _time,
-    "size": integer(f"0 to {_MAX_SIZE}", _MAX_SIZE),
-    "tree": Digest.parse,
-}
-_MORE: Mapping[str, Read] = {
-    "requires": array(_label),
-    "capabilities": array(_label),
-    "yanked": nullable(_shown),
-    "withdrawn": nullable(_shown),
-}
+_Hex = Annotated[str, Read(text_that(is_hex, "64 lowercase hex digits"))]
+_Label = Annotated[
+    str, Read(text_that(lambda text: 1 <= len(text) <= 1024, "a text of 1 to 1024 characters"))
+]
+_Name = Annotated[str, Read(_inner(text_that(is_name, "a name of a-z, 0-9 and single hyphens, 64 at most")))]
+_Path = Annotated[str, Read(_inner(text_that(_PATH.fullmatch, "a relative path without dot segments")))]
+_Pem = Annotated[str, Read(text_that(lambda text: text.startswith("-----BEGIN "), "PEM"))]
+_Shown = Annotated[str, Read(_shown)]
+_Size = Annotated[int, integer(f"0 to {_MAX_SIZE}", _MAX_SIZE)]
+_Time = Annotated[str, Read(text_that(_TIME.fullmatch, "a UTC time such as 2026-01-02T03:04:05Z"))]
+_Url = Annotated[str, Read(_inner(text_that(_is_url, "a relative, http or https URL")))]
+_Version = Annotated[str, Read(text_that(is_version, "a version by SemVer 2.0.0"))]
 TYPES = ("archive", "skill-md")
-_ENTRY = record(
-    {"name": _name, "type": text, "description": _shown},
-    {
-        **{key: nullable(read) for key, read in FACTS.items()},
-        **_MORE,
-        "version": nullable(_any_version),
-        "url": nullable(_url),
-        "digest": nullable(Digest.parse),
-        "publisher": nullable(_name),
-    },
-)
-_LISTING = record({"$schema": text, "skills": array(_complete)})
-_FORMAT = record({}, {"version": version_of("version", 1)})
 
 
-def _of_registry(
-    needed: Mapping[str, Read], optional: Mapping[str, Read] | None = None
-) -> Callable[[object], dict[str, Any]]:
-    """Return a reader of what only registries have: of another version of the format nothing else is read."""
-    read = record(needed, optional)
+class _Entry(ExtensibleDocument):
+    name: _Name
+    type: str
+    description: _Shown
+    version: Annotated[str | None, Before(_any_version)] = None
+    published: _Time | None = None
+    size: _Size | None = None
+    tree: Sha256 | None = None
+    requires: Items[_Label] = ()
+    capabilities: Items[_Label] = ()
+    yanked: _Shown | None = None
+    withdrawn: _Shown | None = None
+    url: _Url | None = None
+    digest: Sha256 | None = None
+    publisher: _Name | None = None
 
-    def read_versioned(value: object) -> dict[str, Any]:
-        _FORMAT(value)
-        return read(value)
+    def check(self) -> None:
+        """Refuse an entry without an artifact.
 
-    return read_versioned
+        Raises:
+            FormatError: it is one.
+        """
+        if self.type in TYPES and (self.url is None or self.digest is None):
+            raise FormatError("expected url and digest")
 
 
-_SKILL = _of_registry(
-    {
-        "name": _name,
-        "publisher": _name,
-        "releases": array(record({**FACTS, "url": _url, "digest": Digest.parse}, _MORE)),
-    },
-    {"description": _shown},
-)
-_RELEASES = _of_registry(
-    {
-        "publisher": _name,
-        "releases": array(record({**FACTS, "name": _name, "url": _path, "sha256": _hex}, _MORE)),
-    }
-)
-_REVOCATION = record({"fingerprint": Digest.parse, "since": _time, "pem": _pem})
-_PUBLISHER = _of_registry(
-    {"publisher": _name},
-    {
-        "keys": array(_pem),
-        "certificates": array(_pem),
-        "revoked": array(lambda value: Revocation(**_REVOCATION(value))),
-        "names": array(_name),
-    },
-)
-_PINNED = record({"sha256": _hex, "size": integer(f"0 to {DOCUMENT_CAP}", DOCUMENT_CAP)})
-_NAMESPACES = _of_registry({"publishers": mapping(_name, _PINNED)})
+class Listing(ExtensibleDocument):
+    """``index.json``: what a registry offers, for everybody."""
+
+    CAP = LISTING_CAP
+
+    format: str = Field(alias="$schema")
+    skills: Items[_Entry]
+
+
+class _Facts(ExtensibleDocument):
+    """What every signed document says of a release."""
+
+    version: _Version
+    published: _Time
+    size: _Size
+    tree: Sha256
+    requires: Items[_Label] = ()
+    capabilities: Items[_Label] = ()
+    yanked: _Shown | None = None
+    withdrawn: _Shown | None = None
+
+
+class _SkillRelease(_Facts):
+    url: _Url
+    digest: Sha256
+
+
+class _PublisherRelease(_Facts):
+    name: _Name
+    url: _Path
+    sha256: _Hex
+
+
+class _OfRegistry(ExtensibleDocument):
+    """What only registries have: of another version of the format nothing else is told."""
+
+    CAP = DOCUMENT_CAP
+
+    version: Annotated[int, version_of("version", 1)] = 1
+
+
+class SkillDocument(_OfRegistry):
+    """``skills/<name>.json``: every release of a skill."""
+
+    name: _Name
+    publisher: _Name
+    releases: Items[_SkillRelease]
+    description: _Shown = ""
+
+
+class ReleasesDocument(_OfRegistry):
+    """``idx/<publisher>.json``: every release of a publisher."""
+
+    publisher: _Name
+    releases: Items[_PublisherRelease]
+
+
+class _Revocation(ExtensibleDocument):
+    fingerprint: Sha256
+    since: _Time
+    pem: _Pem
+
+
+class PublisherDocument(_OfRegistry):
+    """``publishers/<publisher>.json``: what a publisher is admitted to."""
+
+    publisher: _Name
+    keys: Items[_Pem] = ()
+    certificates: Items[_Pem] = ()
+    revoked: Items[_Revocation] = ()
+    names: Items[_Name] = ()
+
+
+class _Pinned(ExtensibleDocument):
+    sha256: _Hex
+    size: Annotated[int, integer(f"0 to {DOCUMENT_CAP}", DOCUMENT_CAP)]
+
+
+class NamespacesDocument(_OfRegistry):
+    """``ns/<2 hex>.json``: the document of each publisher of a bucket."""
+
+    publishers: Members[_Name, _Pinned]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,17 +219,16 @@ def parse_listing(data: bytes, where: str) -> Index:
     Raises:
         FormatError: it is not of that version, or one of its entries is malformed or there twice.
     """
-    document = _parse(_LISTING, data, where, LISTING_CAP)
-    if document["$schema"] != SCHEMA:
-        raise FormatError(f"expected $schema {SCHEMA}, found {quote(document['$schema'])}", where=where)
-    entries = document["skills"]
-    refuse_twice((entry["name"] for entry in entries), where)
+    document = Listing.parse(data, where)
+    if document.format != SCHEMA:
+        raise FormatError(f"expected $schema {SCHEMA}, found {quote(document.format)}", where=where)
+    refuse_twice((entry.name for entry in document.skills), where)
     warnings = tuple(
-        f"{entry['name']}: skipped, its type {quote(entry['type'])} is unknown"
-        for entry in entries
-        if entry["type"] not in TYPES
+        f"{entry.name}: skipped, its type {quote(entry.type)} is unknown"
+        for entry in document.skills
+        if entry.type not in TYPES
     )
-    skills = {entry["name"]: (Release(**entry),) for entry in entries if entry["type"] in TYPES}
+    skills = {entry.name: (Release(**dict(entry)),) for entry in document.skills if entry.type in TYPES}
     return Index(skills, warnings=warnings)
 
 
@@ -201,12 +238,12 @@ def parse_skill(data: bytes, where: str) -> tuple[Release, ...]:
     Raises:
         FormatError: it is malformed, holds no release, or one twice.
     """
-    document = _parse(_SKILL, data, where, DOCUMENT_CAP)
-    releases = document.pop("releases")
-    refuse_twice((release["version"] for release in releases), where)
-    if not releases:
+    document = SkillDocument.parse(data, where)
+    refuse_twice((release.version for release in document.releases), where)
+    if not document.releases:
         raise FormatError("expected at least one release, found none", where=where)
-    return newest_first(tuple(Release(**release, **document) for release in releases))
+    whole = {key: getattr(document, key) for key in ("name", "publisher", "description")}
+    return newest_first(tuple(Release(**dict(release), **whole) for release in document.releases))
 
 
 def parse_releases(data: bytes, where: str) -> tuple[str, tuple[Release, ...]]:
@@ -215,13 +252,13 @@ def parse_releases(data: bytes, where: str) -> tuple[str, tuple[Release, ...]]:
     Raises:
         FormatError: it is malformed, or holds a release twice.
     """
-    document = _parse(_RELEASES, data, where, DOCUMENT_CAP)
-    publisher, releases = document["publisher"], document["releases"]
-    refuse_twice((f"{release['name']} {release['version']}" for release in releases), where)
-    return publisher, newest_first(tuple(_released(publisher, **release) for release in releases))
+    document = ReleasesDocument.parse(data, where)
+    refuse_twice((f"{release.name} {release.version}" for release in document.releases), where)
+    releases = tuple(_released(document.publisher, **dict(release)) for release in document.releases)
+    return document.publisher, newest_first(releases)
 
 
-def _released(publisher: str, sha256: str, **facts: Any) -> Release:  # noqa: ANN401 - as the readers gave them
+def _released(publisher: str, sha256: str, **facts: Any) -> Release:  # noqa: ANN401 - the fields of a release
     return Release(publisher=publisher, digest=Digest("sha256:" + sha256), **facts)
 
 
@@ -231,10 +268,8 @@ def parse_namespaces(data: bytes, where: str) -> Mapping[str, Pinned]:
     Raises:
         FormatError: it is malformed.
     """
-    publishers = _parse(_NAMESPACES, data, where, DOCUMENT_CAP)["publishers"]
-    return {
-        name: Pinned(Digest("sha256:" + entry["sha256"]), entry["size"]) for name, entry in publishers.items()
-    }
+    publishers = NamespacesDocument.parse(data, where).publishers
+    return {name: Pinned(Digest("sha256:" + each.sha256), each.size) for name, each in publishers.items()}
 
 
 def parse_publisher(data: bytes, where: str) -> Admission:
@@ -243,16 +278,15 @@ def parse_publisher(data: bytes, where: str) -> Admission:
     Raises:
         FormatError: it is malformed, or holds a name twice.
     """
-    document = _parse(_PUBLISHER, data, where, DOCUMENT_CAP)
-    names = document.pop("names", ())
-    refuse_twice(names, where)
-    return Admission(**document, names=frozenset(names))
-
-
-def _parse(read: Callable[[object], dict[str, Any]], data: bytes, where: str, cap: int) -> dict[str, Any]:
-    document = strict_json(data, where, cap)
-    with located(where):
-        return read(document)
+    document = PublisherDocument.parse(data, where)
+    refuse_twice(document.names, where)
+    return Admission(
+        publisher=document.publisher,
+        keys=document.keys,
+        certificates=document.certificates,
+        revoked=tuple(Revocation(**dict(each)) for each in document.revoked),
+        names=frozenset(document.names),
+    )
 
 
 def refuse_twice(values: Iterable[str], where: str) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
-from skillhub.model.syntax.decode import array, integer, located, mapping, record, text
-from skillhub.model.syntax.json import strict_json
-
-_CAP = 4 << 20
+from skillhub.model.syntax.document import ExtensibleDocument, Items, Members, integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +27,41 @@ class RootView:
     roles: tuple[RoleView, ...]
 
 
+class _Signed(ExtensibleDocument):
+    version: Annotated[int, integer("a version")]
+    expires: str
+
+
+class _Role(ExtensibleDocument):
+    threshold: Annotated[int, integer("a number of keys")]
+    keyids: Items[str]
+
+
+class _SignedRoot(_Signed):
+    roles: Members[str, _Role]
+
+
+class _Metadata(ExtensibleDocument):
+    CAP = 4 << 20
+
+    signed: _Signed
+
+
+class _Root(ExtensibleDocument):
+    CAP = 4 << 20
+
+    signed: _SignedRoot
+
+
 def view_root(data: bytes, where: str) -> RootView:
     """Return what a root that is trusted already says.
 
     Raises:
         FormatError: it is no root.
     """
-    with located(where):
-        signed = _ROOT(strict_json(data, where, _CAP))["signed"]
-    roles = (
-        RoleView(name, role["threshold"], role["keyids"]) for name, role in sorted(signed["roles"].items())
-    )
-    return RootView(signed["version"], signed["expires"], tuple(roles))
+    signed = _Root.parse(data, where).signed
+    roles = (RoleView(name, role.threshold, role.keyids) for name, role in sorted(signed.roles.items()))
+    return RootView(signed.version, signed.expires, tuple(roles))
 
 
 def view_expiry(data: bytes, where: str) -> tuple[int, str]:
@@ -49,9 +70,8 @@ def view_expiry(data: bytes, where: str) -> tuple[int, str]:
     Raises:
         FormatError: it is no metadata.
     """
-    with located(where):
-        signed = _DOCUMENT(strict_json(data, where, _CAP))["signed"]
-    return signed["version"], signed["expires"]
+    signed = _Metadata.parse(data, where).signed
+    return signed.version, signed.expires
 
 
 def changes(before: RootView, now: RootView) -> Iterator[str]:
@@ -69,9 +89,3 @@ def changes(before: RootView, now: RootView) -> Iterator[str]:
                 yield f"{role.name} lost the key {key}"
         if old.threshold != role.threshold:
             yield f"{role.name} needs {role.threshold} keys instead of {old.threshold}"
-
-
-_SIGNED = {"version": integer("a version"), "expires": text}
-_ROLE = record({"threshold": integer("a number of keys"), "keyids": array(text)})
-_DOCUMENT = record({"signed": record(_SIGNED)})
-_ROOT = record({"signed": record({**_SIGNED, "roles": mapping(text, _ROLE)})})

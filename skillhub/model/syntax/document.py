@@ -335,6 +335,12 @@ class Document(_Parsed):
         """
 
 
+class ExtensibleDocument(Document):
+    """A document of ours to which a later version may add keys: strict, but what is unknown is passed over."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
 class ForeignDocument(_Parsed):
     """A document of others: unknown keys are kept, text stands for what it spells (as YAML without types has it).
 
