@@ -30,7 +30,7 @@ from skillhub.model.text import line_of_marker
 __all__ = ["CAP", "LOCAL", "Lock", "Locked", "LockedSource", "Patch", "of_plugin", "place_of"]
 
 CAP = 8 * 1024 * 1024  # bytes: some 12,000 skills; what JSON makes of a hostile one may take 45 times that
-_origin = attrgetter("url", "digest", "version", "rev", "path")
+_where = attrgetter("url", "digest", "version", "rev", "path")
 _is_absent = partial(is_, None)
 
 
@@ -120,7 +120,7 @@ class LockFile(Document):
         seen: set[tuple[object, ...]] = set()
         kinds = {alias: source.kind for alias, source in self.sources.items()}
         for name, entry in self.skills.items():
-            shape = (entry.source, entry.git, entry.git and entry.path, *map(_is_absent, _origin(entry)))
+            shape = (entry.source, entry.git, entry.git and entry.path, *map(_is_absent, _where(entry)))
             if shape not in seen:
                 check_origin(entry, kinds, f".skills.{name}")
                 seen.add(shape)

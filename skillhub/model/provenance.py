@@ -96,7 +96,7 @@ class Provenance:
 
     def means(self, now: Provenance, to: int) -> set[str]:
         """Return what the changes mean ``to`` who asks: cells of ``MEANING``, none that are empty."""
-        return {MEANING[each][to] for each in self.changes(now)} - {""}
+        return set() if self == now else {MEANING[each][to] for each in self.changes(now)} - {""}
 
     def _server_change(self, now: Provenance) -> Change:
         if _spelled(self.server) == _spelled(now.server):

@@ -247,6 +247,38 @@ def test_attack_a_lock_names_another_plugin_of_a_tagged_repository(world):
             assert by_audit(before, replace(before, source=now), world) == AUDIT
 
 
+OTHER_PLACES = [
+    ("git", {"source": "git+https://git.example:8443/x@v1", "git": "https://git.example:8443/x"}),
+    ("git", {"source": "git+http://git.example/x@v1", "git": "http://git.example/x"}),
+    ("git", {"source": "git+https://git.example/x.git@v1", "git": "https://git.example/x.git"}),
+    ("git", {"source": "git+https://eve@git.example/x@v1", "git": "https://eve@git.example/x"}),
+    ("git", {"path": "Skills/deploy"}),
+    ("git", {"path": None}),
+    ("github", {"source": "github:acme/x@v1%3Fplugin=evil"}),
+    ("github", {"git": None, "rev": None, "path": None, "url": "https://evil.example/x"}),
+    ("url", {"source": "https://site.example./s"}),
+    ("url", {"source": "https://site.example/%73"}),
+    ("url", {"source": "https://site.example//s"}),
+    ("url", {"source": "https://site.example/s?x"}),
+    ("url", {"source": "https://site.example/s@evil"}),
+    ("oci", {"source": "oci://oci.example:5000/x:1"}),
+    ("oci", {"source": "oci://oci.example/x/y:1"}),
+    ("registry", {"source": "ACME"}),
+    ("registry", {"source": "\N{CYRILLIC SMALL LETTER A}cme"}),
+    ("registry", {"source": "local", "path": "x", "url": None, "digest": None}),
+    ("local", {"path": "/skills/deploy"}),
+    ("local", {"source": "::::"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "facts"), OTHER_PLACES)
+def test_attack_another_place_is_spelled_like_the_one_that_was_agreed_to(world, kind, facts):
+    before = KINDS[kind]
+    now = replace(before, **facts)
+    told = by_lock(before, now, world), by_record(before, now, world), by_merge(before, now)
+    assert (*told, by_audit(before, now, world)) == OTHER
+
+
 @pytest.mark.parametrize("kind", ["registry", "site", "url", "oci"])
 @pytest.mark.parametrize(
     "url",
