@@ -1,15 +1,15 @@
 """One table goes into a TOML file, or out of it; every other byte stays as it is.
 
-A new table may always be the last thing of a file, so the text is only lengthened, or cut at the ends of
-lines; ``tomllib`` reads it before and after. (tomlkit does not always print line ends, blank lines and tables
-that are out of order as they were.)
+A new table may always be the last thing of a file, so the text is only lengthened. tomlkit finds what is to go;
+comments below it, which tomlkit takes for a part of it, stay. A file that tomlkit does not print as it was is
+refused: seen of 0.15.2 where an array of tables stands between two parts of one table. ``tomllib`` reads the text
+before and after.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from skillhub.errors import FormatError
@@ -17,12 +17,8 @@ from skillhub.model.syntax.jsonc import BOM
 from skillhub.model.syntax.toml import others_toml, spell_toml
 from skillhub.model.text import end_of_line, quote
 
-# Whatever may hold a line end that ends no statement. Sure only of a text that tomllib has read.
-_TOKEN = re.compile(
-    r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{}\n]',
-    re.DOTALL,
-)
-_DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
+# What no TOML holds, as a line: where something was cut out, and whether it was a table with a header.
+_CUT, _TABLE = "\0", "\1\n"
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -54,71 +50,62 @@ def remove(text: str, path: tuple[str, ...], where: str) -> str:
     """Return ``text`` without the table at ``path`` and what is in it, comments between its lines included.
 
     Raises:
-        FormatError: ``text`` is malformed, or there is no such table.
+        FormatError: ``text`` is malformed, there is no such table, or tomlkit does not print ``text`` as it is.
     """
+    import tomlkit  # noqa: PLC0415
+    from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
+
     before = others_toml(text, where)
     if _at(before, path) is None:
         raise FormatError(f"expected {quote('.'.join(path))}, found none", where=where)
-    after = text
-    for start, end in reversed(_spans(text, path)):
-        after = _without(after, start, end)
+    body = text.removeprefix(BOM)
+    try:
+        document = tomlkit.parse(body)
+        is_same = tomlkit.dumps(document) == body
+        _mark(document.body, path)
+        parts = tomlkit.dumps(document).split(_CUT)
+    except (TOMLKitError, LookupError, RecursionError) as error:
+        raise FormatError("expected a file that can be edited in place", where=where) from error
+    after = text[: len(text) - len(body)] + parts[0]
+    for part in parts[1:]:
+        above = _chomped(after)
+        if part.startswith(_TABLE) and above != after and (above in ("", BOM) or above.endswith("\n")):
+            # The blank line that `insert` put in front; a file without a last line end gets back to that.
+            after = above if body.endswith("\n") or part != parts[-1] else _chomped(above)
+        after += part.partition("\n")[2]
     found = others_toml(after, where)
-    return _checked(after, _rest(before, path) == _rest(found, path) and _at(found, path) is None, where)
+    is_sound = is_same and _rest(before, path) == _rest(found, path) and _at(found, path) is None
+    return _checked(after, is_sound, where)
 
 
-def _spans(text: str, path: tuple[str, ...]) -> list[tuple[int, int]]:
-    """Return the runs of statements that say something below ``path``."""
-    spans: list[tuple[int, int]] = []
-    table: tuple[str, ...] = ()
-    running = False
-    for start, end in _statements(text):
-        statement = text[start:end].lstrip()
-        if statement.startswith("["):
-            subject = table = _path(statement)
-        else:
-            subject = table + _path(statement) if table == path[: len(table)] else table
-        ours = subject[: len(path)] == path
-        if ours:
-            spans.append((spans.pop()[0] if running else start, end))
-        running = ours
-    return spans
+def _mark(body: list[tuple[Any, Any]], path: tuple[str, ...]) -> None:
+    """Put a mark in the place of whatever is at ``path``; blank lines and comments below it stay."""
+    from tomlkit import ws  # noqa: PLC0415
+    from tomlkit.items import Table  # noqa: PLC0415
+
+    for at, (key, item) in enumerate(body):
+        if key is None or key.key != path[0]:
+            continue
+        if len(path) == 1:
+            is_table = isinstance(item, Table) and not key.is_dotted()
+            body[at] = (None, ws(_CUT + (_TABLE if is_table else "\n") + _below(item)))
+        elif isinstance(item, Table):
+            _mark(item.value.body, path[1:])
 
 
-def _statements(text: str) -> Iterator[tuple[int, int]]:
-    """Yield each header and each ``key = value`` with the line end after it."""
-    start = len(text) - len(text.removeprefix(BOM))
-    depth = 0
-    ends = []
-    for token in _TOKEN.finditer(text):
-        depth += _DEPTH.get(token.group(), 0)
-        if token.group() == "\n" and depth == 0:
-            ends.append(token.end())
-    for end in (*ends, len(text)):
-        if text[start:end].strip() and not text[start:end].lstrip().startswith("#"):
-            yield start, end
-        start = end
+def _below(item: object) -> str:
+    """Return the blank lines and comments that stand below the last statement of a table."""
+    from tomlkit.items import Table  # noqa: PLC0415
 
-
-def _path(statement: str) -> tuple[str, ...]:
-    """Return the keys of one statement, down to its first value."""
-    keys = []
-    data: Any = tomllib.loads(statement)
-    while data and isinstance(data, dict | list):
-        if isinstance(data, list):
-            data = data[0]
-        else:
-            key, data = next(iter(data.items()))
-            keys.append(key)
-    return tuple(keys)
-
-
-def _without(text: str, start: int, end: int) -> str:
-    head, cut, tail = text[:start], text[start:end], text[end:]
-    above = _chomped(head)
-    if cut.lstrip().startswith("[") and above != head and (above in ("", BOM) or above.endswith("\n")):
-        # The blank line that `insert` put in front; a file without a last line end gets back to that.
-        head = above if cut.endswith("\n") else _chomped(above)
-    return head + tail
+    below = ""
+    while isinstance(item, Table):
+        inner, item = item.value.body, None
+        for key, last in reversed(inner):
+            if key is not None:
+                item = last
+                break
+            below = last.as_string() + below
+    return below
 
 
 def _chomped(text: str) -> str:

@@ -2,6 +2,7 @@ import contextlib
 import tomllib
 
 import pytest
+import tomlkit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -182,7 +183,29 @@ def test_in_and_out_leaves_every_byte(text):
         assert not is_toml(text + "\n[mcp_servers.ours]\n")
         return
     assert after.startswith(text)
+    if tomlkit.dumps(tomlkit.parse(after.removeprefix("\ufeff"))) != after.removeprefix("\ufeff"):
+        assert "[[list]]" in text
+        with pytest.raises(FormatError, match="edited in place"):
+            remove(after, PATH, "f")
+        return
     assert remove(after, PATH, "f") == text
+
+
+@settings(deadline=None)
+@given(documents())
+def test_what_a_person_wrote_below_the_table_stays(text):
+    with contextlib.suppress(FormatError):
+        after = insert(text, PATH, OURS, "f")
+        below = "# mine\n\n  # too\n[zz]\nx = 1 # here\n"
+        left = remove(f"{after}\n{below}", PATH, "f")
+        assert left.startswith(text) and left.endswith(below)
+
+
+def test_a_file_that_tomlkit_would_put_in_another_order_stays_as_it_is():
+    text = "[mcp_servers.b]\nurl = 'x'\n[[list]]\na = 1\n[mcp_servers.ours]\ncommand = 'x'\n"
+    with pytest.raises(FormatError, match="edited in place"):
+        remove(text, PATH, "f")
+    assert remove(text.replace("[[list]]", "[[skills.config]]"), PATH, "f").endswith("a = 1\n")
 
 
 @settings(deadline=None)
