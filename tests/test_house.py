@@ -36,6 +36,7 @@ LAZY = {
     "skillhub/flows/listing.py",
     "skillhub/world/installed.py",
     "skillhub/flows/signers.py",
+    "skillhub/model/syntax/toml_edit.py",
     "skillhub/model/text.py",
     "skillhub/model/syntax/yaml.py",
     "skillhub/trust/judgement.py",

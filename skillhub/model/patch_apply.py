@@ -7,8 +7,7 @@ found it. Whoever writes the result to a disk checks its paths as those of an ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import NoReturn
 
 from skillhub.errors import FormatError
@@ -19,6 +18,7 @@ from skillhub.model.tree import File, Tree
 _FILE = re.compile(r"diff --git a/(?P<path>.+) b/(?P=path)")
 _MODE = re.compile(r"(new file|deleted file|old|new) mode (100644|100755)")
 _HUNK = re.compile(r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@")
+_CHANGES_OF_MODE: tuple[set[str], ...] = (set(), {"new file"}, {"deleted file"}, {"old", "new"})
 _NO_END = "\\ No newline at end of file"
 
 
@@ -34,18 +34,14 @@ def apply(patch: bytes, base: Mapping[str, File], where: str) -> Tree:
         FormatError: it is no such patch, or was made from something else; ``where`` names the line.
     """
     reader = _Reader(_decoded(patch, where), where)
-    found = dict(base)
+    files = dict(base)
     seen: set[str] = set()
-    while reader.more:
-        path = reader.file()
+    while reader.at < len(reader.lines):
+        path = reader.file(files)
         if path in seen:
             reader.fail(f"expected each file once, found {quote(path)} again")
         seen.add(path)
-        file = _applied(reader, path, base.get(path))
-        found.pop(path, None)
-        if file is not None:
-            found[path] = file
-    return Tree(found)
+    return Tree(files)
 
 
 def _decoded(patch: bytes, where: str) -> list[str]:
@@ -60,114 +56,92 @@ def _decoded(patch: bytes, where: str) -> list[str]:
     return text.split("\n")[:-1]
 
 
-@dataclass()
 class _Reader:
     """The lines of a patch, and where in them we are."""
 
-    lines: list[str]
-    where: str
-    at: int = 0
-    modes: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def more(self) -> bool:
-        return self.at < len(self.lines)
+    def __init__(self, lines: list[str], where: str) -> None:
+        self.lines = lines
+        self.where = where
+        self.at = 0
 
     @property
     def line(self) -> str:
         """The line that is next; past the end an empty one, which nothing expects."""
-        return self.lines[self.at] if self.more else ""
+        return self.lines[self.at] if self.at < len(self.lines) else ""
 
     def fail(self, message: str) -> NoReturn:
         raise FormatError(message, where=f"{self.where}:{self.at + 1}")
 
-    def file(self) -> str:
-        """Read the line that names a file, and those that tell of its mode."""
-        match = _FILE.fullmatch(self.line)
+    def expect(self, is_so: object, message: str) -> None:
+        if not is_so:
+            self.fail(f"expected {message}, found {quote(self.line)}")
+
+    def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Read the next line if it is such a one."""
+        match = pattern.fullmatch(self.line)
+        self.at += match is not None
+        return match
+
+    def file(self, files: dict[str, File]) -> str:
+        """Carry out in ``files`` what the next section says of its file; return its path."""
+        match = self.take(_FILE)
         if match is None:
             self.fail(f"expected the line of a file, found {quote(self.line)}")
-        self.at += 1
-        self.modes = {}
-        while mode := _MODE.fullmatch(self.line):
-            self.modes[mode[1]] = mode[2]
+        path = match["path"]
+        old = files.pop(path, None)
+        modes: dict[str, str] = {}
+        while mode := self.take(_MODE):
+            modes[mode[1]] = mode[2]
+        self.expect(set(modes) in _CHANGES_OF_MODE, "one change of mode")
+        is_new, is_gone = "new file" in modes, "deleted file" in modes
+        self.expect(is_new == (old is None), f"{quote(path)} to be {'absent' if is_new else 'there'}")
+        was = modes.get("deleted file", modes.get("old", mode_of(old)))
+        self.expect(is_new or was == mode_of(old), f"{quote(path)} to have mode {was}")
+        try:
+            lines = lines_of(old.data.decode("utf-8") if old else "")
+        except UnicodeDecodeError:
+            self.fail(f"{quote(path)} is no text")
+        if self.line.startswith("--- "):
+            names = ("/dev/null" if is_new else f"a/{path}", "/dev/null" if is_gone else f"b/{path}")
+            for wanted in map(str.__add__, ("--- ", "+++ "), names):
+                self.expect(self.line in (wanted, f"{wanted}\t"), quote(wanted))
+                self.at += 1
+            lines = self.hunks(lines)
+        self.expect(not is_gone or not lines, f"{quote(path)} to be gone whole")
+        if not is_gone:
+            mode_now = modes.get("new file") or modes.get("new") or mode_of(old)
+            files[path] = File("".join(lines).encode("utf-8"), mode_now == "100755")
+        return path
+
+    def hunks(self, before: list[str]) -> list[str]:
+        """Return the lines of a file with the hunks that are next."""
+        after: list[str] = []
+        at = 0
+        self.expect(_HUNK.fullmatch(self.line), "a hunk")
+        while match := _HUNK.fullmatch(self.line):
+            olds, news = (int(count) if count is not None else 1 for count in (match[2], match[4]))
+            # Where nothing is, the line before it is named.
+            start, new_start = int(match[1]) - bool(olds), int(match[3]) - bool(news)
+            self.expect(at <= start <= len(before), "hunks in order, within the file")
+            after += before[at:start]
+            self.expect(len(after) == new_start, "the hunk to go where it says")
+            at = start
             self.at += 1
-        if set(self.modes) not in (set(), {"new file"}, {"deleted file"}, {"old", "new"}):
-            self.fail("expected one change of mode")
-        return match["path"]
-
-    def names(self, old: str, new: str) -> bool:
-        """Read the two lines before hunks; False if there are no hunks."""
-        if not self.line.startswith("--- "):
-            return False
-        for wanted in (f"--- {old}", f"+++ {new}"):
-            if self.line not in (wanted, f"{wanted}\t"):
-                self.fail(f"expected {quote(wanted)}, found {quote(self.line)}")
-            self.at += 1
-        return True
-
-    def body(self, olds: int, news: int) -> Iterator[tuple[str, str]]:
-        """Yield the lines of a hunk, each with its mark, until both counts are used up."""
-        while olds or news:
-            mark, text = self.line[:1], self.line[1:]
-            olds -= mark in (" ", "-")
-            news -= mark in (" ", "+")
-            if mark not in (" ", "-", "+") or olds < 0 or news < 0:
-                self.fail(f"expected as many lines as the hunk says, found {quote(self.line)}")
-            self.at += 1
-            has_end = self.line != _NO_END
-            self.at += not has_end
-            yield mark, text + "\n" * has_end
-
-
-def _applied(reader: _Reader, path: str, old: File | None) -> File | None:
-    """Return what the next section of the patch makes of a file; None if it takes it away."""
-    is_new, is_gone = "new file" in reader.modes, "deleted file" in reader.modes
-    if is_new == (old is not None):
-        reader.fail(f"expected {quote(path)} to be {'absent' if is_new else 'there'}")
-    was, becomes = reader.modes.get("old"), reader.modes.get("new")
-    was = reader.modes.get("deleted file", was)
-    if was is not None and was != mode_of(old):
-        reader.fail(f"expected {quote(path)} to have mode {was}")
-    try:
-        before = lines_of(old.data.decode("utf-8") if old else "")
-    except UnicodeDecodeError as error:
-        raise FormatError(f"{quote(path)} is no text", where=f"{reader.where}:{reader.at}") from error
-    after = before
-    if reader.names("/dev/null" if is_new else f"a/{path}", "/dev/null" if is_gone else f"b/{path}"):
-        after = _hunks(reader, before)
-    if is_gone:
-        if after:
-            reader.fail(f"expected {quote(path)} to be gone whole")
-        return None
-    mode = reader.modes.get("new file") or becomes or mode_of(old)
-    return File("".join(after).encode("utf-8"), mode == "100755")
-
-
-def _hunks(reader: _Reader, before: list[str]) -> list[str]:
-    after: list[str] = []
-    at = 0
-    if not _HUNK.fullmatch(reader.line):
-        reader.fail(f"expected a hunk, found {quote(reader.line)}")
-    while match := _HUNK.fullmatch(reader.line):
-        olds, news = (int(count) if count is not None else 1 for count in (match[2], match[4]))
-        # Where nothing is, the line before it is named.
-        start, new_start = int(match[1]) - bool(olds), int(match[3]) - bool(news)
-        if not at <= start <= len(before):
-            reader.fail("expected hunks in order, within the file")
-        after += before[at:start]
-        if len(after) != new_start:
-            reader.fail("the hunk does not go where it says")
-        at = start
-        reader.at += 1
-        for mark, text in reader.body(olds, news):
-            if mark != "+":
-                if before[at : at + 1] != [text]:
-                    reader.at -= 1
-                    reader.fail(f"the file is not as the patch has it: expected {quote(text.rstrip())}")
-                at += 1
-            if mark != "-":
-                after.append(text)
-    after += before[at:]
-    if any(not line.endswith("\n") for line in after[:-1]):
-        reader.fail("expected a line without end to be the last")
-    return after
+            while olds or news:
+                mark, text = self.line[:1], self.line[1:]
+                olds -= mark in (" ", "-")
+                news -= mark in (" ", "+")
+                self.expect(
+                    mark in (" ", "-", "+") and min(olds, news) >= 0, "as many lines as the hunk says"
+                )
+                has_end = self.lines[self.at + 1 : self.at + 2] != [_NO_END]
+                text += "\n" * has_end
+                if mark != "+":
+                    self.expect(before[at : at + 1] == [text], "a line that the file has there")
+                    at += 1
+                if mark != "-":
+                    after.append(text)
+                self.at += 1 + (not has_end)
+        after += before[at:]
+        self.expect(all(line.endswith("\n") for line in after[:-1]), "a line without end to be the last")
+        return after
