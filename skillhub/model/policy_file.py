@@ -15,7 +15,7 @@ from skillhub.model.finding import SEVERITIES, Severity
 from skillhub.model.hosts import host
 from skillhub.model.policy import AGREEABLE, KEYS, Level, Policy, Signed
 from skillhub.model.question import Kind
-from skillhub.model.syntax.document import Document, Items, Read, integer, text_that, visible, wrong
+from skillhub.model.syntax.document import Document, Items, Read, integer, one_of, text_that, visible, wrong
 from skillhub.model.syntax.toml import strict_toml
 from skillhub.model.text import clean, is_alias, is_name
 from skillhub.model.url import is_prefix
@@ -122,10 +122,6 @@ def _agent(value: object) -> str:
 _rule = text_that(_RULE.fullmatch, "the id of a rule, such as SH001")
 
 
-def _words(*known: str) -> Read:
-    return Read(text_that(known.__contains__, " or ".join(known)), enum=list(known))
-
-
 class _Rules(Document):
     """The lines of one policy."""
 
@@ -133,14 +129,14 @@ class _Rules(Document):
 
     sources: Items[Annotated[str, Read(_source)]] | None = None
     publishers: Items[Annotated[str, Read(_publisher)]] | None = None
-    signed: Annotated[Signed, _words("ask", "required")] | None = None
-    fail_on: Annotated[Severity, _words(*SEVERITIES)] | None = None
+    signed: Annotated[Signed, one_of("ask", "required")] | None = None
+    fail_on: Annotated[Severity, one_of(*SEVERITIES)] | None = None
     min_age_days: Annotated[int, integer(f"0 to {_AGE_MAX} days", _AGE_MAX)] | None = None
     capabilities: Items[Annotated[str, Read(_capability)]] | None = None
     deny_capabilities: Items[Annotated[str, Read(_capability)]] | None = None
     agents: Items[Annotated[str, Read(_agent)]] | None = None
     allow_findings: Items[Annotated[str, Read(_rule)]] | None = None
-    agree: Items[Annotated[Kind, _words(*AGREEABLE, *_ONCE_AGREEABLE)]] | None = None
+    agree: Items[Annotated[Kind, one_of(*AGREEABLE, *_ONCE_AGREEABLE)]] | None = None
     trusted_sources: Items[Annotated[str, Read(_trusted_source)]] | None = None
 
 

@@ -9,39 +9,93 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import Field
 
 from skillhub.errors import FormatError
 from skillhub.model.digest import NO_FILES, Digest
 from skillhub.model.provenance import RECORD, Provenance
-from skillhub.model.syntax.json import strict_json
-from skillhub.model.text import is_name, quote
+from skillhub.model.syntax.document import (
+    Before,
+    Document,
+    Items,
+    Members,
+    Read,
+    Sha256,
+    name_that,
+    one_of,
+    part,
+    version_of,
+    wrong,
+)
+from skillhub.model.text import is_name
 
 if TYPE_CHECKING:
     from skillhub.model.lock import Locked
 
-_T = TypeVar("_T")
-
 VERSION = 1
-_CAP = 256 * 1024 * 1024
 LinkKind: TypeAlias = Literal["copy", "symlink"]
-_LINKS = ("copy", "symlink")
-_HELD = ("", "user", "needs", "asked")
 
 
+def _named(value: object) -> object:
+    """Name what the file has as a list, which takes a third of its bytes less."""
+    match value:
+        case [description, model_invocable, needs, capabilities]:
+            return {
+                "description": description,
+                "model_invocable": model_invocable,
+                "needs": needs,
+                "capabilities": capabilities,
+            }
+    wrong("a description, whether a model may call it, needs and capabilities", value)
+
+
+def _need(value: object) -> Mapping[str, Any]:
+    match value:
+        case {
+            "kind": str() as kind,
+            "name": str() as name,
+            "description": str() as description,
+            "required": bool() as required,
+        }:
+            return {"kind": kind, "name": name, "description": description, "required": required}
+    wrong("a need", value)
+
+
+def _servers(value: object) -> Mapping[str, Mapping[str, Any]]:
+    match value:
+        case dict() if all(isinstance(entries, dict) for entries in value.values()):
+            if all(isinstance(entry, dict) for entries in value.values() for entry in entries.values()):
+                return value
+    wrong("the entries of each server", value)
+
+
+def _provenance(value: object) -> Provenance:
+    match value:
+        case [str() as source, str() as server, str() as path, *signers] if {*map(type, signers)} <= {str}:
+            return Provenance(source, server, path, tuple(map(str, signers)))
+    wrong("a source, a server, a path and signers", value)
+
+
+_Name = Annotated[str, Read(name_that(is_name))]
+
+
+@part
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What ``list`` shows of a skill's content: read off the tree, never off a declaration elsewhere."""
 
     description: str = ""
     model_invocable: bool = True
-    needs: tuple[Mapping[str, Any], ...] = ()
-    capabilities: tuple[str, ...] = ()
+    needs: Items[Annotated[Mapping[str, Any], Read(_need, type="object")]] = ()
+    capabilities: Items[str] = ()
 
 
 _NO_FACTS = Facts()
 
 
+@part
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One skill as it is on this machine, in this project.
@@ -58,16 +112,22 @@ class Record:
         provenance: Where it was to come from and who had signed it when the person agreed, if that was kept.
     """
 
-    tree: Digest
+    NEEDED: ClassVar = ("held", "links", "link", "met", "waived", "mcp", "facts")
+
+    tree: Sha256
     enabled: bool
-    held: str = ""
-    links: tuple[str, ...] = ()
-    link: LinkKind = "copy"
-    met: tuple[str, ...] = ()
-    waived: tuple[str, ...] = ()
-    mcp: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    facts: Facts = _NO_FACTS
-    provenance: Provenance | None = None
+    held: Annotated[str, one_of("", "user", "needs", "asked")] = ""
+    links: Items[str] = ()
+    link: Annotated[LinkKind, one_of("copy", "symlink")] = "copy"
+    met: Items[str] = ()
+    waived: Items[str] = ()
+    mcp: Annotated[Mapping[str, Mapping[str, Any]], Read(_servers, type="object")] = field(
+        default_factory=dict
+    )
+    facts: Annotated[Facts, Before(_named)] = _NO_FACTS
+    provenance: Annotated[
+        Provenance | None, Read(_provenance, type="array"), Field(validation_alias="whence")
+    ] = None
 
     def is_of(self, entry: Locked) -> bool:
         """Say whether the person agreed to what the lock's entry says: the tree, its place, its signers."""
@@ -138,25 +198,25 @@ class Records:
         Raises:
             FormatError: they are not what ``dump`` writes.
         """
-        document = strict_json(data, where, _CAP)
-        hint = "move the file away; skillhub install makes it anew and asks again"
-        if not isinstance(document, dict):
-            raise FormatError(f"expected an object, found {quote(document)}", where=where, hint=hint)
-        found = document.get("version")
-        if type(found) is not int or found != VERSION:
-            if type(found) is int and found > VERSION:
-                hint = "a newer skillhub wrote it; upgrade skillhub"
-            message = f"expected state format {VERSION}, found {quote(found)}"
-            raise FormatError(message, where=f"{where}: version", hint=hint)
         try:
-            agents, made = _texts(document["agents"]), _texts(document.get("made", []))
-        except (KeyError, ValueError) as error:
-            raise FormatError(f"expected agents: {error}", where=f"{where}: agents", hint=hint) from error
-        coming = _all(document, "coming", where, hint) if "coming" in document else {}
-        return cls(_all(document, "skills", where, hint), agents, coming, made)
+            found = RecordsFile.parse(data, where)
+        except FormatError as error:
+            error.hint = error.hint or "move the file away; skillhub install makes it anew and asks again"
+            raise
+        return cls(found.skills, found.agents, found.coming, found.made)
 
 
-_STR = frozenset({str})
+class RecordsFile(Document):
+    """The file as it is written."""
+
+    CAP = 256 * 1024 * 1024
+
+    version: Annotated[int, version_of("state format", VERSION)]
+    agents: Items[str]
+    project: str = ""
+    skills: Members[_Name, Record]
+    coming: Members[_Name, Record] = Field(default_factory=dict)
+    made: Items[str] = ()
 
 
 def _encode(record: Record) -> dict[str, Any]:
@@ -178,78 +238,3 @@ def _encode(record: Record) -> dict[str, Any]:
         "waived": record.waived,
         **({"whence": (place.source, place.server, place.path, *place.signers)} if place else {}),
     }
-
-
-def _all(document: dict[str, Any], key: str, where: str, hint: str) -> dict[str, Record]:
-    blocks = document.get(key)
-    if not isinstance(blocks, dict):
-        raise FormatError(f"expected an object, found {quote(blocks)}", where=f"{where}: {key}", hint=hint)
-    found = {}
-    for name, block in blocks.items():
-        if not is_name(name) or not isinstance(block, dict):
-            raise FormatError(f"expected a skill, found {quote(name)}", where=f"{where}: {key}", hint=hint)
-        try:
-            found[name] = _decode(block)
-        except (KeyError, ValueError, FormatError) as error:
-            message = f"expected the state of a skill: {error}"
-            raise FormatError(message, where=f"{where}: {key}.{name}", hint=hint) from error
-    return found
-
-
-def _decode(block: dict[str, Any]) -> Record:
-    description, model_invocable, needs, capabilities = _as(list, block["facts"])
-    mcp = _as(dict, block["mcp"])  # with most skills it is empty, and so are `needs`
-    return Record(
-        tree=Digest.parse(block["tree"]),
-        enabled=_as(bool, block["enabled"]),
-        held=_one_of(_HELD, block["held"]),
-        links=_texts(block["links"]),
-        link=_one_of(_LINKS, block["link"]),
-        met=_texts(block["met"]),
-        waived=_texts(block["waived"]),
-        mcp={server: _entries(entries) for server, entries in mcp.items()} if mcp else {},
-        facts=Facts(
-            _as(str, description),
-            _as(bool, model_invocable),
-            tuple(map(_need, needs)) if _as(list, needs) else (),
-            _texts(capabilities),
-        ),
-        provenance=_provenance(_texts(block["whence"])) if "whence" in block else None,
-    )
-
-
-def _entries(value: object) -> dict[str, Any]:
-    return {agent: _as(dict, entry) for agent, entry in _as(dict, value).items()}
-
-
-def _provenance(texts: tuple[str, ...]) -> Provenance:
-    source, server, path, *signers = texts
-    return Provenance(source, server, path, tuple(signers))
-
-
-def _need(value: object) -> dict[str, Any]:
-    row = _as(dict, value)
-    texts = {key: _as(str, row[key]) for key in ("kind", "name", "description")}
-    return {**texts, "required": _as(bool, row["required"])}
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    texts: list[str] = _as(list, value)
-    if not texts:
-        return ()
-    if {*map(type, texts)} != _STR:
-        for text in texts:
-            _as(str, text)
-    return tuple(texts)
-
-
-def _one_of(choices: tuple[Any, ...], value: object) -> Any:  # noqa: ANN401 - one of a Literal's texts
-    if value not in choices:
-        raise ValueError(f"expected one of {', '.join(map(repr, choices))}, found {quote(value)}")
-    return value
-
-
-def _as(kind: type[_T], value: object) -> _T:
-    if not isinstance(value, kind):
-        raise ValueError(f"expected {kind.__name__}, found {quote(value)}")
-    return value

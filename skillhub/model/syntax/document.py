@@ -132,6 +132,14 @@ def text_that(holds: Callable[[str], object], expected: str) -> Callable[[object
     return read
 
 
+def one_of(*known: str) -> Read:
+    """Return the annotation of these words."""
+    return Read(
+        text_that(known.__contains__, " or ".join(map(repr, known)) if "" in known else " or ".join(known)),
+        enum=list(known),
+    )
+
+
 def visible(value: object) -> str:
     """Read text that is not empty and that a person sees whole."""
     # What is plain need not be looked at letter by letter.
