@@ -11,6 +11,7 @@ import zipfile
 import pytest
 import yaml
 
+from skillhub.model.digest import Digest
 from tests.attacks.test_working_folder import MODULES
 from tests.flows.lock.test_fix import Repository
 from tests.model.test_merge import ONE, THREE, TWO, lock
@@ -109,10 +110,23 @@ def test_the_action_takes_unsigned_skills_only_if_told(runner):
     assert step(runner, "Install what the lock says", **{"allow-unsigned": "true"}).returncode == 0
 
 
+def test_the_action_trusts_a_registry_of_the_project_only_if_told(runner, offered, served):
+    root = Digest.of((offered.folder / "registry/site/metadata/1.root.json").read_bytes())
+    author = Here(runner.folder)
+    assert author.run("source", "add", "acme", served, "--fingerprint", root).status == 0
+    assert author.run("install", "acme:greeting", "--yes", "--no-enable").status == 0
+    runner.environ |= {"SKILLHUB_HOME": str(runner.folder / "another")}
+    refused = step(runner, "Install what the lock says")
+    assert refused.returncode == 6
+    assert f"--trust-source acme={root}" in refused.stderr
+    assert step(runner, "Install what the lock says", **{"trust-source": f"acme={root}"}).returncode == 0
+
+
 def test_inputs_of_the_action_are_never_code(runner):
     hostile = '"; touch pwned; $(touch pwned) `touch pwned`'
     step(runner, "Install what the lock says", project=hostile)
     step(runner, "Install what the lock says", agents=hostile, **{"allow-unsigned": hostile})
+    step(runner, "Install what the lock says", **{"trust-source": hostile})
     assert not list(runner.folder.rglob("pwned*"))
     assert all("${{" not in each["run"] for each in STEPS.values())
 
