@@ -19,7 +19,7 @@ from skillhub.model.skill import Held, Skill, typed_flags
 from skillhub.model.text import as_command, quote
 from skillhub.runtime.catalog import LockedNames, folded
 from skillhub.runtime.folder import Agreed, Folder
-from skillhub.runtime.roots import Surroundings
+from skillhub.runtime.roots import Surroundings, upwards
 from skillhub.world.home import Home
 from skillhub.world.installed import given, view
 from skillhub.world.links import absolute
@@ -169,7 +169,10 @@ class Locks:
             yield self._opened(base, "project", home), True
         ways = (*self._folders, *self._others, *others)
         above = dict.fromkeys(
-            place for way in ways for start in {way, os.path.realpath(way)} for place in _ancestors(start)
+            place
+            for way in ways
+            for start in {way, os.path.realpath(way)}
+            for place in upwards(os.path.abspath(start))
         )
         for base in above:
             kept = os.path.join(home.state, "projects", f"{state_key(base, 'project')}.json")
@@ -283,13 +286,3 @@ def _upwards(skill: Skill) -> Iterator[str]:
     for _ in range(max(1, levels)):
         yield from places
         places = [*map(os.path.dirname, places)]
-
-
-def _ancestors(folder: str) -> Iterator[str]:
-    folder = os.path.abspath(folder)
-    while True:
-        yield folder
-        above = os.path.dirname(folder)
-        if above == folder:
-            return
-        folder = above

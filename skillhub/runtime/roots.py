@@ -45,7 +45,7 @@ def project_root(profile: Profile, around: Surroundings) -> str:
     if profile.root_env and (named := absolute(around.environ.get(profile.root_env, ""), around.home)):
         return os.path.normpath(named)
     markers = (*profile.markers, *around.markers)
-    for folder in _upwards(around.cwd):
+    for folder in upwards(around.cwd):
         if any(os.path.lexists(os.path.join(folder, marker)) for marker in markers):
             return folder
     return os.path.normpath(around.cwd)
@@ -98,14 +98,15 @@ def _bases(place: Place, root: str, cwd: str) -> list[str]:
     if place.at == "cwd":
         return [os.path.normpath(cwd)]
     chain = []
-    for folder in _upwards(cwd):
+    for folder in upwards(cwd):
         chain.append(folder)
         if folder == root:
             return chain if place.at == "inner" else chain[::-1]
     return [root]  # a variable names a root that the working folder is not in
 
 
-def _upwards(folder: str) -> Iterator[str]:
+def upwards(folder: str) -> Iterator[str]:
+    """Yield the folder and each one above it."""
     folder = os.path.normpath(folder)
     while True:
         yield folder

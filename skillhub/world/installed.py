@@ -56,17 +56,12 @@ def view(
         state="enabled" if enabled else "disabled",
         invocation="model" if facts.model_invocable else "user",
         signed_by=tuple(map(Signer.parse, entry.signed_by)),
-        vouched_by=_voucher(entry, project) if entry.signed_by else None,
+        vouched_by=voucher(entry, project.last_lock(), project.home) if entry.signed_by else None,
         requires=needs_of(facts, record, or_stored(is_met, name, project)) if facts.needs else (),
         capabilities=facts.capabilities if record else entry.capabilities,
         description=facts.description,
         patch=entry.patch.path if entry.patch else None,
     )
-
-
-def _voucher(entry: Locked, project: Project) -> str | None:
-    """Return the registry that says who signed, where it is none of the user's."""
-    return voucher(entry, project.last_lock(), project.home)
 
 
 def given(environ: Mapping[str, str], enabled: Collection[str] = ()) -> Given:
