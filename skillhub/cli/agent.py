@@ -27,7 +27,7 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
     profile, found = seen_by(common, host)
     seen = section(found, profile, window)
     if common.json:
-        return common.result(seen.to_json())
+        return common.result("catalog", seen.to_json())
     for line in seen.text.splitlines():
         common.terminal.verbatim(line)
     if not (seen.text or seen.omitted):
@@ -67,7 +67,7 @@ def resolve(
     rules = Rules(leads=leads)
     found = mentioned(text, catalog, rules=rules)
     if common.json:
-        return common.result(found.to_json())
+        return common.result("resolve", found.to_json())
     for each in found.mentions:
         common.terminal.out(
             f"{each.text}: {each.message}", "green" if each.outcome == "activated" else "yellow"
@@ -110,7 +110,7 @@ def load(
     for note in loaded.notes:
         common.terminal.say(note, "dim")
     if common.json:
-        common.terminal.json(to_json(loaded, profile))
+        common.terminal.answer("load", to_json(loaded, profile))
     else:
         for line in inject(loaded, profile).split("\n"):
             common.terminal.verbatim(line.expandtabs(4))

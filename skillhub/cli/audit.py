@@ -99,7 +99,7 @@ def _print(report: Report, shape: Format, terminal: Terminal) -> None:
     from skillhub.model.report_text import markdown
 
     if shape == "json":
-        terminal.json(report.to_json())
+        terminal.answer("audit", report.to_json())
     elif shape == "sarif":
         terminal.json(_sarif(report))
     elif shape == "markdown":

@@ -31,7 +31,7 @@ def new(
 
     begun = begin(name, working_folder(), dry_run=common.dry_run)
     if common.json:
-        return common.result(asdict(begun))
+        return common.result("new", asdict(begun))
     common.terminal.did(f"{'would make' if common.dry_run else 'made'} {begun.path}", "green")
     for file in begun.files:
         common.terminal.did(f"  {file}")
@@ -55,7 +55,7 @@ def validate(
     found = validate_all(paths, common.publishers, common.time().now())
     is_ok = all(each.ok and (each.signature is None or each.signature.status != "invalid") for each in found)
     if common.json:
-        common.terminal.json({"ok": is_ok, "skills": [_json(each) for each in found]})
+        common.terminal.answer("validate", {"ok": is_ok, "skills": [_json(each) for each in found]})
     else:
         for each in found:
             _draw(each, common.terminal)
@@ -121,7 +121,9 @@ def pack(
 
     packed = pack_skill(path, output, form, common.time().now(), dry_run=common.dry_run)
     done = "would write " if common.dry_run else ""
-    return common.done(asdict(packed), f"{done}{packed.path}: {packed.size} bytes, {packed.digest}", "green")
+    return common.done(
+        "pack", asdict(packed), f"{done}{packed.path}: {packed.size} bytes, {packed.digest}", "green"
+    )
 
 
 def sign(
@@ -150,7 +152,7 @@ def sign(
     done = "would be" if common.dry_run else "is"
     who = f" of {signed.identity}" if signed.identity else ""
     text = f"{signed.path} {done} signed by the key {signed.fingerprint}{who}"
-    return common.done(asdict(signed), text, "green")
+    return common.done("sign", asdict(signed), text, "green")
 
 
 COMMANDS: dict[str, Run] = {"new": new, "validate": validate, "pack": pack, "sign": sign}

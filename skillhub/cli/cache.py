@@ -25,7 +25,7 @@ def info(common: Common) -> int:
     found = places(common.home, common.store)
     if common.json:
         rows = [asdict(place) for place in found]
-        return common.result({"places": rows, "size": sum(place.size for place in found)})
+        return common.result("cache info", {"places": rows, "size": sum(place.size for place in found)})
     cells = [(place.name, _spelled(place.size), str(place.files), place.path) for place in found]
     common.terminal.table(("WHAT", "SIZE", "FILES", "WHERE"), cells)
     common.terminal.say("skillhub cache gc --dry-run shows what of it nobody needs", "dim")
@@ -47,7 +47,7 @@ def gc(
 
     found = collect(common.home, days, common.ports(), dry_run=common.dry_run)
     if common.json:
-        return common.result(_json(found, removed=not common.dry_run))
+        return common.result("cache gc", _json(found, removed=not common.dry_run))
     done = "would remove" if common.dry_run else "removed"
     for each in found.waste:
         about = f"{each.about}: " if each.about else ""

@@ -69,15 +69,15 @@ class Common:
         """Return what to type, in the scope that this command is about."""
         return command("user" if self.user_scope else "project", *words)
 
-    def result(self, value: object) -> int:
-        """Print the one JSON value of a command, and return the exit status of what went well."""
-        self.terminal.json(value)
+    def result(self, command: str, value: Mapping[str, Any]) -> int:
+        """Print what a command answers as JSON, and return the exit status of what went well."""
+        self.terminal.answer(command, value)
         return 0
 
-    def done(self, value: object, text: str, tone: Tone = "plain") -> int:
+    def done(self, command: str, value: Mapping[str, Any], text: str, tone: Tone = "plain") -> int:
         """Show what a command did, as its JSON value or in a line, and return the exit status of what went well."""
         if self.json:
-            return self.result(value)
+            return self.result(command, value)
         self.terminal.did(text, tone)
         return 0
 

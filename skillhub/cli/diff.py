@@ -56,7 +56,7 @@ def diff(
         found = _of_names(names, ports, common.terminal, is_read=form != "json")
     if form == "json":
         rows = {"sources": [each.to_json() for each in sources]} if from_lock is not None else {}
-        common.terminal.json({**rows, "skills": [each.to_json() for each in found]})
+        common.terminal.answer("diff", {**rows, "skills": [each.to_json() for each in found]})
     elif form == "markdown":
         for line in _markdown(found, sources):
             common.terminal.verbatim(line)

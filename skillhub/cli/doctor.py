@@ -34,14 +34,15 @@ def doctor(
 
     found = diagnose(common.ports(), common.time())
     if common.json:
-        common.terminal.json(
+        common.terminal.answer(
+            "doctor",
             {
                 "ok": found.ok,
                 "checks": [asdict(each) for each in found.checks],
                 "roots": [members(root, "path", "scope") for root in found.roots],
                 "agents": [members(host, "id", "name") for host in found.agents],
                 "sources": [{"name": s.alias, "url": s.url, "root": s.root} for s in found.sources],
-            }
+            },
         )
         return 0 if found.ok else 1
     for each in found.checks:
@@ -68,7 +69,8 @@ def _policy(common: Common) -> int:
     if common.json:
         lines = [row._asdict() for row in every]
         return common.result(
-            all_masked({"effective": effective(ports.policies), "lines": lines, "places": where})
+            "doctor policy",
+            all_masked({"effective": effective(ports.policies), "lines": lines, "places": where}),
         )
     for row in every:
         beaten = "" if row.in_force else "  (a stricter line holds)"

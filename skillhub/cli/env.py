@@ -27,7 +27,7 @@ def list_(common: Common) -> int:
     """
     found = common.open_project().secrets.all()
     if common.json:
-        return common.result({"variables": [_json(secret) for secret in found]})
+        return common.result("env list", {"variables": [_json(secret) for secret in found]})
     if not found:
         common.terminal.say("no value is stored; to store one: skillhub env set NAME")
         return 0
@@ -63,7 +63,7 @@ def set_(
     if not common.dry_run:
         keep(secret, _value(name, common), project, vault)
     if common.json:
-        return common.result(_json(secret))
+        return common.result("env set", _json(secret))
     may = f"for {', '.join(secret.skills)}" if secret.skills else "for no skill yet"
     common.terminal.did(
         f"{'would store' if common.dry_run else 'stored'} {name} {may}, {_place(secret)}", "green"
@@ -96,7 +96,7 @@ def unset(
     done = f"{'would remove' if common.dry_run else 'removed'} the value of {name}"
     if left.skills:
         done = f"{name} {'would be' if common.dry_run else 'is'} for {', '.join(left.skills)} alone now"
-    return common.done({**_json(left), "stored": bool(left.skills)}, done)
+    return common.done("env unset", {**_json(left), "stored": bool(left.skills)}, done)
 
 
 def exec_(

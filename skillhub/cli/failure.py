@@ -12,6 +12,7 @@ from typing import Any
 from skillhub.cli.table import COMMANDS
 from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import SkillhubError, StateError, UsageError
+from skillhub.model.answers import VERSION
 from skillhub.model.question import Answer, Question, how_to_answer
 from skillhub.model.url import all_masked, masked
 
@@ -24,7 +25,7 @@ def fail(error: Exception, args: list[str]) -> int:
     if not isinstance(error, SkillhubError):
         error = _usage_of_typer(error, args) or _of_machine(error) or _bug(error)
     if "--json" in (args[: args.index("--")] if "--" in args else args):
-        terminal.json(error_json(error))
+        terminal.json({"schema": VERSION, **error_json(error)})
     terminal.error(error)
     skills = getattr(error, "skills", ())
     for each in skills if len(skills) > 1 else ():  # of a single one the error tells

@@ -52,7 +52,7 @@ def _show(skills: list[Skill], users: list[Skill], unasked: Sequence[str], commo
     if common.json:
         shadowed = [{"name": name, "path": path, "by": by} for name, path, by in hidden]
         found = {"skills": [each.to_json() for each in skills], "user": [each.to_json() for each in users]}
-        common.terminal.json({**found, "shadowed": shadowed})
+        common.terminal.answer("list", {**found, "shadowed": shadowed})
         return
     from skillhub.cli.render import skills_table
 
@@ -91,7 +91,7 @@ def verify(
     found = flow(names or [], ports)
     is_ok = not any(each.problems for each in found)
     if common.json:
-        common.terminal.json({"ok": is_ok, "skills": [_verified_json(each) for each in found]})
+        common.terminal.answer("verify", {"ok": is_ok, "skills": [_verified_json(each) for each in found]})
     else:
         for each in found:
             for note in each.notes:

@@ -36,7 +36,7 @@ def new(
     if common.dry_run:
         keys.free(name)
         planned = {"name": name, "kind": kind, "fingerprint": None}
-        return common.done(planned, f"would make the key {name}: {kind}")
+        return common.done("key new", planned, f"would make the key {name}: {kind}")
     return _made(keys.new(name, kind, new_passphrase(f"key {name}", common)), common)
 
 
@@ -49,7 +49,7 @@ def list_(common: Common) -> int:
 
     keys = Keys(common.home).all()
     if common.json:
-        common.terminal.json({"keys": [asdict(key) for key in keys]})
+        common.terminal.answer("key list", {"keys": [asdict(key) for key in keys]})
     else:
         for key in keys:
             common.terminal.out(f"{key.name}: {key.kind}", "bold")
@@ -74,7 +74,7 @@ def show(
     key = Keys(common.home).get(name)
     pem = read_file(key.public_path).decode("ascii", "replace")
     if common.json:
-        common.terminal.json({**asdict(key), "public_key": pem})
+        common.terminal.answer("key show", {**asdict(key), "public_key": pem})
     else:
         _draw(key, common.terminal.out)
         for line in pem.splitlines():
@@ -99,13 +99,15 @@ def import_(
     keys.free(name)
     private = with_passphrase(f"passphrase of {file}", common, lambda given: read_key(file, given))
     if common.dry_run:
-        return common.done(None, f"would make the key {name}")
+        return common.done(
+            "key import", {"name": name, "kind": None, "fingerprint": None}, f"would make the key {name}"
+        )
     return _made(keys.add(name, private, new_passphrase(f"key {name}", common)), common)
 
 
 def _made(key: Key, common: Common) -> int:
     if common.json:
-        common.terminal.json(asdict(key))
+        common.terminal.answer("key new", asdict(key))
     else:
         _draw(key, common.terminal.did)
     return 0

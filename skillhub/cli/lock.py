@@ -100,10 +100,11 @@ def fix(
     done = flow(common.open_project(), take, dry_run=common.dry_run)
     if common.json:
         return common.result(
+            "lock fix",
             {
                 "skills": [asdict(each) for each in done.choices],
                 "changed": done.changed and not common.dry_run,
-            }
+            },
         )
     for choice in done.choices:
         would = "would settle " if common.dry_run else ""
@@ -140,7 +141,9 @@ def merge(
     if not common.dry_run:
         files.write_atomic(os.path.realpath(ours), done.data)
     if common.json:
-        common.terminal.json({"skills": [asdict(each) for each in done.choices], "clean": done.error is None})
+        common.terminal.answer(
+            "lock merge", {"skills": [asdict(each) for each in done.choices], "clean": done.error is None}
+        )
     else:
         for choice in done.choices:
             common.terminal.say(_line(choice))

@@ -73,7 +73,9 @@ def _answer(args: list[str]) -> int:
     if [each for each in args if each != "--json"] in (["--version"], ["-V"]):
         from skillhub import __version__
 
-        text = f'{{"version": "{__version__}"}}' if "--json" in args else f"skillhub {__version__}"
+        text = (
+            f'{{"schema": 1, "version": "{__version__}"}}' if "--json" in args else f"skillhub {__version__}"
+        )
         sys.stdout.write(text + "\n")
         return 0
     if args in (["--help"], ["-h"], ["help"], []) and _COMPLETE not in os.environ:

@@ -29,7 +29,7 @@ def list_(common: Common) -> int:
     """
     rows = [_json(one) for one in common.publishers.all().values()]
     if common.json:
-        return common.result({"publishers": rows})
+        return common.result("publisher list", {"publishers": rows})
     for row in rows:
         common.terminal.out(f"{row['name']}: for {', '.join(row['sources']) or 'every source'}", "bold")
         for each in row["signers"]:
@@ -80,7 +80,7 @@ def trust(
 
 def _show_trusted(trusted: dict[str, Any], common: Common) -> None:
     if common.json:
-        common.terminal.json(trusted)
+        common.terminal.answer("publisher trust", trusted)
         return
     may = "might" if common.dry_run else "may"
     for each in trusted["signers"]:
@@ -95,7 +95,11 @@ def remove(common: Common, name: Name) -> int:
     Example: skillhub publisher remove acme
     """
     gone = common.publishers.get(name) if common.dry_run else common.publishers.remove(name)
-    return common.done(_json(gone), f"{gone.name} {'would be' if common.dry_run else 'is'} no longer trusted")
+    return common.done(
+        "publisher remove",
+        _json(gone),
+        f"{gone.name} {'would be' if common.dry_run else 'is'} no longer trusted",
+    )
 
 
 def _json(one: Trusted) -> dict[str, Any]:

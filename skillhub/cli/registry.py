@@ -46,7 +46,9 @@ def init(
     elif RegistryDir(folder).exists:
         raise UsageError("there is a registry already", where=folder)
     if common.json:
-        return common.result({"path": path, "site": _site(folder), "fingerprint": fingerprint})
+        return common.result(
+            "registry init", {"path": path, "site": _site(folder), "fingerprint": fingerprint}
+        )
     if common.dry_run:
         common.terminal.did(f"{path}: would be a registry")
         return 0
@@ -75,7 +77,8 @@ def add(
     added = signed(common, keys, lambda signing: flow(folder, skills, signing, common.publishers))
     if common.json:
         return common.result(
-            {"added": [_row(r) for r in added.releases], "unchanged": [_row(r) for r in added.unchanged]}
+            "registry add",
+            {"added": [_row(r) for r in added.releases], "unchanged": [_row(r) for r in added.unchanged]},
         )
     done = "would publish" if common.dry_run else "published"
     for release in added.releases:
@@ -101,7 +104,7 @@ def check(
     time = common.time()
     found = flow(place, time.now(), time)
     if common.json:
-        common.terminal.json({"ok": not found.problems, **asdict(found)})
+        common.terminal.answer("registry check", {"ok": not found.problems, **asdict(found)})
     else:
         for issue in found.warnings:
             common.terminal.warn(f"warning: {issue} [{issue.code}]")
@@ -127,7 +130,7 @@ def serve(
     server = site_server(_site(folder), host, port)
     url = f"http://{host}:{server.server_port}"
     if common.json:
-        common.terminal.json({"url": url})
+        common.terminal.answer("registry serve", {"url": url})
     else:
         common.terminal.out(f"serving {_site(folder)} at {url} (stop with Ctrl-C)")
     sys.stdout.flush()  # whoever reads a pipe waits for the address

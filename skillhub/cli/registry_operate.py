@@ -74,7 +74,7 @@ def yank(
     if undo == (reason is not None):
         raise UsageError("expected either --reason TEXT or --undo")
     release = signed(common, None, lambda signing: recall.yank(folder, wanted, reason, signing))
-    return _recalled(common, release, "offered again" if undo else "yanked")
+    return _recalled(common, "registry yank", release, "offered again" if undo else "yanked")
 
 
 def withdraw(
@@ -90,12 +90,12 @@ def withdraw(
     from skillhub.flows.registry import recall
 
     release = signed(common, None, lambda signing: recall.withdraw(folder, wanted, reason, signing))
-    return _recalled(common, release, "withdrawn")
+    return _recalled(common, "registry withdraw", release, "withdrawn")
 
 
-def _recalled(common: Common, release: Release, verb: str) -> int:
+def _recalled(common: Common, command: str, release: Release, verb: str) -> int:
     would = "would be " if common.dry_run else ""
-    return common.done(_row(release), f"{release.name} {release.version} {would}{verb}", "green")
+    return common.done(command, _row(release), f"{release.name} {release.version} {would}{verb}", "green")
 
 
 def _row(release: Release) -> dict[str, str | None]:
@@ -141,14 +141,15 @@ def _show_delegated(done: Delegated, common: Common) -> None:
     admission, did = done.admission, common.terminal.did
     if common.json:
         revoked = [members(each, "fingerprint", "since") for each in admission.revoked]
-        common.terminal.json(
+        common.terminal.answer(
+            "registry delegate",
             {
                 "publisher": admission.publisher,
                 "keys": list(fingerprints(admission)),
                 "names": sorted(admission.names),
                 "revoked": revoked,
                 "withdrawn": [_row(release) for release in done.withdrawn],
-            }
+            },
         )
         return
     did(f"{admission.publisher}{' (dry run)' if common.dry_run else ''}", "bold")
@@ -182,7 +183,7 @@ def rotate(
 
     done = signed(common, keys, lambda signing: flow(folder, role, signing, lost or ()))
     if common.json:
-        return common.result({**asdict(done), "at_hand": sorted(done.at_hand)})
+        return common.result("registry rotate", {**asdict(done), "at_hand": sorted(done.at_hand)})
     for verb, ids in (("would go" if common.dry_run else "gone", done.gone), ("kept", done.kept)):
         for each in ids:
             common.terminal.did(f"{verb}: {each}{'' if each in done.at_hand else ' (not at hand)'}")
@@ -218,11 +219,12 @@ def refresh(
         common.terminal.warn(f"warning: {text}")
     if common.json:
         rows = {"renewed": done.renewed, "waiting": done.waiting}
-        common.terminal.json(
+        common.terminal.answer(
+            "registry refresh",
             {
                 part: [{"role": each.role, "expires": _shown(each)} for each in found]
                 for part, found in rows.items()
-            }
+            },
         )
     elif done.renewed:
         verb = "would sign anew" if common.dry_run else "signed anew"

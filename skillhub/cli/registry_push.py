@@ -45,7 +45,7 @@ def push(
 
     done = flow(folder, target, connect, now=now(), dry_run=common.dry_run)
     if common.json:
-        return common.result({"target": target, **asdict(done)})
+        return common.result("registry push", {"target": target, **asdict(done)})
     if common.verbose:
         for path in done.written:
             common.terminal.say(path)

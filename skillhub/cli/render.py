@@ -63,7 +63,7 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
     """Show what became of each skill: that it is ``done``, or of a dry run that it would be."""
     terminal, is_plan = common.terminal, common.dry_run
     if common.json:
-        terminal.json(outcome_json(outcome))
+        terminal.answer("install", outcome_json(outcome))
         return
     done = f"would {verb}" if is_plan else done
     told = _show_questions(outcome, common)
@@ -152,7 +152,7 @@ def show_changes(common: Common, outcome: Outcome) -> None:
     """Show what is newer than what is locked, and what it would change."""
     terminal = common.terminal
     if common.json:
-        terminal.json(outcome_json(outcome))
+        terminal.answer("install", outcome_json(outcome))
         return
     show_sources(outcome.sources, terminal.out)
     _show_beside(outcome, "update would leave out", terminal)

@@ -38,7 +38,7 @@ def search(
     for warning in listed.warnings:
         common.terminal.warn(f"warning: {warning}")
     if common.json:
-        return common.result(found.to_json())
+        return common.result("search", found.to_json())
     rows = [
         (hit.name, hit.source or f"({hit.scope})", _FOUND_BY[hit.reason], hit.description)
         for hit in found.hits

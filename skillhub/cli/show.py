@@ -29,7 +29,8 @@ def show(
 
     shown = flow(parse_ref(ref), common.ports())
     if common.json:
-        common.terminal.json(
+        common.terminal.answer(
+            "show",
             {
                 **shown.skill.to_json(),
                 "manifest": manifest_json(shown.manifest),
@@ -39,7 +40,7 @@ def show(
                 ],
                 "patched": asdict(shown.patched) if shown.patched else None,
                 "warnings": list(shown.warnings),
-            }
+            },
         )
     else:
         _draw(shown, common.terminal)

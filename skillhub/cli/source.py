@@ -45,9 +45,11 @@ def add(
     known = ports.sources.mine()
     source = add_source(name, url, _pin(root, fingerprint), ports, dry_run=common.dry_run)
     if source in known.values():
-        return common.done(_json(source), f"nothing to do: {source.alias} is {_spelled(source)}")
+        return common.done(
+            "source add", _json(source), f"nothing to do: {source.alias} is {_spelled(source)}"
+        )
     done = "would add" if common.dry_run else "added"
-    return common.done(_json(source), f"{done} {source.alias}: {_spelled(source)}", "green")
+    return common.done("source add", _json(source), f"{done} {source.alias}: {_spelled(source)}", "green")
 
 
 def list_(common: Common) -> int:
@@ -57,7 +59,7 @@ def list_(common: Common) -> int:
     """
     sources = _here(common).all().values()
     if common.json:
-        common.terminal.json({"sources": [_facts(source, common) for source in sources]})
+        common.terminal.answer("source list", {"sources": [_facts(source, common) for source in sources]})
     else:
         for source in sources:
             _draw(source, common)
@@ -77,7 +79,7 @@ def show(common: Common, name: Name) -> int:
     newest = [releases[0] for _, releases in sorted(skills.items())]
     if common.json:
         rows = [members(each, "name", "version", "publisher", "description") for each in newest]
-        return common.result({**_facts(source, common), "skills": rows})
+        return common.result("source show", {**_facts(source, common), "skills": rows})
     _draw(source, common)
     for role in _view(source, common).root.roles if source.root else ():
         common.terminal.out(f"  {role.name}: {role.threshold} of {len(role.key_ids)} keys")
@@ -102,7 +104,7 @@ def remove(common: Common, name: Name) -> int:
         if name in lock.sources and gone.is_meant(lock.sources[name]):
             left = [skill for skill, entry in lock.skills.items() if entry.place == name and not entry.local]
     done = "would remove" if common.dry_run else "removed"
-    common.done(_json(gone), f"{done} {gone.alias}: {gone.url}")
+    common.done("source remove", _json(gone), f"{done} {gone.alias}: {gone.url}")
     if left:
         common.terminal.say(f"locked from it here, and left as they are: {', '.join(left)}")
     pin = () if gone.embedded or gone.root is None else ("--fingerprint", gone.root)
@@ -129,7 +131,9 @@ def trust(
     source = trust_source(name, _pin(root, fingerprint), common.ports(), dry_run=common.dry_run)
     done = "would trust" if common.dry_run else "trusted"
     of = "" if source.named_by == "person" else ", for this project alone"
-    return common.done(_json(source), f"{done} {source.alias}: {_spelled(source)}{of}", "green")
+    return common.done(
+        "source trust", _json(source), f"{done} {source.alias}: {_spelled(source)}{of}", "green"
+    )
 
 
 def _pin(root: str | None, fingerprint: str | None) -> Pin:

@@ -37,6 +37,7 @@ COMMANDS: dict[str, Command] = {
     "audit": Command("audit", "Check what is installed, and where it came from.", _USE),
     "doctor": Command("doctor", "Check this machine and this project.", _USE),
     "cache": Command("cache", "Show what is kept on this disk, and remove what nobody needs.", _USE),
+    "schema": Command("schema", "Show the JSON Schema of a document or of an answer.", _USE),
     "catalog": Command("agent", "Show the list of skills that an agent's model sees.", _SEE),
     "resolve": Command("agent", "Show which skills a message means.", _SEE),
     "load": Command("agent", "Show what an agent gets of a skill.", _SEE),

@@ -121,6 +121,12 @@ class Terminal:
         """Write a line that GitHub's runner is to obey; every other is written so that it does not."""
         self._put(stream, f"{clean(text)}\n")
 
+    def answer(self, command: str, value: Mapping[str, Any]) -> None:
+        """Write what a command answers, as the class of its answer has it."""
+        from skillhub.model.answers.table import answer  # here, for who reads lines has no use for it
+
+        self.json(answer(command, value))
+
     def json(self, value: object) -> None:
         """Write the one JSON value of a command; printable ASCII, so that it holds nothing a terminal would obey.
 

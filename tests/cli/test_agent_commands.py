@@ -30,7 +30,7 @@ def names(shown):
 def resolved(shell, text):
     done = shell.run("resolve", text, "--json")
     assert done.status == 0, done.err
-    assert set(done.json) == {"mentions", "task"}
+    assert set(done.json) == {"schema", "mentions", "task"}
     return done.json
 
 
@@ -80,7 +80,7 @@ def test_to_resolve_nothing_makes_no_sense(seen, nothing):
 def test_load_shows_what_an_agent_gets(seen):
     done = seen.run("load", "loose", "--arguments", "now", "--json")
     assert done.status == 0, done.err
-    assert set(done.json) == {"name", "path", "text", "files", "tools", "fork", "hooks"}
+    assert set(done.json) == {"schema", "name", "path", "text", "files", "tools", "fork", "hooks"}
     assert (done.json["files"], done.json["tools"], done.json["fork"]) == (["scripts/run.sh"], None, None)
     assert done.json["text"].startswith('<skill_content name="loose">')
     assert "ARGUMENTS: now" in done.json["text"]
@@ -131,7 +131,7 @@ def test_what_cannot_be_loaded(seen, words, status, code):
 def test_search_finds_what_sources_list_and_what_is_here(seen):
     done = Shell(seen.folder).run("search", "debugging", "causes", "--json")
     assert done.status == 0, done.err
-    assert set(done.json) == {"hits", "count", "truncated"}
+    assert set(done.json) == {"schema", "hits", "count", "truncated"}
     assert done.json["count"] == len(done.json["hits"])
     assert {each.get("source") or each["scope"] for each in done.json["hits"]} == {"github", "project"}
     for each in done.json["hits"]:

@@ -13,7 +13,12 @@ from tests.support.gitrepos import Repo
 def test_all_is_well(installed):
     done = installed.run("audit", "release-notes")
     assert (done.status, done.out) == (0, "1 skill looked at, nothing found\n")
-    assert installed.run("audit", "release-notes", "--json").json == {"ok": True, "findings": [], "notes": []}
+    assert installed.run("audit", "release-notes", "--json").json == {
+        "schema": 1,
+        "ok": True,
+        "findings": [],
+        "notes": [],
+    }
 
 
 def test_a_skill_that_no_lock_knows_is_told_and_fails_on_wish(installed):

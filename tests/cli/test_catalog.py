@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-KEYS = ["host", "text", "skills", "omitted", "shadowed", "problems", "truncated", "used", "budget"]
+KEYS = ["schema", "host", "text", "skills", "omitted", "shadowed", "problems", "truncated", "used", "budget"]
 
 
 def test_the_contracts_shape(shell):

@@ -38,7 +38,7 @@ def test_without_the_extra_a_program_runs_if_nothing_is_stored(bare):
 
 
 def test_nothing_is_stored_at_first(shell):
-    assert shell.run("env", "list", "--json").json == {"variables": []}
+    assert shell.run("env", "list", "--json").json == {"schema": 1, "variables": []}
     assert shell.run("env", "unset", "TOKEN", "--json").error["code"] == "not-found"
 
 

@@ -82,7 +82,14 @@ def test_nothing_asked_for_shows_the_help_and_is_an_error(shell):
 @pytest.mark.parametrize("flag", ["--version", "-V"])
 def test_the_version(shell, flag):
     assert (shell.run(flag).status, shell.run(flag).out) == (0, f"skillhub {__version__}\n")
-    assert shell.run(flag, "--json").json == shell.run("--json", flag).json == {"version": __version__}
+    assert (
+        shell.run(flag, "--json").json
+        == shell.run("--json", flag).json
+        == {
+            "schema": 1,
+            "version": __version__,
+        }
+    )
     assert shell.run(flag, "install").status == 2
 
 

@@ -31,7 +31,7 @@ def added(shell, web):
     done = shell.run("source", "add", "docs", web.url(""), "--allow-unsigned", "--json")
     assert (done.status, done.json) == (
         0,
-        {"name": "docs", "kind": "well-known", "url": web.url(""), "root": None},
+        {"schema": 1, "name": "docs", "kind": "well-known", "url": web.url(""), "root": None},
     )
     return shell
 

@@ -77,6 +77,7 @@ ANSWERS = """
     env exec --dry-run -- true
     cache info
     catalog
+    schema lock
     resolve $loose
     load loose
     doctor policy

@@ -183,6 +183,7 @@ def test_a_registry_is_made_filled_and_checked(shell):
     shell.skill("src/unversioned")
     assert shell.run("registry", "add", there, shell.folder / "src/unversioned").status == 4
     assert shell.run("registry", "check", there, "--json").json == {
+        "schema": 1,
         "ok": True,
         "problems": [],
         "warnings": [],
@@ -273,7 +274,7 @@ def test_publishers_have_several_keys_and_may_be_narrowed(shell):
     wide = shell.run("publisher", "trust", "me", "--key", keys / "default.pub.pem", "--json")
     assert wide.json["sources"] == []
     assert shell.run("publisher", "remove", "me", "--json").json["name"] == "me"
-    assert shell.run("publisher", "list", "--json").json == {"publishers": []}
+    assert shell.run("publisher", "list", "--json").json == {"schema": 1, "publishers": []}
     assert shell.run("publisher", "remove", "me").status == 3
 
 
@@ -291,7 +292,7 @@ def test_what_is_no_key_is_not_trusted(shell):
     good = shell.hub / "state/keys/default.pub.pem"
     assert shell.run(*trust, "--key", good, "--source", "nope").status == 3
     assert shell.run("publisher", "trust", "No Name", "--key", good).status == 2
-    assert shell.run("publisher", "list", "--json").json == {"publishers": []}
+    assert shell.run("publisher", "list", "--json").json == {"schema": 1, "publishers": []}
 
 
 def test_serving_tells_its_url_and_writes_nothing(offered, served):

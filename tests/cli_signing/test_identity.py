@@ -32,7 +32,9 @@ def test_identity_is_trusted_listed_and_removed(bare):
     trusted = bare.run("publisher", "trust", "acme", *WHO, "--trusted-root", root, "--json").json
     own = Identity(NAME, ISSUER, OWN.trusted_root())
     assert [each["fingerprint"] for each in trusted["signers"]] == [public.fingerprint, own.fingerprint]
-    assert bare.run("publisher", "list", "--json").json["publishers"] == [trusted]
+    assert [{"schema": 1, **each} for each in bare.run("publisher", "list", "--json").json["publishers"]] == [
+        trusted
+    ]
     shown = bare.run("publisher", "list").out
     assert f"{NAME} ({ISSUER})" in shown
     assert bare.run("publisher", "remove", "acme", "--json").json == trusted

@@ -44,7 +44,7 @@ def test_import_then_sign(shell):
     taken = shell.run("key", "import", path, "--name", "release", "--json").json
     assert (taken["name"], taken["kind"], taken["fingerprint"]) == ("release", "p384", key.public.fingerprint)
     assert stat.S_IMODE(os.stat(taken["path"]).st_mode) == 0o600
-    assert shell.run("key", "list", "--json").json["keys"] == [taken]
+    assert [{"schema": 1, **each} for each in shell.run("key", "list", "--json").json["keys"]] == [taken]
     signed = shell.run("sign", skill, "--key", "release", "--json").json
     assert signed["fingerprint"] == key.public.fingerprint
 

@@ -87,7 +87,7 @@ def test_a_person_types_it_unseen(shell):
 def test_what_is_no_value_is_refused(shell, value):
     done = piped(shell, "env", "set", "DEMO_TOKEN", "--json", value=value)
     assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (2, "usage")
-    assert shell.run("env", "list", "--json").json == {"variables": []}
+    assert shell.run("env", "list", "--json").json == {"schema": 1, "variables": []}
 
 
 def test_one_line_break_at_the_end_is_not_part_of_it(shell):
@@ -114,7 +114,7 @@ def test_a_locked_keyring_changes_nothing_and_is_not_quoted(shell):
 def test_without_a_keyring_it_says_so(shell, backend):
     done = piped(shell, "env", "set", "DEMO_TOKEN", "--json", PYTHON_KEYRING_BACKEND=backend)
     assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (2, "usage")
-    assert shell.run("env", "list", "--json").json == {"variables": []}
+    assert shell.run("env", "list", "--json").json == {"schema": 1, "variables": []}
 
 
 def test_a_dry_run_asks_for_no_value_and_stores_none(shell):

@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from skillhub.model.answers.setup import ErrorAnswer
 from tests.support import forked
 from tests.support.forked import REPO
 
@@ -51,7 +52,8 @@ class Done:
 
     @property
     def error(self):
-        assert set(self.json) == {"error", "questions"}, self.json
+        assert set(self.json) == {"schema", "error", "questions"}, self.json
+        ErrorAnswer.model_validate(self.json)
         told = {key: value for key, value in self.json["error"].items() if key != "skills"}
         assert set(told) - {"reason"} == {"code", "message", "where", "hint"}
         assert all(value is None or isinstance(value, str) for value in told.values())
