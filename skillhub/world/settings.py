@@ -6,11 +6,13 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Annotated, Self
+
+from pydantic import Field
 
 from skillhub.errors import FormatError, UnsafeTransfer
-from skillhub.model.syntax.decode import Read, array, located, record
-from skillhub.model.syntax.toml import CAP, strict_toml, tables
+from skillhub.model.syntax.document import Document, Items, Members, Read
+from skillhub.model.syntax.toml import CAP, strict_toml
 from skillhub.model.text import quote
 from skillhub.model.url import PORTS, parse
 from skillhub.world import files
@@ -18,7 +20,6 @@ from skillhub.world.home import Home
 from skillhub.world.hop import Hop, is_loopback
 
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|[0-9a-f:]+)(?::[1-9][0-9]{0,4})?", re.ASCII)
-_TRUSTED = "trusted-hosts"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 
 
@@ -71,15 +72,8 @@ class Settings:
         Raises:
             FormatError: see ``read``.
         """
-        document = strict_toml(data, where)
-        for key in document:
-            if key not in _READERS:
-                hint = f"there are {_TRUSTED}, [tokens] and [mirrors]; mind the spelling"
-                raise FormatError(f"{quote(key)} is no setting", where=where, hint=hint)
-        with located(where):
-            found = _READ(document)
-        trusted = frozenset(found.get(_TRUSTED, ()))
-        return cls(found.get("tokens", {}), found.get("mirrors", {}), trusted)
+        found = SettingsFile.parse(strict_toml(data, where), where)
+        return cls(found.tokens, found.mirrors, frozenset(found.trusted))
 
 
 def _name_of_host(host: str) -> str:
@@ -120,9 +114,17 @@ def _base(value: object) -> str:
     return f"{hop.scheme}://{hop.authority}{hop.target}".rstrip("/")
 
 
-_READERS: Mapping[str, Read] = {
-    "tokens": tables(_name_of_host, _variable),
-    "mirrors": tables(_base, _base),
-    _TRUSTED: array(_trusted),
-}
-_READ = record({}, _READERS)
+_Base = Annotated[str, Read(_base)]
+
+
+class SettingsFile(Document):
+    """The file as a person writes it."""
+
+    OBJECT = "a table"
+    UNKNOWN = "there are trusted-hosts, [tokens] and [mirrors]; mind the spelling"
+
+    tokens: Members[Annotated[str, Read(_name_of_host)], Annotated[str, Read(_variable, type="object")]] = (
+        Field(default_factory=dict)
+    )
+    mirrors: Members[_Base, _Base] = Field(default_factory=dict)
+    trusted: Items[Annotated[tuple[str, int | None], Read(_trusted)]] = Field((), alias="trusted-hosts")

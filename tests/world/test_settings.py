@@ -35,7 +35,7 @@ def test_the_file_of_the_page_is_read_as_told(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[token]", "'token' is no setting"),
+        ("[token]", "unknown key 'token'"),
         ("tokens = 1", "expected a table"),
         ('[tokens]\n"https://a" = {env = "A"}', "expected a host"),
         ('[tokens]\n"a@b" = {env = "A"}', "expected a host"),

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from functools import partial
 from typing import Any
 
 from skillhub.errors import FormatError
-from skillhub.model.syntax.decode import mapping
 from skillhub.model.text import clean, line_of_marker
 
 # Some 3,000 skills. The parser's time grows with the square of a dotted key's depth: 100 kB of `a.a.a…` take
@@ -19,8 +17,6 @@ _DOTS_MAX = 100
 # The same of others, who may have dots in texts; possessive, so that this takes linear time.
 _DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
 _LEVELS_MAX = 100
-# A reader of what parsed TOML holds, as ``decode`` has them.
-tables = partial(mapping, what="a table")
 
 
 def strict_toml(data: bytes, where: str) -> dict[str, Any]:
