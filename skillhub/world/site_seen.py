@@ -57,7 +57,15 @@ class _File(StateDocument):
 
 
 def _parse(document: _File | None) -> _Known:
-    return _Known() if document is None else _Known(document.origins, document.copies, document.sites)
+    if document is None:
+        return _Known()
+    # An earlier version noted any URL; what is not read is gone when the file is written next.
+    kept = {
+        url: copy
+        for url, copy in document.copies.items()
+        if not (holds_secret(url) or holds_secret(copy.url))
+    }
+    return _Known(document.origins, kept, document.sites)
 
 
 class Seen:
