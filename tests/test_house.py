@@ -44,9 +44,9 @@ LAZY = {
     "skillhub/trust/registry.py",
     "skillhub/trust/x509.py",
     "skillhub/world/home.py",
+    "skillhub/world/hop.py",
     "skillhub/world/intent.py",
     "skillhub/world/project.py",
-    "skillhub/world/proxy.py",
 }
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skillhub.flows.ports import May, Place, Registry
     from skillhub.world.fetch import Fetcher, Web
     from skillhub.world.home import Home
-    from skillhub.world.named_by import Who
+    from skillhub.world.requester import Who
     from skillhub.world.settings import Settings
     from skillhub.world.snapshot import Snapshot
     from skillhub.world.sources import Source, Sources
@@ -129,19 +129,19 @@ class Network:
             raise SourceError(_OFFLINE, where=url)
         if named_by == "person":
             return self._online
-        from skillhub.world.unnamed import Unnamed
+        from skillhub.world.fetch import UntrustedClient
 
-        return Unnamed(self._online, url, hint)
+        return UntrustedClient(self._online, url, hint)
 
     @cached_property
     def _online(self) -> Web:
-        from skillhub.world.configured import Configured
         from skillhub.world.credentials import Logins
         from skillhub.world.http import Http
+        from skillhub.world.mirrors import Mirrors
 
         http = Http(credentials=Logins(self._settings.tokens, os.environ, self._user_home))
         self._undo.callback(http.close)
-        return Configured(http, self._settings)
+        return Mirrors(http, self._settings)
 
     @cached_property
     def _settings(self) -> Settings:

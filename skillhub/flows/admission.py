@@ -18,7 +18,7 @@ from skillhub.model.record import Record
 from skillhub.model.ref import repository
 from skillhub.model.release import Release
 from skillhub.scan import scan
-from skillhub.world.named_by import by_agreement
+from skillhub.world.requester import by_agreement
 
 _AGE = frozenset({"min-age-days"})
 

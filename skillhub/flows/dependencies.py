@@ -18,7 +18,7 @@ from skillhub.model.lock import Lock
 from skillhub.model.manifest import Manifest
 from skillhub.model.ref import Named, parse_remote
 from skillhub.model.requirement import Requirement
-from skillhub.world.named_by import Who, by_agreement
+from skillhub.world.requester import Who, by_agreement
 
 _MOST = 500  # skills that others need: a person asked for none of these
 

@@ -24,7 +24,7 @@ from skillhub.model.ref import Ref
 from skillhub.model.release import Release
 from skillhub.model.text import quote
 from skillhub.model.tree import Tree
-from skillhub.world.named_by import Who
+from skillhub.world.requester import Who
 from skillhub.world.staged import Listed, Staged
 from skillhub.world.store import Store
 

@@ -26,7 +26,7 @@ from skillhub.model.release import Release
 from skillhub.model.skill import Scope
 from skillhub.model.text import quote
 from skillhub.trust.judgement import judge
-from skillhub.world.named_by import Who, by_agreement
+from skillhub.world.requester import Who, by_agreement
 from skillhub.world.sources import Source
 
 # Where registries keep the archives of a skill; one that keeps them otherwise is believed.

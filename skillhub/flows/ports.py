@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # `sync` has no use for releases
     from skillhub.model.ref import Remote
     from skillhub.model.release import Index, Release
     from skillhub.model.source_changes import SourceChange
-    from skillhub.world.named_by import Who
+    from skillhub.world.requester import Who
 
 
 class Registry(Protocol):

@@ -21,7 +21,7 @@ from skillhub.model.question import YES, Asked
 from skillhub.model.ref import Named, Ref
 from skillhub.model.text import as_command
 from skillhub.world.embedded import EMBEDDED_URL
-from skillhub.world.hop import Hop
+from skillhub.world.hop import RequestTarget
 
 Trusted = Mapping[
     str, Digest
@@ -149,7 +149,7 @@ def refuse_unsafe(alias: str, url: str) -> None:
     """
     if url == EMBEDDED_URL:
         return
-    hop = Hop.parse(url)
+    hop = RequestTarget.parse(url)
     if hop.scheme != "https" and not hop.loopback:
         hint = f"if that is meant: {as_command('skillhub', 'source', 'add', alias, 'URL')}"
         raise UnsafeTransfer("a repository may propose https alone", where=url, hint=hint)

@@ -26,7 +26,7 @@ from skillhub.model.release import Index, Release
 from skillhub.model.text import as_command, did_you_mean, spelled_like
 from skillhub.model.tree import SKILL_MD
 from skillhub.world.links import portable
-from skillhub.world.named_by import Who, by_agreement
+from skillhub.world.requester import Who, by_agreement
 from skillhub.world.sources import Source
 
 

@@ -19,7 +19,7 @@ from skillhub.model.proposals import is_proposed, proposals
 from skillhub.model.question import Question
 from skillhub.model.text import as_command, quote
 from skillhub.world.embedded import EMBEDDED_URL, root_fingerprint
-from skillhub.world.named_by import Who
+from skillhub.world.requester import Who
 from skillhub.world.sources import Source, check
 
 

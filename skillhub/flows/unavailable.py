@@ -15,7 +15,7 @@ from skillhub.flows.state import State
 from skillhub.model.intent import Wanted
 from skillhub.model.lock import Locked
 from skillhub.model.ref import Git, GitHub, Site
-from skillhub.world.named_by import by_agreement
+from skillhub.world.requester import by_agreement
 
 
 def unavailable(name: str, error: SkillhubError, state: State, ports: Ports) -> SkillhubError:

@@ -11,7 +11,7 @@ from functools import cached_property
 from skillhub.errors import FormatError
 from skillhub.model.text import quote
 from skillhub.world import files
-from skillhub.world.hop import Hop
+from skillhub.world.hop import RequestTarget
 
 _CAP = 1 << 20
 
@@ -31,7 +31,7 @@ class Logins:
         name = "_netrc" if os.name == "nt" else ".netrc"
         self._netrc = environ.get("NETRC") or os.path.join(user_home, name)
 
-    def __call__(self, hop: Hop) -> str | None:
+    def __call__(self, hop: RequestTarget) -> str | None:
         """Return the value of ``Authorization`` for the host of ``hop``, which alone may get it, or None.
 
         Raises:

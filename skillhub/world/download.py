@@ -12,7 +12,7 @@ from skillhub.errors import SourceError, WrongBytes
 from skillhub.model.digest import Digest
 from skillhub.world.cache import Cache
 from skillhub.world.fetch import Answer, Web, whole
-from skillhub.world.named_by import NamedBy
+from skillhub.world.requester import Requester
 from skillhub.world.site_seen import Copy, Seen
 
 ARTIFACT_CAP = Limits().stream
@@ -54,7 +54,7 @@ class Downloads:
             self._read[url] = self._document(url, cap)
         return self._read[url]
 
-    def artifact(self, url: str, digest: Digest, *, named_by: NamedBy) -> Answer:
+    def artifact(self, url: str, digest: Digest, *, named_by: Requester) -> Answer:
         """Return the bytes of this digest, from the cache or from ``url``.
 
         Raises:
@@ -75,7 +75,7 @@ class Downloads:
         self._cache.put(digest, answer)
         return answer
 
-    def unpinned(self, url: str, *, cap: int, named_by: NamedBy) -> Answer:
+    def unpinned(self, url: str, *, cap: int, named_by: Requester) -> Answer:
         """Return what is at ``url``, of which nothing is known and nothing is kept.
 
         Raises:

@@ -9,7 +9,7 @@ from skillhub.errors import NotFound, StateError, UnsafeTransfer, WrongBytes
 from skillhub.model.digest import Digest
 from skillhub.model.text import quote
 from skillhub.world.fetch import Answer
-from skillhub.world.named_by import PERSON, NamedBy
+from skillhub.world.requester import PERSON, Requester
 
 EMBEDDED_URL = "embedded:"
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "embedded")
@@ -29,7 +29,7 @@ class FolderFetcher:
         self._path = path
         self._base = base.rstrip("/")
 
-    def get(self, url: str, *, cap: int, named_by: NamedBy = PERSON) -> Answer:
+    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Answer:
         """Return the file that ``url`` names below the base, as ``Fetcher.get`` promises.
 
         Raises:

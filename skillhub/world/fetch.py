@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from skillhub.errors import NotFound, RateLimited, SourceError
+from skillhub.errors import NotFound, RateLimited, SourceError, UnsafeTransfer
+from skillhub.model.text import as_command
 from skillhub.model.url import errors_masked
-from skillhub.world.named_by import PERSON, NamedBy
+from skillhub.world.requester import PERSON, Requester
 
 _ABSENT = frozenset({403, 404, 410})
 
@@ -32,7 +33,7 @@ class Answer:
 class Fetcher(Protocol):
     """Gets bytes; usable by many threads at once."""
 
-    def get(self, url: str, *, cap: int, named_by: NamedBy = PERSON) -> Answer:
+    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Answer:
         """Return what is at ``url``.
 
         Args:
@@ -52,7 +53,7 @@ class Fetcher(Protocol):
 class Web(Fetcher, Protocol):
     """A ``Fetcher`` that speaks HTTP, for those who do too: conditional requests, challenges, limits."""
 
-    def get(self, url: str, *, cap: int, named_by: NamedBy = PERSON) -> Answer:
+    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Answer:
         """Return what is at ``url``, as ``Fetcher.get`` promises.
 
         Raises:
@@ -61,7 +62,7 @@ class Web(Fetcher, Protocol):
         return whole(self.ask(url, cap=cap, named_by=named_by))
 
     def ask(
-        self, url: str, *, cap: int, named_by: NamedBy = PERSON, headers: Mapping[str, str] | None = None
+        self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Mapping[str, str] | None = None
     ) -> Answer:
         """Return what the server answers, whatever its status, once redirects and retries are done.
 
@@ -76,6 +77,38 @@ class Web(Fetcher, Protocol):
             SourceError, WrongBytes, UnsafeTransfer: as for ``get``, but for the status.
         """
         ...
+
+
+class UntrustedClient(Web):
+    """A ``Web`` for a place that only a repository names, and no person; so does whatever is asked for there.
+
+    Args:
+        web: The client that asks.
+        place: What a person would give to ``install``, for the hint.
+        hint: How a person names the place themselves, where it is not by that.
+    """
+
+    def __init__(self, web: Web, place: str, hint: str | None = None) -> None:
+        self._web = web
+        self._hint = (
+            hint
+            or f"only this repository names it; if it is meant: {as_command('skillhub', 'install', place)}"
+        )
+
+    def ask(
+        self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Return what the server answers, as ``Web.ask`` promises.
+
+        Raises:
+            SourceError, WrongBytes, UnsafeTransfer: see there.
+        """
+        requester = Requester("repository", named_by.site)
+        try:
+            return self._web.ask(url, cap=cap, named_by=requester, headers=headers)
+        except UnsafeTransfer as error:
+            error.hint = error.hint or self._hint
+            raise
 
 
 @errors_masked()

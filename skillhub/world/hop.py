@@ -1,23 +1,24 @@
-"""Where a request may go: each URL of a chain of redirects is judged before anything is sent."""
+"""Where a request may go, and by which proxy: each URL of a chain of redirects is judged before anything is sent."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
 import socket
+from base64 import b64encode
 from collections.abc import Container
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Thread
-from urllib.parse import urljoin
+from urllib.parse import unquote, urljoin
 
 from skillhub.archive import kind_of
-from skillhub.errors import UnsafeTransfer
+from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.model.text import quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.model.url import PORTS, Url, masked, parse
-from skillhub.world.named_by import RULES, NamedBy
+from skillhub.world.requester import RULES, Requester
 
 # RFC 1035, 2.3.4: IDNA, through which each name is looked up, fails on any other label. The underscore is none of a
 # host's, and yet in use.
@@ -45,12 +46,12 @@ _PRIVATE = (".localhost", ".local", ".internal")
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
+class RequestTarget:
     """One URL that may be asked.
 
     Attributes:
         origin: Scheme, host and port, as in RFC 6454.
-        target: Path and query, for the request line.
+        raw_path: Path and query, for the request line.
         guarded: Whether it may lead to public addresses only.
         told: Whether it may be told who asks, if a person has something to tell it.
     """
@@ -60,13 +61,13 @@ class Hop:
     scheme: str
     host: str
     port: int
-    target: str
+    raw_path: str
     guarded: bool
     told: bool
 
     @staticmethod
     @lru_cache(maxsize=1024)  # one site is spoken of in each request to it
-    def parse(url: str, *, guarded: bool = False, told: bool = False) -> Hop:
+    def parse(url: str, *, guarded: bool = False, told: bool = False) -> RequestTarget:
         """Return the hop to ``url``, an absolute http or https URL in ASCII, without user or password.
 
         Raises:
@@ -76,12 +77,12 @@ class Hop:
         if found is None or found.port is None or found.user is not None or not _is_host(found):
             raise UnsafeTransfer(f"expected an http or https URL, found {quote(masked(url))}")
         bracketed = f"[{found.host}]" if ":" in found.host else found.host
-        target = (found.path or "/") + (f"?{found.query}" if found.query else "")
+        raw_path = (found.path or "/") + (f"?{found.query}" if found.query else "")
         origin = f"{found.scheme}://{bracketed}:{found.port}"
         url = url.partition("#")[0]
-        return Hop(url, origin, found.scheme, found.host, found.port, target, guarded, told)
+        return RequestTarget(url, origin, found.scheme, found.host, found.port, raw_path, guarded, told)
 
-    def follow(self, location: str) -> Hop:
+    def follow(self, location: str) -> RequestTarget:
         """Return the hop that a redirect from here to ``location`` makes.
 
         Raises:
@@ -93,18 +94,18 @@ class Hop:
             raise UnsafeTransfer(
                 f"expected a URL to go to, found {quote(location)}", where=self.url
             ) from error
-        step = Hop.parse(url, guarded=self.guarded, told=self.told)
+        step = RequestTarget.parse(url, guarded=self.guarded, told=self.told)
         if step.origin == self.origin:
             return step
         rule = RULES["redirect"]
         if step.scheme not in rule.over:
             raise UnsafeTransfer(f"expected a redirect to https, found {quote(step.url)}", where=self.url)
-        return Hop.parse(step.url, guarded=not rule.anywhere, told=rule.told)
+        return RequestTarget.parse(step.url, guarded=not rule.anywhere, told=rule.told)
 
     @property
     def path(self) -> str:
-        """The target without its query."""
-        return self.target.partition("?")[0]
+        """The path without the query."""
+        return self.raw_path.partition("?")[0]
 
     @property
     def authority(self) -> str:
@@ -117,7 +118,7 @@ class Hop:
         return is_loopback(self.host)
 
 
-def judge(url: str, by: NamedBy, private: Container[str] = ()) -> Hop:
+def judge(url: str, by: Requester, private: Container[str] = ()) -> RequestTarget:
     """Return the first hop to a URL that somebody named.
 
     What a site names of its own is named as the site is. One on this machine, or whose origin is known to be in a
@@ -128,8 +129,8 @@ def judge(url: str, by: NamedBy, private: Container[str] = ()) -> Hop:
     Raises:
         UnsafeTransfer: it is no http or https URL, or not over https where it has to be.
     """
-    hop = Hop.parse(url)
-    site = Hop.parse(by.site) if by.site else hop
+    hop = RequestTarget.parse(url)
+    site = RequestTarget.parse(by.site) if by.site else hop
     is_own = site.origin == hop.origin
     who = "person" if by.who == "site" and by.site and is_own else by.who
     rule = RULES[who]
@@ -140,7 +141,7 @@ def judge(url: str, by: NamedBy, private: Container[str] = ()) -> Hop:
     if hop.scheme not in rule.over and not (is_inside and hop.loopback):
         where = by.site if who == "site" else url
         raise UnsafeTransfer(f"expected https, found {quote(url)}", where=where)
-    return Hop.parse(url, guarded=not (rule.anywhere or is_inside), told=rule.told)
+    return RequestTarget.parse(url, guarded=not (rule.anywhere or is_inside), told=rule.told)
 
 
 def is_beside(url: str, other: str) -> bool:
@@ -202,24 +203,24 @@ def _tunnelled(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
     return found
 
 
-def judged(hop: Hop, *, is_proxied: bool, seconds: float = _LOOK_UP) -> list[tuple[str, int]]:
-    """Return the addresses of ``hop``, none of which a guarded hop may not lead to; none where a proxy finds them.
+def judged(target: RequestTarget, *, is_proxied: bool, seconds: float = _LOOK_UP) -> list[tuple[str, int]]:
+    """Return the addresses of ``target``, none of which a guarded one may not lead to; none where a proxy finds them.
 
     Raises:
-        UnsafeTransfer: a guarded hop leads to an address that is not public.
+        UnsafeTransfer: a guarded target leads to an address that is not public.
         OSError: the host has no address, or none was found within so many ``seconds``.
     """
-    if is_proxied and not hop.guarded:
+    if is_proxied and not target.guarded:
         return []
     try:
-        addresses = look_up(hop.host, hop.port, seconds)
+        addresses = look_up(target.host, target.port, seconds)
     except socket.gaierror:
         if is_proxied:  # It may know names that nobody here does.
             return []
         raise
     for address, _ in addresses:
-        if hop.guarded and not is_public(address):
-            raise UnsafeTransfer(f"leads into a private network, to {address}", where=hop.url)
+        if target.guarded and not is_public(address):
+            raise UnsafeTransfer(f"leads into a private network, to {address}", where=target.url)
     return addresses
 
 
@@ -249,9 +250,9 @@ def look_up(host: str, port: int, seconds: float) -> list[tuple[str, int]]:
     return found
 
 
-def _is_harmless_here(hop: Hop) -> bool:
+def _is_harmless_here(hop: RequestTarget) -> bool:
     """Say whether a URL on this machine is spelled like what a place of skills serves, and like nothing else."""
-    path = hop.target
+    path = hop.raw_path
     if hop.scheme != "http" or not hop.loopback or not _PLAIN.fullmatch(path):
         return False
     if any(part in (".", "..") for part in path.split("/")):
@@ -280,3 +281,36 @@ def _is_host(url: Url) -> bool:
     with suppress(ValueError):
         return ipaddress.ip_address(url.host).version == 6
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """An HTTP proxy; ``authorization`` is the value of ``Proxy-Authorization``, empty if it wants none."""
+
+    host: str
+    port: int
+    authorization: str = field(default="", repr=False)
+
+
+def proxy_for(target: RequestTarget) -> Proxy | None:
+    """Return the proxy that leads to ``target``, or None; to this machine none does.
+
+    Raises:
+        SourceError: the environment names something that is no HTTP proxy.
+    """
+    # With it comes all of http.client, which whoever reaches nobody can do without.
+    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415
+
+    named = getproxies()
+    url = named.get(target.scheme) or named.get("all")
+    if not url or target.loopback or proxy_bypass(target.host):
+        return None
+    found = parse(url if "://" in url else f"http://{url}")
+    if found is None or found.scheme != "http" or not found.host:
+        # The URL itself may hold a password.
+        raise SourceError("expected a proxy such as http://proxy.example:3128 in the environment")
+    if found.user is None:
+        return Proxy(found.host, found.port or 80)
+    user, _, password = found.user.partition(":")
+    secret = b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
+    return Proxy(found.host, found.port or 80, f"Basic {secret}")

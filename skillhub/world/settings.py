@@ -17,7 +17,7 @@ from skillhub.model.text import quote
 from skillhub.model.url import PORTS, parse
 from skillhub.world import files
 from skillhub.world.home import Home
-from skillhub.world.hop import Hop, is_loopback
+from skillhub.world.hop import RequestTarget, is_loopback
 
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|[0-9a-f:]+)(?::[1-9][0-9]{0,4})?", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
@@ -96,7 +96,7 @@ def _trusted(text: object) -> tuple[str, int | None]:
     try:
         if not isinstance(text, str) or text != text.lower() or not {*text}.isdisjoint("/?#"):
             raise UnsafeTransfer("expected a host")
-        hop = Hop.parse(f"https://{text}")
+        hop = RequestTarget.parse(f"https://{text}")
     except UnsafeTransfer as error:
         hint = 'such as "git.corp.example", "git.corp.example:8443" or "10.0.0.7"'
         raise FormatError(f"expected a host in lower case, found {quote(text)}", hint=hint) from error
@@ -107,11 +107,11 @@ def _base(value: object) -> str:
     try:
         if not isinstance(value, str) or "?" in value or "#" in value or "%" in value:
             raise UnsafeTransfer(f"expected a URL, found {quote(value)}")
-        hop = Hop.parse(value)
+        hop = RequestTarget.parse(value)
     except UnsafeTransfer as error:
         hint = '"https://host/path" = "https://mirror.example/path"'
         raise FormatError(error.message, hint=hint) from error
-    return f"{hop.scheme}://{hop.authority}{hop.target}".rstrip("/")
+    return f"{hop.scheme}://{hop.authority}{hop.raw_path}".rstrip("/")
 
 
 _Base = Annotated[str, Read(_base)]

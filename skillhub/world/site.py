@@ -23,8 +23,8 @@ from skillhub.model.tree import SKILL_MD, File
 from skillhub.model.url import errors_masked
 from skillhub.world.download import ARTIFACT_CAP, Downloads
 from skillhub.world.fetch import Answer
-from skillhub.world.hop import Hop
-from skillhub.world.named_by import NamedBy
+from skillhub.world.hop import RequestTarget
+from skillhub.world.requester import Requester
 
 CURRENT_PLACE: Final = "/.well-known/agent-skills/index.json"
 LEGACY_PLACE: Final = "/.well-known/skills/index.json"
@@ -46,8 +46,8 @@ class Site:
     """
 
     def __init__(self, url: str, downloads: Downloads, may: Callable[[str], None] | None = None) -> None:
-        self.url = Hop.parse(url).url
-        self._named_by = NamedBy("site", self.url)
+        self.url = RequestTarget.parse(url).url
+        self._named_by = Requester("site", self.url)
         self._downloads = downloads
         self._may = may
 
@@ -65,7 +65,7 @@ class Site:
             TrustDowngrade: the site offered digests before, and now does not.
             SecurityError, SourceError, StateError: as ``Downloads.document`` does, and for an unsafe archive.
         """
-        origin = Hop.parse(self.url)
+        origin = RequestTarget.parse(self.url)
         if origin.scheme == "https" or origin.loopback:
             return self._offered
         warning = f"{self.url} is plain http: anybody on the way can put other skills in place of these"
@@ -83,7 +83,7 @@ class Site:
             UnsafeArchive: they are what no skill may be.
             NotFound, SourceError, FormatError, SecurityError: as ``index`` does.
         """
-        Hop.parse(release.url)
+        RequestTarget.parse(release.url)
         if self._may is not None:
             self._may(release.url)
         if release.digest is None:
@@ -101,8 +101,8 @@ class Site:
 
     @cached_property
     def _offered(self) -> Index:
-        hop = Hop.parse(self.url)
-        path, asked = hop.path, "?" in hop.target
+        hop = RequestTarget.parse(self.url)
+        path, asked = hop.path, "?" in hop.raw_path
         if path.endswith(".json"):
             return self._discovered(self.url)
         if kind_of(path) is None and not path.lower().endswith(".md") and not asked:
@@ -135,7 +135,7 @@ class Site:
         found = parse_discovery(answer.data, answer.url)
         if found.version == CURRENT:
             self._downloads.seen.promised(_site_of(url))
-        elif not Hop.parse(url).path.endswith(LEGACY_PLACE):
+        elif not RequestTarget.parse(url).path.endswith(LEGACY_PLACE):
             # Read by the rules of 0.1.0 it would shed its digests by leaving out one line.
             raise FormatError(
                 "expected a $schema, found none",
@@ -170,7 +170,7 @@ class Site:
         return Index({release.name: (release,)})
 
     def _nothing(self) -> NotFound:
-        root = f"{Hop.parse(self.url).scheme}://{Hop.parse(self.url).authority}"
+        root = f"{RequestTarget.parse(self.url).scheme}://{RequestTarget.parse(self.url).authority}"
         hint = f"expected {CURRENT_PLACE} below it, an archive or a {SKILL_MD}"
         if self.url.rstrip("/") != root:
             hint += f"; what {root} itself offers is asked for as {root}"
@@ -197,7 +197,7 @@ class Site:
 
     def _file(self, url: str) -> bytes:
         answer = self._downloads.unpinned(url, cap=Limits().total, named_by=self._named_by)
-        if Hop.parse(answer.url).origin != Hop.parse(url).origin:
+        if RequestTarget.parse(answer.url).origin != RequestTarget.parse(url).origin:
             # Nothing pins these bytes but the origin that they come from.
             raise UnsafeTransfer(f"expected a file of the site, was led to {quote(answer.url)}", where=url)
         return answer.data
@@ -212,10 +212,10 @@ def _site_of(index: str) -> str:
 
     That of a host is not that of a path there: who may write to the one may not be who may write to the other.
     """
-    path = posixpath.normpath("/" + unquote(Hop.parse(index).path))
+    path = posixpath.normpath("/" + unquote(RequestTarget.parse(index).path))
     above, well_known, _ = path.partition("/.well-known/")
     folder = path if well_known or not path.endswith(".json") else posixpath.dirname(path)
-    return f"{Hop.parse(index).origin}/{(above if well_known else folder).strip('/')}"
+    return f"{RequestTarget.parse(index).origin}/{(above if well_known else folder).strip('/')}"
 
 
 def _media_type(answer: Answer) -> str:
@@ -231,7 +231,7 @@ def _kind(answer: Answer, release: Release | None) -> Kind | None:
     if release and release.type == "skill-md":
         return None
     for url in (answer.url, release.url if release else answer.url):
-        kind = kind_of(Hop.parse(url).path, answer.content_type)
+        kind = kind_of(RequestTarget.parse(url).path, answer.content_type)
         if kind is not None:
             return kind
     try:

@@ -29,7 +29,7 @@ from skillhub.world.agreed_sources import AgreedSources, pair
 from skillhub.world.embedded import EMBEDDED_URL, root, root_fingerprint
 from skillhub.world.home import Home
 from skillhub.world.last_seen import LastSeen
-from skillhub.world.named_by import Who
+from skillhub.world.requester import Who
 from skillhub.world.state_file import StateDocument, StateFile
 
 TYPE_CHECKING = False

@@ -8,12 +8,12 @@ from base64 import b64encode
 import pytest
 
 from skillhub.errors import SkillhubError, UnsafeTransfer
-from skillhub.world.configured import Configured
+from skillhub.world.fetch import UntrustedClient
 from skillhub.world.folders import remove_tree
 from skillhub.world.http import Http
+from skillhub.world.mirrors import Mirrors
 from skillhub.world.oci.wire import OciWire
 from skillhub.world.settings import Settings
-from skillhub.world.unnamed import Unnamed
 from tests.support.gitbackend import backend
 from tests.support.gitrepos import Repo
 from tests.support.here import Here, let_go
@@ -200,7 +200,7 @@ def test_a_site_has_its_artifacts_on_another_host_of_ours(is_trusted, tmp_path):
 def test_attack_a_public_index_names_a_private_host_that_is_not_trusted(tmp_path):
     settings = Settings.parse(b'trusted-hosts = ["files.intranet"]', "config.toml")
     with Web() as web, Http() as http:
-        asking = Configured(http, settings)
+        asking = Mirrors(http, settings)
         for url in (web.url("/x"), f"https://127.0.0.1:{web.port}/x", "https://127.0.0.1/x"):
             with pytest.raises(UnsafeTransfer) as caught:
                 asking.get(url, cap=9, named_by=by("https://public.example/"))
@@ -210,7 +210,7 @@ def test_attack_a_public_index_names_a_private_host_that_is_not_trusted(tmp_path
 
 def test_attack_a_trusted_artifact_host_redirects_to_one_that_is_not():
     with Web() as web, Web() as inner, Http() as http:
-        asking = Configured(http, Settings.parse(f'trusted-hosts = ["127.0.0.1:{web.port}"]'.encode(), ""))
+        asking = Mirrors(http, Settings.parse(f'trusted-hosts = ["127.0.0.1:{web.port}"]'.encode(), ""))
         web.at("/x", redirect(f"https://127.0.0.1:{inner.port}/x"))
         with pytest.raises(UnsafeTransfer):
             asking.get(web.url("/x"), cap=9, named_by=by("https://public.example/"))
@@ -221,13 +221,13 @@ def test_attack_a_trusted_artifact_host_redirects_to_one_that_is_not():
 def test_attack_a_registry_asks_a_trusted_host_for_a_token_of_ours(way):
     """What the trusted host gives to us, the registry that sent us there would be told."""
     with Web() as evil, Web() as ours, Http(credentials=lambda hop: "Bearer s3cret") as http:
-        trusting = Configured(http, Settings.parse(f'trusted-hosts = ["127.0.0.1:{ours.port}"]'.encode(), ""))
+        trusting = Mirrors(http, Settings.parse(f'trusted-hosts = ["127.0.0.1:{ours.port}"]'.encode(), ""))
         web = (
-            Configured(http, Settings(mirrors={"https://registry.example": ours.url("")}))
+            Mirrors(http, Settings(mirrors={"https://registry.example": ours.url("")}))
             if way == "mirror"
             else trusting
         )
-        web = Unnamed(web, "oci://evil") if way == "locked" else web
+        web = UntrustedClient(web, "oci://evil") if way == "locked" else web
         realm = "https://registry.example/v2/token" if way == "mirror" else ours.url("/v2/token")
         ours.at("/v2/token?scope=repository%3Ax%3Apull", answer(b'{"token": "t0ken"}'))
         challenge = f'WWW-Authenticate: Bearer realm="{realm}"'

@@ -29,7 +29,7 @@ from skillhub.trust.registry_documents import pinned_documents, signed_documents
 from skillhub.trust.roles import WELL_KNOWN, index_path, key_names, namespace_path, skill_path
 from skillhub.world.fetch import Answer
 from skillhub.world.http import Http
-from skillhub.world.named_by import PERSON, NamedBy
+from skillhub.world.requester import PERSON, Requester
 from skillhub.world.tuf_client import Registry
 
 
@@ -121,7 +121,7 @@ class Counting:
     seen: Counter[str] = field(default_factory=Counter)
     requests: int = 0
 
-    def get(self, url: str, *, cap: int, named_by: NamedBy = PERSON) -> Answer:
+    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Answer:
         self.requests += 1
         answer = self.http.get(url, cap=cap, named_by=named_by)
         self.seen[url.split("/", 3)[3]] += len(answer.data)

@@ -17,8 +17,8 @@ from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet, path_of
 from skillhub.trust.roles import key_names, namespace_path
 from skillhub.world.fetch import Answer
-from skillhub.world.named_by import PERSON, NamedBy
 from skillhub.world.registry_dir import RegistryDir, RegistrySettings
+from skillhub.world.requester import PERSON, Requester
 from skillhub.world.tuf_client import Registry
 
 URL = "https://registry.example/hub"
@@ -119,7 +119,7 @@ class Simulator:
     def open(self, folder: object) -> Registry:
         return Registry.open(URL, self.root, self, str(folder))
 
-    def get(self, url: str, *, cap: int, named_by: NamedBy = PERSON) -> Answer:
+    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Answer:
         path = url.removeprefix(URL + "/")
         self.asked[path] += 1
         self.before(path)

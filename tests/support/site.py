@@ -13,10 +13,9 @@ from skillhub.model.digest import Digest
 from skillhub.model.index import SCHEMA
 from skillhub.world.cache import Cache
 from skillhub.world.download import Downloads
-from skillhub.world.http import Http
+from skillhub.world.http import Http, Patience
 from skillhub.world.site import Site
 from skillhub.world.site_seen import Seen
-from skillhub.world.wire import Patience
 from tests.support.web import Web, answer
 
 WELL_KNOWN = "/.well-known/agent-skills/index.json"

@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-from skillhub.world.named_by import PERSON, NamedBy
+from skillhub.world.requester import PERSON, Requester
 
 Act = Callable[[socket.socket], None]
 
@@ -81,9 +81,9 @@ def answer(body: bytes, *headers: str, status: str = "200 OK", length: int | Non
     return raw("\r\n".join(fields).encode() + b"\r\n\r\n" + body)
 
 
-def by(site: str | None) -> NamedBy:
+def by(site: str | None) -> Requester:
     """Return who has named what a site's documents name; without a site a person has."""
-    return NamedBy("site", site) if site else PERSON
+    return Requester("site", site) if site else PERSON
 
 
 def raw(data: bytes) -> Act:

@@ -3,15 +3,15 @@
 import pytest
 
 from skillhub.errors import NotFound, UnsafeTransfer
-from skillhub.world.configured import Configured
 from skillhub.world.credentials import Logins
 from skillhub.world.http import Http
+from skillhub.world.mirrors import Mirrors
 from skillhub.world.settings import Settings
 from tests.support.web import answer, by, redirect
 
 
 def mirrored(http, mirrors):
-    return Configured(http, Settings(mirrors=mirrors))
+    return Mirrors(http, Settings(mirrors=mirrors))
 
 
 def test_bytes_come_from_the_mirror_under_the_url_that_was_asked(web):

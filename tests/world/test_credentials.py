@@ -8,7 +8,7 @@ import pytest
 
 from skillhub.errors import FormatError, RateLimited, SkillhubError, SourceError, UnsafeTransfer
 from skillhub.world.credentials import Logins
-from skillhub.world.hop import Hop
+from skillhub.world.hop import RequestTarget
 from skillhub.world.http import Http
 from tests.support.web import Web, answer, by, redirect
 
@@ -27,49 +27,49 @@ def told(web, path):
 
 def test_a_token_goes_to_its_host_and_port(tmp_path):
     ask = known(tmp_path, {"a.example": "A", "a.example:8443": "B"}, A="one", B="two")
-    assert ask(Hop.parse("https://a.example/x")) == "Bearer one"
-    assert ask(Hop.parse("https://A.EXAMPLE/x")) == "Bearer one"
-    assert ask(Hop.parse("https://a.example:8443/x")) == "Bearer two"
+    assert ask(RequestTarget.parse("https://a.example/x")) == "Bearer one"
+    assert ask(RequestTarget.parse("https://A.EXAMPLE/x")) == "Bearer one"
+    assert ask(RequestTarget.parse("https://a.example:8443/x")) == "Bearer two"
     for other in ("https://b.example/", "https://x.a.example/", "https://a.example.evil/"):
-        assert ask(Hop.parse(other)) is None
+        assert ask(RequestTarget.parse(other)) is None
 
 
 def test_attack_plain_http_learns_no_secret(tmp_path):
     ask = known(tmp_path, {"a.example": "A"}, "machine a.example login me password pass", A=SECRET)
-    assert ask(Hop.parse("http://a.example/")) is None
+    assert ask(RequestTarget.parse("http://a.example/")) is None
 
 
 def test_a_login_comes_from_netrc_and_default_is_nobodys(tmp_path):
     ask = known(tmp_path, None, "machine a.example\n login me\n password pass\ndefault login x password y\n")
-    assert ask(Hop.parse("https://a.example/")) == "Basic " + b64encode(b"me:pass").decode()
-    assert ask(Hop.parse("https://b.example/")) is None
+    assert ask(RequestTarget.parse("https://a.example/")) == "Basic " + b64encode(b"me:pass").decode()
+    assert ask(RequestTarget.parse("https://b.example/")) is None
 
 
 def test_the_environment_names_another_netrc(tmp_path):
     (tmp_path / "other").write_text("machine a.example login me password pass")
-    assert known(tmp_path, NETRC=str(tmp_path / "other"))(Hop.parse("https://a.example/"))
-    assert known(tmp_path, NETRC=str(tmp_path / "absent"))(Hop.parse("https://a.example/")) is None
+    assert known(tmp_path, NETRC=str(tmp_path / "other"))(RequestTarget.parse("https://a.example/"))
+    assert known(tmp_path, NETRC=str(tmp_path / "absent"))(RequestTarget.parse("https://a.example/")) is None
 
 
 @pytest.mark.parametrize("content", [f"machine a.example {SECRET} {SECRET}", f"{SECRET} a.example"])
 def test_a_broken_netrc_is_named_and_nothing_of_it_is_shown(tmp_path, content):
     with pytest.raises(FormatError) as caught:
-        known(tmp_path, None, content)(Hop.parse("https://a.example/"))
+        known(tmp_path, None, content)(RequestTarget.parse("https://a.example/"))
     assert ".netrc" in caught.value.where
     assert SECRET not in f"{caught.value} {caught.value.where} {caught.value.hint}"
-    assert known(tmp_path)(Hop.parse("https://b.example/")) is None  # of which it does not speak
+    assert known(tmp_path)(RequestTarget.parse("https://b.example/")) is None  # of which it does not speak
 
 
 def test_a_pipe_in_place_of_the_netrc_hangs_nobody(tmp_path):
     os.mkfifo(tmp_path / ".netrc")
     with pytest.raises(SkillhubError):
-        known(tmp_path)(Hop.parse("https://a.example/"))
+        known(tmp_path)(RequestTarget.parse("https://a.example/"))
 
 
 @pytest.mark.parametrize("token", [f"{SECRET}\r\nX-Evil: 1", f"{SECRET}\n", f"{SECRET} b", "é"])
 def test_attack_a_token_that_is_a_header_of_its_own(tmp_path, token):
     with pytest.raises(FormatError) as caught:
-        known(tmp_path, {"a.example": "A"}, A=token)(Hop.parse("https://a.example/"))
+        known(tmp_path, {"a.example": "A"}, A=token)(RequestTarget.parse("https://a.example/"))
     assert SECRET not in str(caught.value)
 
 

@@ -12,7 +12,7 @@ from skillhub.errors import SourceError, StateError, UnsafeTransfer, WrongBytes
 from skillhub.model.digest import Digest
 from skillhub.world.cache import Cache
 from skillhub.world.fetch import Answer
-from skillhub.world.named_by import PERSON
+from skillhub.world.requester import PERSON
 from skillhub.world.site_seen import Copy, Seen
 from tests.support.site import JSON, WELL_KNOWN, current, entry, offer, skill_md
 from tests.support.web import answer, by, redirect

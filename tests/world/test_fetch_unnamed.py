@@ -4,11 +4,9 @@ import pytest
 
 from skillhub.errors import NotFound, UnsafeTransfer
 from skillhub.world.credentials import Logins
-from skillhub.world.fetch import Answer
-from skillhub.world.http import Http
-from skillhub.world.named_by import PERSON
-from skillhub.world.unnamed import Unnamed
-from skillhub.world.wire import Patience
+from skillhub.world.fetch import Answer, UntrustedClient
+from skillhub.world.http import Http, Patience
+from skillhub.world.requester import PERSON
 from tests.support.web import Web, answer, by, redirect
 
 PLACE = "oci://skills.example/x"
@@ -42,7 +40,7 @@ def http(tmp_path):
 def test_attack_a_lock_that_points_into_a_private_network(http, url):
     for named_by in (None, url):  # what lies at a site is named by the site, and that by nobody
         with pytest.raises(UnsafeTransfer) as caught:
-            Unnamed(http, PLACE).get(url, cap=100, named_by=by(named_by))
+            UntrustedClient(http, PLACE).get(url, cap=100, named_by=by(named_by))
         assert f"skillhub install {PLACE}" in caught.value.hint
         assert caught.value.where == url
 
@@ -51,7 +49,7 @@ def test_attack_a_lock_that_points_into_a_private_network(http, url):
 def test_no_person_is_said_to_have_named_it_so_nobody_is_told_who_asks(url):
     web = Recorder()
     for named_by in (None, url, "https://other.example/"):
-        Unnamed(web, PLACE).get(url, cap=1, named_by=by(named_by))
+        UntrustedClient(web, PLACE).get(url, cap=1, named_by=by(named_by))
     assert len(web.asked) == 3
     assert {named_by.who for _, named_by in web.asked} == {"repository"}
 
@@ -61,7 +59,7 @@ def test_attack_a_site_on_this_machine_vouches_for_one_in_a_private_network(http
     for site in ("http://localhost:1/", "http://127.0.0.1:1/", web.url("/")):
         for url in ("https://10.0.0.7/admin/reboot.zip", "https://127.0.0.1:1/reboot.zip"):
             with pytest.raises(UnsafeTransfer, match="private network"):
-                Unnamed(http, PLACE).get(url, cap=100, named_by=by(site))
+                UntrustedClient(http, PLACE).get(url, cap=100, named_by=by(site))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +82,7 @@ def test_attack_a_site_on_this_machine_vouches_for_one_in_a_private_network(http
 def test_attack_a_lock_has_another_service_on_this_machine_do_something(http, web, target):
     for named_by in (None, web.url("/")):
         with pytest.raises(UnsafeTransfer):
-            Unnamed(http, PLACE).get(web.url(target), cap=100, named_by=by(named_by))
+            UntrustedClient(http, PLACE).get(web.url(target), cap=100, named_by=by(named_by))
     assert web.connections == 0
 
 
@@ -92,9 +90,9 @@ def test_attack_a_place_on_this_machine_leads_to_another_program_on_it(http, web
     with Web() as other:
         there = other.at("/x.zip", answer(b"x"))
         with pytest.raises(UnsafeTransfer):
-            Unnamed(http, PLACE).get(there, cap=100, named_by=by(web.url("/")))
+            UntrustedClient(http, PLACE).get(there, cap=100, named_by=by(web.url("/")))
         with pytest.raises(UnsafeTransfer):
-            Unnamed(http, PLACE).get(web.at(INDEX, redirect(there)), cap=100)
+            UntrustedClient(http, PLACE).get(web.at(INDEX, redirect(there)), cap=100)
         assert other.connections == 0
 
 
@@ -114,8 +112,8 @@ def test_attack_a_place_on_this_machine_leads_to_another_program_on_it(http, web
 )
 def test_a_place_on_this_machine_is_had_and_not_told_who_asks(http, web, path):
     url = web.at(path, answer(b"x"))
-    assert Unnamed(http, PLACE).get(url, cap=1).data == b"x"
-    assert Unnamed(http, PLACE).get(url, cap=1, named_by=by(web.url("/"))).data == b"x"
+    assert UntrustedClient(http, PLACE).get(url, cap=1).data == b"x"
+    assert UntrustedClient(http, PLACE).get(url, cap=1, named_by=by(web.url("/"))).data == b"x"
     assert len(web.heads) == 2
     assert not any("s3cret" in head or "Authorization" in head for head in web.heads)
     http.get(url, cap=1)  # which a person named
@@ -124,4 +122,4 @@ def test_a_place_on_this_machine_is_had_and_not_told_who_asks(http, web, path):
 
 def test_what_is_not_there_is_not_there(http, web):
     with pytest.raises(NotFound):
-        Unnamed(http, PLACE).get(web.url(INDEX), cap=1)
+        UntrustedClient(http, PLACE).get(web.url(INDEX), cap=1)

@@ -9,9 +9,8 @@ import pytest
 
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.world.hop import judge
-from skillhub.world.http import Http, _Request
-from skillhub.world.named_by import PERSON
-from skillhub.world.wire import Clock, Patience
+from skillhub.world.http import Deadline, Http, Patience, _Request
+from skillhub.world.requester import PERSON
 from tests.support.web import answer, by
 
 OURS = judge("https://ours.example/a", PERSON)
@@ -26,8 +25,9 @@ def sent(hop, headers=None, secret="Bearer known"):
         asked.append(hop.origin)
         return secret
 
-    request = _Request(1, Clock(Patience()), OURS.origin, headers or {})
-    return request.fields(hop, credentials), asked
+    request = _Request(1, Deadline(Patience()), OURS.origin, headers or {})
+    fields = request.fields(hop, credentials)
+    return "".join(f"{name}: {value}\r\n" for name, value in fields), asked
 
 
 def test_secret_goes_to_the_origin_that_a_person_named():

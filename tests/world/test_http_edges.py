@@ -6,10 +6,8 @@ from threading import Event
 import pytest
 
 from skillhub.errors import NotFound, SourceError, UnsafeTransfer, WrongBytes
-from skillhub.world.hop import Hop, judged, look_up
-from skillhub.world.http import Http
-from skillhub.world.proxy import Proxy
-from skillhub.world.wire import Clock, Patience, Wire, _dial
+from skillhub.world.hop import RequestTarget, judged, look_up
+from skillhub.world.http import Deadline, Http, Patience, _dial, _Exchange, _Stream
 from tests.support.web import Web, answer, by, hang_up, in_turn, raw, redirect
 
 
@@ -78,29 +76,25 @@ def test_which_answers_may_heal(web, status):
 
 def test_no_time_left_is_no_time_to_wait():
     with pytest.raises(TimeoutError):
-        Clock(Patience(grace=0.0)).left()
+        Deadline(Patience(grace=0.0)).left()
     with pytest.raises(TimeoutError):
-        Clock(Patience(total=0.0)).left()
-    clock = Clock(Patience(grace=100.0, rate=0.1, total=500.0))
-    clock.count(20)
-    assert 200.0 < clock.left() <= 300.0
-    clock.count(10)
-    assert 300.0 < clock.left() <= 400.0
-    clock.count(1000)
-    assert 400.0 < clock.left() <= 500.0
+        Deadline(Patience(total=0.0)).left()
+    deadline = Deadline(Patience(grace=100.0, rate=0.1, total=500.0))
+    deadline.extend(20)
+    assert 200.0 < deadline.left() <= 300.0
+    deadline.extend(10)
+    assert 300.0 < deadline.left() <= 400.0
+    deadline.extend(1000)
+    assert 400.0 < deadline.left() <= 500.0
 
 
 def test_attack_a_line_that_does_not_end_buys_no_time():
-    clock = Clock(Patience(grace=100.0, rate=0.1, total=5000.0))
-    with clock.held():
-        clock.count(50)  # of a line and of what follows it
-        assert clock.left() <= 100.0
-        clock.count(-20)  # the line, once it ended
-    assert 300.0 < clock.left() <= 400.0
-    with pytest.raises(ConnectionError), clock.held():
-        clock.count(50)
-        raise ConnectionError
-    assert 300.0 < clock.left() <= 400.0
+    deadline = Deadline(Patience(grace=100.0, rate=0.1, total=5000.0))
+    exchange = _Exchange(RequestTarget.parse("https://site.example/a"), deadline, None, False)
+    exchange.receive(50)  # of a line and of what follows it
+    assert deadline.left() <= 100.0
+    exchange.deliver(bytes(30))
+    assert 300.0 < deadline.left() <= 400.0
 
 
 @pytest.mark.parametrize("proxy", [None, "http://proxy.example:3128"])
@@ -143,34 +137,31 @@ def test_site_is_private_by_the_address_that_answered(address, public):
         def getpeername(self):
             return address, 443
 
-    assert Wire(Peer(), Clock(Patience())).public is public
-    assert Wire(Peer(), Clock(Patience()), Proxy("proxy.example", 3128)).public is True
-    assert Wire(Peer(), Clock(Patience())).at_rest is False
+    assert _Stream(Peer()).public is public
 
 
-def test_body_that_comes_at_the_rate_it_has_to_may_take_longer_than_the_grace(web):
-    clock = Clock(Patience(grace=100.0, rate=1.0, total=5000.0))
-    hop = Hop.parse(web.at("/a", answer(bytes(1000))))
-    with Wire.connect(hop, None, clock) as wire:
-        assert clock.left() <= 100.0
-        assert wire.ask(hop, "").read() == bytes(1000)
-        assert clock.left() > 1000.0
-        wire.hang_up()
+def test_body_that_comes_at_the_rate_it_has_to_may_take_longer_than_the_grace():
+    deadline = Deadline(Patience(grace=100.0, rate=1.0, total=5000.0))
+    exchange = _Exchange(RequestTarget.parse("https://site.example/a"), deadline, None, False)
+    exchange.receive(1000)
+    assert deadline.left() <= 100.0
+    exchange.deliver(bytes(1000))
+    assert deadline.left() > 1000.0
 
 
 def test_addresses_of_a_host_are_judged_one_by_one_and_tried_in_turn(web):
-    public = Hop.parse("https://1.1.1.1:8443/", guarded=True)
+    public = RequestTarget.parse("https://1.1.1.1:8443/", guarded=True)
     for is_proxied in (False, True):
         assert judged(public, is_proxied=is_proxied) == [("1.1.1.1", 8443)]
-    assert judged(Hop.parse("https://1.1.1.1/"), is_proxied=True) == []
+    assert judged(RequestTarget.parse("https://1.1.1.1/"), is_proxied=True) == []
     with Web() as gone:
         nobody = ("127.0.0.1", gone.port)
-    clock = Clock(Patience())
-    with _dial([nobody, ("127.0.0.1", web.port)], clock) as sock:
+    deadline = Deadline(Patience())
+    with _dial([nobody, ("127.0.0.1", web.port)], deadline) as sock:
         assert sock.getpeername()[1] == web.port
     for addresses in ([], [nobody]):
         with pytest.raises(OSError):
-            _dial(addresses, clock)
+            _dial(addresses, deadline)
 
 
 CHUNK = b"11170\r\n" + bytes(70_000) + b"\r\n"

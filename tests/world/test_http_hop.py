@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from skillhub.errors import NotFound, UnsafeTransfer, WrongBytes
 from skillhub.world.embedded import FolderFetcher
-from skillhub.world.hop import Hop, is_public
+from skillhub.world.hop import RequestTarget, is_public
 
 LOCAL = """
     127.0.0.1 10.1.2.3 172.16.0.1 192.168.0.1 169.254.169.254 100.64.0.1 168.63.129.16 0.0.0.0 255.255.255.255
@@ -38,8 +38,8 @@ EMBEDDED = """
     ],
 )
 def test_parts_of_a_url(url, origin, target):
-    hop = Hop.parse(url)
-    assert (hop.origin, hop.target) == (origin, target)
+    hop = RequestTarget.parse(url)
+    assert (hop.origin, hop.raw_path) == (origin, target)
     assert hop.url == url.removesuffix("#d")
 
 
@@ -53,21 +53,21 @@ def test_parts_of_a_url(url, origin, target):
     ],
 )
 def test_port_is_told_where_the_scheme_does_not(url, authority):
-    assert Hop.parse(url).authority == authority
+    assert RequestTarget.parse(url).authority == authority
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1.2.3", "[::1]"])
 def test_this_machine_by_its_very_name(host):
-    assert Hop.parse(f"http://{host}:8080/").loopback
+    assert RequestTarget.parse(f"http://{host}:8080/").loopback
 
 
 @pytest.mark.parametrize("host", ["localhost.example", "example.com", "0.0.0.0", "10.0.0.1", "[::2]"])
 def test_any_other_name_is_not_this_machine(host):
-    assert Hop.parse(f"http://{host}:8080/").loopback is False
+    assert RequestTarget.parse(f"http://{host}:8080/").loopback is False
 
 
 def test_redirect_within_the_origin_keeps_its_freedom_and_another_does_not():
-    hop = Hop.parse("http://127.0.0.1:8080/a/b")
+    hop = RequestTarget.parse("http://127.0.0.1:8080/a/b")
     assert not hop.follow("../c").guarded
     assert hop.follow("/c").url == "http://127.0.0.1:8080/c"
     assert hop.follow("https://example.com/").guarded
@@ -76,7 +76,7 @@ def test_redirect_within_the_origin_keeps_its_freedom_and_another_does_not():
 
 def test_redirect_from_https_to_http():
     with pytest.raises(UnsafeTransfer):
-        Hop.parse("https://example.com/a").follow("http://example.com/a")
+        RequestTarget.parse("https://example.com/a").follow("http://example.com/a")
 
 
 PUBLIC = """
@@ -105,14 +105,14 @@ def test_attack_an_address_of_a_private_network_inside_of_another(address):
 def test_attack_url_that_is_another_to_who_sends_it(bad):
     for url in (f"https://example.com/a{bad}b", f"https://example.com/?a{bad}b", f"https://example.com{bad}"):
         with pytest.raises(UnsafeTransfer):
-            Hop.parse(url)
+            RequestTarget.parse(url)
 
 
 def test_port_zero_is_no_port_and_not_the_default_one():
-    assert Hop.parse("https://example.com:1/").port == 1
+    assert RequestTarget.parse("https://example.com:1/").port == 1
     for url in ("https://example.com:0/", "https://example.com:65536/", "https://example.com:-1/"):
         with pytest.raises(UnsafeTransfer):
-            Hop.parse(url)
+            RequestTarget.parse(url)
 
 
 NO_HOSTS = ("a..b", ".a", "a" * 64, ".".join(["a" * 60] * 5), "a%00b", 'a"b', "[::g]", "[1.2.3.4]", "[v1.x]")
@@ -122,23 +122,23 @@ NO_HOSTS = ("a..b", ".a", "a" * 64, ".".join(["a" * 60] * 5), "a%00b", 'a"b', "[
 def test_attack_a_host_that_no_resolver_can_be_asked_for(host):
     for url in (f"https://{host}/x", f"http://{host}:8080"):
         with pytest.raises(UnsafeTransfer):
-            Hop.parse(url)
+            RequestTarget.parse(url)
         with pytest.raises(UnsafeTransfer):
-            Hop.parse("https://example.com/").follow(url)
+            RequestTarget.parse("https://example.com/").follow(url)
 
 
 @given(st.from_regex(r"[a-zA-Z0-9.:_%-]{1,80}", fullmatch=True) | st.ip_addresses().map(str))
 def test_any_host_that_passes_can_be_looked_up(host):
     with contextlib.suppress(UnsafeTransfer):
-        Hop.parse(f"https://{host}").host.encode("idna")
+        RequestTarget.parse(f"https://{host}").host.encode("idna")
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_text_at_all(url, location):
     with contextlib.suppress(UnsafeTransfer):
-        Hop.parse(url)
+        RequestTarget.parse(url)
     with contextlib.suppress(UnsafeTransfer):
-        Hop.parse("https://example.com/a/b").follow(location)
+        RequestTarget.parse("https://example.com/a/b").follow(location)
 
 
 @pytest.mark.parametrize(

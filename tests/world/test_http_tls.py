@@ -68,6 +68,12 @@ def test_server_that_cannot_prove_who_it_is(secure):
         http.get(f"{secure}/a.json", cap=2)
 
 
+def test_authorities_of_ssl_cert_file_count_and_no_others(secure, authority, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", authority)
+    with Http() as http:
+        assert http.get(f"{secure}/a.json", cap=2).data == b"{}"
+
+
 def test_certificate_of_another_host(secure, authority):
     with Http(tls=ssl.create_default_context(cafile=authority)) as http, pytest.raises(UnsafeTransfer):
         http.get(f"{secure.replace('127.0.0.1', 'localhost')}/a.json", cap=2)

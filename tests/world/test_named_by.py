@@ -11,7 +11,7 @@ import pytest
 from skillhub.errors import UnsafeTransfer
 from skillhub.world.git.remote import told
 from skillhub.world.hop import judge, may_lead
-from skillhub.world.named_by import RULES, NamedBy, Rule
+from skillhub.world.requester import RULES, Requester, Rule
 
 PAGE = (Path(__file__).parents[2] / "docs/sources.md").read_text("utf-8")
 ROWS = re.findall(
@@ -40,7 +40,7 @@ def test_the_table_has_every_rule():
 @each_row
 def test_what_is_fetched(row):
     who, over, anywhere, told, _ = row
-    by = NamedBy(who, "https://site.example/index.json")
+    by = Requester(who, "https://site.example/index.json")
     assert allowed(lambda: judge(f"http://{PUBLIC}/x", by)) == ("http" in over.split(", "))
     hop = judge(f"https://{PUBLIC}/x", by)
     assert (hop.guarded, hop.told) == (anywhere == "public", told == "yes")
@@ -77,6 +77,6 @@ def test_attack_a_marketplace_names_what_nobody_can_take_apart(url):
 def test_attack_a_site_that_nobody_named_vouches_for_nothing():
     """A caller that forgets which site it is about has what it names taken for a stranger's."""
     with pytest.raises(UnsafeTransfer):
-        judge("http://10.0.0.7/x", NamedBy("site"))
-    hop = judge("https://10.0.0.7/x", NamedBy("site"))
+        judge("http://10.0.0.7/x", Requester("site"))
+    hop = judge("https://10.0.0.7/x", Requester("site"))
     assert (hop.guarded, hop.told) == (True, False)

@@ -3,8 +3,7 @@
 import pytest
 
 from skillhub.errors import SourceError
-from skillhub.world.hop import Hop
-from skillhub.world.proxy import Proxy, proxy_for
+from skillhub.world.hop import Proxy, RequestTarget, proxy_for
 
 NAMES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
@@ -19,7 +18,7 @@ def named(monkeypatch):
     def set_to(url="https://site.example/", **proxies):
         for name, value in proxies.items():
             monkeypatch.setenv(name, value)
-        return proxy_for(Hop.parse(url))
+        return proxy_for(RequestTarget.parse(url))
 
     return set_to
 
@@ -51,9 +50,9 @@ def test_this_machine_and_what_is_left_out_need_none(named, url):
 def test_user_and_password_are_told_to_the_proxy_and_shown_to_nobody(named):
     found = named(https_proxy="http://m%40e:p%3As@proxy.example:8080")
     assert (found.host, found.port) == ("proxy.example", 8080)
-    assert found.header == "Proxy-Authorization: Basic bUBlOnA6cw==\r\n"
+    assert found.authorization == "Basic bUBlOnA6cw=="
     assert "Basic" not in repr(found)
-    assert named(https_proxy="http://me@proxy.example").header == "Proxy-Authorization: Basic bWU6\r\n"
+    assert named(https_proxy="http://me@proxy.example").authorization == "Basic bWU6"
 
 
 @pytest.mark.parametrize(

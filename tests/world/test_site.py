@@ -22,7 +22,7 @@ from skillhub.model.digest import Digest
 from skillhub.model.release import Release
 from skillhub.server.site import site_server
 from skillhub.world.fetch import Answer
-from skillhub.world.named_by import PERSON
+from skillhub.world.requester import PERSON
 from tests.support.serving import serving
 from tests.support.site import (
     JSON,

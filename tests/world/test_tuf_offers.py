@@ -17,7 +17,7 @@ from skillhub.trust.metadata import Dates
 from skillhub.trust.registry_documents import LISTING_PATH, pinned_documents, signed_documents
 from skillhub.trust.roles import index_path
 from skillhub.world.last_seen import HINTS
-from skillhub.world.named_by import PERSON
+from skillhub.world.requester import PERSON
 from skillhub.world.tuf_client import Registry, _Bridge, fetch_root
 from tests.support.registry import URL, Simulator
 

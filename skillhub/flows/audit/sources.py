@@ -30,7 +30,7 @@ from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.ref import Local, Remote
 from skillhub.model.source_changes import source_changes
 from skillhub.model.text import as_command
-from skillhub.world.named_by import Who
+from skillhub.world.requester import Who
 from skillhub.world.sources import Source
 
 

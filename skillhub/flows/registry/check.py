@@ -24,8 +24,8 @@ from skillhub.trust.roles import CEREMONY_DAYS, RELEASES, ROLES, WELL_KNOWN, rul
 from skillhub.world.embedded import FolderFetcher
 from skillhub.world.fetch import Answer, Fetcher
 from skillhub.world.http import Http
-from skillhub.world.named_by import PERSON, NamedBy
 from skillhub.world.registry_dir import RegistryDir
+from skillhub.world.requester import PERSON, Requester
 from skillhub.world.shown_time import ShownTime
 from skillhub.world.throwaway import throwaway
 from skillhub.world.tuf_client import Registry, fetch_root
@@ -166,7 +166,7 @@ class _EachFile:
     def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
 
-    def get(self, url: str, *, cap: int, named_by: NamedBy = PERSON) -> Answer:
+    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Answer:
         if url.endswith(f"/{AHEAD_PATH}"):
             raise NotFound("not asked for", where=url)
         return self._fetcher.get(url, cap=cap, named_by=named_by)

@@ -21,7 +21,7 @@ from skillhub.world.git.failure import GitError, explain, is_redirected, is_unse
 from skillhub.world.git.program import Bounds, GitProgram
 from skillhub.world.git.redirect import redirected
 from skillhub.world.git.remote import REMOTE, Remote
-from skillhub.world.named_by import RULES
+from skillhub.world.requester import RULES
 
 _FILES = {
     "config": b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n",

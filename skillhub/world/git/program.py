@@ -18,7 +18,7 @@ from skillhub.world.git.failure import GitError
 
 if TYPE_CHECKING:
     from skillhub.world.fetch import Web
-    from skillhub.world.named_by import Who
+    from skillhub.world.requester import Who
 
 # What git, ssh and a person's credential helpers need. Of git's own variables only those by which people say how
 # to reach a server; GIT_CONFIG_COUNT, GIT_DIR, GIT_EXEC_PATH and their like could make it run something.

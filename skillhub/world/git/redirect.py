@@ -14,7 +14,7 @@ from skillhub.model.text import as_command, quote
 from skillhub.world.fetch import Answer, Web
 from skillhub.world.git.program import Bounds
 from skillhub.world.git.remote import Remote, check, told
-from skillhub.world.hop import Hop
+from skillhub.world.hop import RequestTarget
 
 _ASKED = "/info/refs?service=git-upload-pack"  # what git asks first (gitprotocol-http)
 _CAP = 16 << 20  # of an answer that lists all branches and tags; by version 2 of the protocol it is short
@@ -68,7 +68,7 @@ def _at(url: str, remote: Remote, environ: Mapping[str, str]) -> Remote:
         if place == url:
             raise UsageError(f"expected a redirect to a repository, found {quote(url)}")
         check(place)
-        is_same = Hop.parse(place).origin == Hop.parse(remote.place).origin
+        is_same = RequestTarget.parse(place).origin == RequestTarget.parse(remote.place).origin
         return told(remote.url, place, "person" if is_same else "redirect", environ, remote.token)
     except UsageError as error:
         message = f"the server sends one elsewhere: {error.message}"

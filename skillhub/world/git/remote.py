@@ -12,9 +12,8 @@ from skillhub.model.ref import Git, parse_ref
 from skillhub.model.text import as_command, quote
 from skillhub.model.url import base_of
 from skillhub.world.git.program import Bounds, GitProgram
-from skillhub.world.hop import Hop, judged
-from skillhub.world.named_by import RULES, Who
-from skillhub.world.proxy import proxy_for
+from skillhub.world.hop import RequestTarget, judged, proxy_for
+from skillhub.world.requester import RULES, Who
 
 # Not "origin", of which a person may have settings for all repositories.
 REMOTE = "skillhub"
@@ -79,7 +78,7 @@ class Remote:
         if scheme not in rule.over:
             raise UnsafeTransfer("expected a repository at an https URL", where=self.url, hint=self.hint)
         authority = rest.partition("/")[0].rpartition("@")[2]
-        hop = Hop.parse(f"https://{authority}/", guarded=True)
+        hop = RequestTarget.parse(f"https://{authority}/", guarded=True)
         proxy = proxy_for(hop)
         try:
             addresses = [address for address, _ in judged(hop, is_proxied=proxy is not None)]
@@ -109,7 +108,7 @@ def remote(url: str, environ: Mapping[str, str], bounds: Bounds, token: str | No
     """
     check(url)
     place = _mirror_of(url, bounds.mirrors)
-    if place.startswith("http:") and place == url and not Hop.parse(url).loopback:
+    if place.startswith("http:") and place == url and not RequestTarget.parse(url).loopback:
         raise UsageError(f"expected https, found {quote(url)}", hint="git+https://… proves who answers")
     named_by = bounds.named_by if place == url else "person"
     return told(url, place, named_by, environ, token if place == url else None)

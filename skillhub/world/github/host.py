@@ -12,7 +12,7 @@ from skillhub.errors import FormatError, StateError, UsageError
 from skillhub.model.syntax import yaml
 from skillhub.world import files
 from skillhub.world.home import user_home
-from skillhub.world.hop import Hop
+from skillhub.world.hop import RequestTarget
 from skillhub.world.ref_url import PUBLIC, site_of
 
 _TOKEN = re.compile(r"[!-~]{1,1024}", re.ASCII)
@@ -47,7 +47,7 @@ def host_of(environ: Mapping[str, str]) -> GitHubHost:
     usual = "https://api.github.com" if site == PUBLIC else f"{site}/api/v3"
     api = (environ.get("GITHUB_API_URL") or usual).rstrip("/")
     for name, url in (("GITHUB_SERVER_URL", site), ("GITHUB_API_URL", api)):
-        if not url.startswith("https://") and not Hop.parse(url).loopback:
+        if not url.startswith("https://") and not RequestTarget.parse(url).loopback:
             raise UsageError("expected a URL that begins with https://", where=name)
     return GitHubHost(site, api, _token(environ, site))
 
@@ -71,7 +71,7 @@ def _kept(environ: Mapping[str, str], site: str) -> str | None:
         if data is None:
             return None
         hosts = yaml.parse(data.decode(), path)
-        entry = hosts.get(Hop.parse(site).host) if isinstance(hosts, dict) else None
+        entry = hosts.get(RequestTarget.parse(site).host) if isinstance(hosts, dict) else None
         token = entry.get("oauth_token") if isinstance(entry, dict) else None
         return token if isinstance(token, str) and token else None
     return None

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from skillhub.errors import SourceError
+from skillhub.world.fetch import UntrustedClient
 from skillhub.world.git.program import Bounds
 from skillhub.world.git.snapshot import GitSnapshot, open_git
 from skillhub.world.github.api import GitHubSnapshot, open_github_api
 from skillhub.world.github.host import host_of
-from skillhub.world.named_by import RULES
 from skillhub.world.ref_url import site_of
-from skillhub.world.unnamed import Unnamed
+from skillhub.world.requester import RULES
 
 _PATH = re.compile(r"/([A-Za-z0-9][A-Za-z0-9-]*)/([A-Za-z0-9._-]+?)(?:\.git)?/?", re.ASCII)
 _DEFAULT = Bounds()
@@ -51,6 +51,6 @@ def open_repository(
         if web is None or bounds.offline:
             raise SourceError("--offline forbids to ask GitHub, and there is no git", where=url)
         if not RULES[bounds.named_by].told:
-            web, host = Unnamed(web, f"git+{url}"), replace(host, token=None)
+            web, host = UntrustedClient(web, f"git+{url}"), replace(host, token=None)
         return open_github_api(inner[1], inner[2], rev=rev, web=web, host=host)
     return open_git(url, rev, cache=cache, environ=environ, bounds=bounds, token=host.token)

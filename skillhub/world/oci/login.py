@@ -14,7 +14,7 @@ from skillhub.model.syntax.document import ForeignDocument
 from skillhub.model.syntax.json import strict_json
 from skillhub.world import files
 from skillhub.world.home import user_home
-from skillhub.world.hop import Hop
+from skillhub.world.hop import RequestTarget
 
 _CAP = 4 * 1024 * 1024
 _HUB = "registry-1.docker.io"
@@ -68,7 +68,7 @@ def may_be_told(login_of: str, asker: str) -> bool:
     Raises:
         UnsafeTransfer: one of them is no http or https URL.
     """
-    registry, realm = Hop.parse(login_of).origin, Hop.parse(asker).origin
+    registry, realm = RequestTarget.parse(login_of).origin, RequestTarget.parse(asker).origin
     return realm in (registry, _TOLD_AT.get(registry))
 
 

@@ -12,10 +12,10 @@ from skillhub.model.digest import Digest
 from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import quote
 from skillhub.world.fetch import Answer, Web, is_limited, whole
-from skillhub.world.hop import Hop
-from skillhub.world.named_by import NamedBy
+from skillhub.world.hop import RequestTarget
 from skillhub.world.oci.login import kept_login, may_be_told
 from skillhub.world.oci.manifest import MANIFEST_CAP, Blob
+from skillhub.world.requester import Requester
 
 _HUB = {"docker.io": "registry-1.docker.io", "index.docker.io": "registry-1.docker.io"}
 _TOKEN_CAP = 256 * 1024
@@ -37,7 +37,9 @@ class OciWire:
         host, _, name = repository.partition("/")
         self._host = _HUB.get(host, host)
         self._name = f"library/{name}" if host in _HUB and "/" not in name else name
-        self._base = f"{'http' if Hop.parse(f'http://{host}').loopback else 'https'}://{self._host}/v2/"
+        self._base = (
+            f"{'http' if RequestTarget.parse(f'http://{host}').loopback else 'https'}://{self._host}/v2/"
+        )
         self._web = web
         self._environ = environ
         self._authorization: str | None = None
@@ -106,7 +108,7 @@ class OciWire:
         answer = self._web.ask(
             f"{realm}{'&' if '?' in realm else '?'}{query}",
             cap=_TOKEN_CAP,
-            named_by=NamedBy("site", self._base),
+            named_by=Requester("site", self._base),
             # What another host gives to us goes to this registry: it must not know who asks, trusted or not.
             headers={"Authorization": login or ""} if login or not is_told else {},
         )

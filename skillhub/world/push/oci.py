@@ -22,7 +22,7 @@ from skillhub.model.digest import Digest
 from skillhub.model.ref import Oci, parse_ref
 from skillhub.model.syntax.json import strict_json
 from skillhub.model.text import quote
-from skillhub.world.hop import Hop
+from skillhub.world.hop import RequestTarget
 from skillhub.world.oci.login import kept_login
 from skillhub.world.oci.manifest import (
     ACCEPTED,
@@ -164,7 +164,7 @@ def open_target(address: str) -> Target:
     ref = _parsed(address)
     host, _, repository = ref.repository.partition("/")
     tag = ref.tag or "latest"
-    plain = Hop.parse(f"http://{host}").loopback
+    plain = RequestTarget.parse(f"http://{host}").loopback
     with ExitStack() as stack:
         client: Any = DXF(host, repository, _login(host), insecure=plain, timeout=_PATIENCE)
         target = OciTarget(stack.enter_context(client), tag, f"oci://{host}/{repository}:{tag}")

@@ -25,11 +25,10 @@ from skillhub.model.index import SCHEMA
 from skillhub.model.ref import parse_ref
 from skillhub.model.release import Release
 from skillhub.model.tree import File, Tree
-from skillhub.world.http import Http
+from skillhub.world.http import Http, Patience
 from skillhub.world.oci.artifact import Artifact
 from skillhub.world.oci.login import kept_login, may_be_told
 from skillhub.world.oci.manifest import Blob, read_image
-from skillhub.world.wire import Patience
 from tests.support import oci
 from tests.support.docker_registry import put, registry
 from tests.support.snapshot import skill

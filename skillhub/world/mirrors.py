@@ -9,12 +9,12 @@ from urllib.parse import unquote
 from skillhub.errors import UnsafeTransfer
 from skillhub.model.url import base_of
 from skillhub.world.fetch import Answer, Web
-from skillhub.world.hop import Hop
-from skillhub.world.named_by import PERSON, NamedBy
+from skillhub.world.hop import RequestTarget
+from skillhub.world.requester import PERSON, Requester
 from skillhub.world.settings import Settings
 
 
-class Configured(Web):
+class Mirrors(Web):
     """A ``Web`` that asks where, and for whom, ``config.toml`` says.
 
     A mirror changes where bytes come from and never what is trusted: its answers bear the URL that they stand for. It
@@ -31,15 +31,15 @@ class Configured(Web):
         self._settings = settings
 
     def ask(
-        self, url: str, *, cap: int, named_by: NamedBy = PERSON, headers: Mapping[str, str] | None = None
+        self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Mapping[str, str] | None = None
     ) -> Answer:
         """Return what the mirror answers, or without one the server itself, as ``Web.ask`` promises.
 
         Raises:
             SourceError, WrongBytes, UnsafeTransfer: see there.
         """
-        hop = Hop.parse(url)
-        asked = f"{hop.scheme}://{hop.authority}{hop.target}"
+        target = RequestTarget.parse(url)
+        asked = f"{target.scheme}://{target.authority}{target.raw_path}"
         base = base_of(asked, self._settings.mirrors)
         if base is None:
             return self._directly(url, cap, named_by, headers)
@@ -52,7 +52,7 @@ class Configured(Web):
         is_there = base_of(answer.url, [mirror]) is not None  # else a redirect led out of the mirror
         return replace(answer, url=base + answer.url[len(mirror) :] if is_there else url)
 
-    def _directly(self, url: str, cap: int, named_by: NamedBy, headers: Mapping[str, str] | None) -> Answer:
+    def _directly(self, url: str, cap: int, named_by: Requester, headers: Mapping[str, str] | None) -> Answer:
         if self._settings.trusts(url):
             named_by = PERSON
         try:

@@ -39,7 +39,7 @@ RULES: Final[Mapping[Who, Rule]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class NamedBy:
+class Requester:
     """Who named an address.
 
     Attributes:
@@ -53,7 +53,7 @@ class NamedBy:
     site: str = ""
 
 
-PERSON: Final = NamedBy("person")
+PERSON: Final = Requester("person")
 
 
 def by_agreement(is_agreed: bool) -> Who:
