@@ -149,8 +149,8 @@ def refuse_unsafe(alias: str, url: str) -> None:
     """
     if url == EMBEDDED_URL:
         return
-    hop = RequestTarget.parse(url)
-    if hop.scheme != "https" and not hop.loopback:
+    target = RequestTarget.parse(url)
+    if target.scheme != "https" and not target.loopback:
         hint = f"if that is meant: {as_command('skillhub', 'source', 'add', alias, 'URL')}"
         raise UnsafeTransfer("a repository may propose https alone", where=url, hint=hint)
 

@@ -31,22 +31,22 @@ class Logins:
         name = "_netrc" if os.name == "nt" else ".netrc"
         self._netrc = environ.get("NETRC") or os.path.join(user_home, name)
 
-    def __call__(self, hop: RequestTarget) -> str | None:
-        """Return the value of ``Authorization`` for the host of ``hop``, which alone may get it, or None.
+    def __call__(self, target: RequestTarget) -> str | None:
+        """Return the value of ``Authorization`` for the host of ``target``, which alone may get it, or None.
 
         Raises:
             FormatError: a token that no header can hold, or a netrc that is none.
             StateError: the netrc cannot be read.
         """
-        if hop.scheme != "https" and not hop.loopback:
+        if target.scheme != "https" and not target.loopback:
             return None
-        variable = self._tokens.get(f"{hop.host}:{hop.port}") or self._tokens.get(hop.host)
+        variable = self._tokens.get(f"{target.host}:{target.port}") or self._tokens.get(target.host)
         if variable is not None:
             return self._bearer(variable)
         # Most never need it: a netrc that is broken is in the way of those hosts alone that it speaks of.
-        if hop.host.encode() not in self._netrc_data.lower():
+        if target.host.encode() not in self._netrc_data.lower():
             return None
-        user, password = self._logins.get(hop.host, ("", ""))
+        user, password = self._logins.get(target.host, ("", ""))
         if not user and not password:
             return None
         return "Basic " + b64encode(f"{user}:{password}".encode()).decode()

@@ -52,8 +52,8 @@ class RequestTarget:
     Attributes:
         origin: Scheme, host and port, as in RFC 6454.
         raw_path: Path and query, for the request line.
-        guarded: Whether it may lead to public addresses only.
-        told: Whether it may be told who asks, if a person has something to tell it.
+        public_only: Whether it may lead to public addresses only.
+        sends_credentials: Whether it may be told who asks, if a person has something to tell it.
     """
 
     url: str
@@ -62,13 +62,13 @@ class RequestTarget:
     host: str
     port: int
     raw_path: str
-    guarded: bool
-    told: bool
+    public_only: bool
+    sends_credentials: bool
 
     @staticmethod
     @lru_cache(maxsize=1024)  # one site is spoken of in each request to it
-    def parse(url: str, *, guarded: bool = False, told: bool = False) -> RequestTarget:
-        """Return the hop to ``url``, an absolute http or https URL in ASCII, without user or password.
+    def parse(url: str, *, public_only: bool = False, sends_credentials: bool = False) -> RequestTarget:
+        """Return the target of ``url``, an absolute http or https URL in ASCII, without user or password.
 
         Raises:
             UnsafeTransfer: it is anything else, such as ``file:`` or ``data:``, or its host can be none.
@@ -80,10 +80,12 @@ class RequestTarget:
         raw_path = (found.path or "/") + (f"?{found.query}" if found.query else "")
         origin = f"{found.scheme}://{bracketed}:{found.port}"
         url = url.partition("#")[0]
-        return RequestTarget(url, origin, found.scheme, found.host, found.port, raw_path, guarded, told)
+        return RequestTarget(
+            url, origin, found.scheme, found.host, found.port, raw_path, public_only, sends_credentials
+        )
 
     def follow(self, location: str) -> RequestTarget:
-        """Return the hop that a redirect from here to ``location`` makes.
+        """Return the target of a redirect from here to ``location``.
 
         Raises:
             UnsafeTransfer: it leaves this origin for anything but https.
@@ -94,13 +96,17 @@ class RequestTarget:
             raise UnsafeTransfer(
                 f"expected a URL to go to, found {quote(location)}", where=self.url
             ) from error
-        step = RequestTarget.parse(url, guarded=self.guarded, told=self.told)
+        step = RequestTarget.parse(
+            url, public_only=self.public_only, sends_credentials=self.sends_credentials
+        )
         if step.origin == self.origin:
             return step
         rule = RULES["redirect"]
-        if step.scheme not in rule.over:
+        if step.scheme not in rule.schemes:
             raise UnsafeTransfer(f"expected a redirect to https, found {quote(step.url)}", where=self.url)
-        return RequestTarget.parse(step.url, guarded=not rule.anywhere, told=rule.told)
+        return RequestTarget.parse(
+            step.url, public_only=not rule.anywhere, sends_credentials=rule.sends_credentials
+        )
 
     @property
     def path(self) -> str:
@@ -119,7 +125,7 @@ class RequestTarget:
 
 
 def judge(url: str, by: Requester, private: Container[str] = ()) -> RequestTarget:
-    """Return the first hop to a URL that somebody named.
+    """Return the target of a URL that somebody named.
 
     What a site names of its own is named as the site is. One on this machine, or whose origin is known to be in a
     private network, may name what is there, too. A repository may name what is on this very machine, where any
@@ -129,19 +135,21 @@ def judge(url: str, by: Requester, private: Container[str] = ()) -> RequestTarge
     Raises:
         UnsafeTransfer: it is no http or https URL, or not over https where it has to be.
     """
-    hop = RequestTarget.parse(url)
-    site = RequestTarget.parse(by.site) if by.site else hop
-    is_own = site.origin == hop.origin
+    target = RequestTarget.parse(url)
+    site = RequestTarget.parse(by.site) if by.site else target
+    is_own = site.origin == target.origin
     who = "person" if by.who == "site" and by.site and is_own else by.who
     rule = RULES[who]
     if who == "site":
         is_inside = site.loopback or site.origin in private
     else:
-        is_inside = who == "repository" and is_own and _is_harmless_here(hop)
-    if hop.scheme not in rule.over and not (is_inside and hop.loopback):
+        is_inside = who == "repository" and is_own and _is_harmless_here(target)
+    if target.scheme not in rule.schemes and not (is_inside and target.loopback):
         where = by.site if who == "site" else url
         raise UnsafeTransfer(f"expected https, found {quote(url)}", where=where)
-    return RequestTarget.parse(url, guarded=not (rule.anywhere or is_inside), told=rule.told)
+    return RequestTarget.parse(
+        url, public_only=not (rule.anywhere or is_inside), sends_credentials=rule.sends_credentials
+    )
 
 
 def is_beside(url: str, other: str) -> bool:
@@ -163,7 +171,7 @@ def may_lead(url: str, marketplace: str) -> None:
     if is_beside(url, marketplace):
         return
     found = parse(url)
-    if found is None or found.scheme not in RULES["marketplace"].over or found.user not in (None, "git"):
+    if found is None or found.scheme not in RULES["marketplace"].schemes or found.user not in (None, "git"):
         raise UnsafeTransfer(f"expected a repository at an https URL, found {quote(url)}", where=marketplace)
     if not _is_outside(found.host.rstrip(".")):
         raise UnsafeTransfer(f"{quote(url)} leads into a private network", where=marketplace)
@@ -204,13 +212,13 @@ def _tunnelled(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
 
 
 def judged(target: RequestTarget, *, is_proxied: bool, seconds: float = _LOOK_UP) -> list[tuple[str, int]]:
-    """Return the addresses of ``target``, none of which a guarded one may not lead to; none where a proxy finds them.
+    """Return the addresses of ``target``, all of which it may lead to; none where a proxy finds them.
 
     Raises:
-        UnsafeTransfer: a guarded target leads to an address that is not public.
+        UnsafeTransfer: a target for public addresses only leads to an address that is not public.
         OSError: the host has no address, or none was found within so many ``seconds``.
     """
-    if is_proxied and not target.guarded:
+    if is_proxied and not target.public_only:
         return []
     try:
         addresses = look_up(target.host, target.port, seconds)
@@ -219,7 +227,7 @@ def judged(target: RequestTarget, *, is_proxied: bool, seconds: float = _LOOK_UP
             return []
         raise
     for address, _ in addresses:
-        if target.guarded and not is_public(address):
+        if target.public_only and not is_public(address):
             raise UnsafeTransfer(f"leads into a private network, to {address}", where=target.url)
     return addresses
 
@@ -250,10 +258,10 @@ def look_up(host: str, port: int, seconds: float) -> list[tuple[str, int]]:
     return found
 
 
-def _is_harmless_here(hop: RequestTarget) -> bool:
+def _is_harmless_here(target: RequestTarget) -> bool:
     """Say whether a URL on this machine is spelled like what a place of skills serves, and like nothing else."""
-    path = hop.raw_path
-    if hop.scheme != "http" or not hop.loopback or not _PLAIN.fullmatch(path):
+    path = target.raw_path
+    if target.scheme != "http" or not target.loopback or not _PLAIN.fullmatch(path):
         return False
     if any(part in (".", "..") for part in path.split("/")):
         return False

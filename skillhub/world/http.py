@@ -96,7 +96,7 @@ class _Request:
         sent = {"Accept": "*/*"} | {name.title(): value.strip() for name, value in self.headers.items()}
         if target.origin != self.first:
             sent.pop("Authorization", None)
-        elif credentials and target.told and "Authorization" not in sent:
+        elif credentials and target.sends_credentials and "Authorization" not in sent:
             known = credentials(target)
             if known is not None:
                 sent["Authorization"] = known
@@ -360,7 +360,7 @@ class _Transport(httpx.BaseTransport):
 
     def _pool(self, exchange: _Exchange) -> httpcore.ConnectionPool:
         target, proxy = exchange.target, exchange.proxy
-        key = target.origin, target.guarded, exchange.fresh
+        key = target.origin, target.public_only, exchange.fresh
         found = self._pools.get(key)
         if found is not None:
             return found
@@ -417,7 +417,7 @@ class _Network(httpcore.NetworkBackend):
         A name is looked up once: the addresses that were judged are those that are tried.
 
         Raises:
-            UnsafeTransfer: a guarded target leads to an address that is not public.
+            UnsafeTransfer: a target for public addresses only leads to an address that is not public.
             OSError: it cannot be made.
         """
         exchange = _EXCHANGE.get()
@@ -428,7 +428,7 @@ class _Network(httpcore.NetworkBackend):
         stream = _Stream(_dial(addresses, deadline))
         # Behind a proxy the address of the site is not known, so nothing speaks for its being private.
         if not stream.public:
-            if target.guarded:
+            if target.public_only:
                 stream.close()
                 raise UnsafeTransfer("leads into a private network", where=target.url)
             self._private.add(target.origin)

@@ -1,6 +1,6 @@
 """Who named an address: that decides where it may lead, and whether anybody there is told who asks.
 
-``RULES`` is the table of docs/sources.md; ``hop`` judges by it.
+``RULES`` is the table of docs/sources.md; ``target`` judges by it.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ class Rule:
     """What follows from who named an address.
 
     Attributes:
-        over: The schemes that it may have.
+        schemes: The schemes that it may have.
         anywhere: Whether it may be in a private network.
-        told: Whether a token or login that a person has for it is sent there.
+        sends_credentials: Whether a token or login that a person has for it is sent there.
         settings: Whether git goes there with the person's own settings, keys and credential helpers.
     """
 
-    over: tuple[str, ...]
+    schemes: tuple[str, ...]
     anywhere: bool = False
-    told: bool = False
+    sends_credentials: bool = False
     settings: bool = False
 
 
 RULES: Final[Mapping[Who, Rule]] = {
-    "person": Rule(("https", "http", "ssh", "file"), anywhere=True, told=True, settings=True),
+    "person": Rule(("https", "http", "ssh", "file"), anywhere=True, sends_credentials=True, settings=True),
     "site": Rule(("https",)),
     "redirect": Rule(("https",), settings=True),
-    "marketplace": Rule(("https", "ssh"), told=True, settings=True),
+    "marketplace": Rule(("https", "ssh"), sends_credentials=True, settings=True),
     "repository": Rule(("https",)),
 }
 

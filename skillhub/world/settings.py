@@ -96,22 +96,22 @@ def _trusted(text: object) -> tuple[str, int | None]:
     try:
         if not isinstance(text, str) or text != text.lower() or not {*text}.isdisjoint("/?#"):
             raise UnsafeTransfer("expected a host")
-        hop = RequestTarget.parse(f"https://{text}")
+        target = RequestTarget.parse(f"https://{text}")
     except UnsafeTransfer as error:
         hint = 'such as "git.corp.example", "git.corp.example:8443" or "10.0.0.7"'
         raise FormatError(f"expected a host in lower case, found {quote(text)}", hint=hint) from error
-    return hop.host, hop.port if text.rpartition("]")[2].count(":") else None
+    return target.host, target.port if text.rpartition("]")[2].count(":") else None
 
 
 def _base(value: object) -> str:
     try:
         if not isinstance(value, str) or "?" in value or "#" in value or "%" in value:
             raise UnsafeTransfer(f"expected a URL, found {quote(value)}")
-        hop = RequestTarget.parse(value)
+        target = RequestTarget.parse(value)
     except UnsafeTransfer as error:
         hint = '"https://host/path" = "https://mirror.example/path"'
         raise FormatError(error.message, hint=hint) from error
-    return f"{hop.scheme}://{hop.authority}{hop.raw_path}".rstrip("/")
+    return f"{target.scheme}://{target.authority}{target.raw_path}".rstrip("/")
 
 
 _Base = Annotated[str, Read(_base)]

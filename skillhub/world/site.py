@@ -101,8 +101,8 @@ class Site:
 
     @cached_property
     def _offered(self) -> Index:
-        hop = RequestTarget.parse(self.url)
-        path, asked = hop.path, "?" in hop.raw_path
+        target = RequestTarget.parse(self.url)
+        path, asked = target.path, "?" in target.raw_path
         if path.endswith(".json"):
             return self._discovered(self.url)
         if kind_of(path) is None and not path.lower().endswith(".md") and not asked:

@@ -150,7 +150,7 @@ def test_body_that_comes_at_the_rate_it_has_to_may_take_longer_than_the_grace():
 
 
 def test_addresses_of_a_host_are_judged_one_by_one_and_tried_in_turn(web):
-    public = RequestTarget.parse("https://1.1.1.1:8443/", guarded=True)
+    public = RequestTarget.parse("https://1.1.1.1:8443/", public_only=True)
     for is_proxied in (False, True):
         assert judged(public, is_proxied=is_proxied) == [("1.1.1.1", 8443)]
     assert judged(RequestTarget.parse("https://1.1.1.1/"), is_proxied=True) == []

@@ -68,10 +68,10 @@ def test_any_other_name_is_not_this_machine(host):
 
 def test_redirect_within_the_origin_keeps_its_freedom_and_another_does_not():
     hop = RequestTarget.parse("http://127.0.0.1:8080/a/b")
-    assert not hop.follow("../c").guarded
+    assert not hop.follow("../c").public_only
     assert hop.follow("/c").url == "http://127.0.0.1:8080/c"
-    assert hop.follow("https://example.com/").guarded
-    assert hop.follow("https://127.0.0.1:8080/").guarded
+    assert hop.follow("https://example.com/").public_only
+    assert hop.follow("https://127.0.0.1:8080/").public_only
 
 
 def test_redirect_from_https_to_http():

@@ -43,9 +43,9 @@ def test_what_is_fetched(row):
     by = Requester(who, "https://site.example/index.json")
     assert allowed(lambda: judge(f"http://{PUBLIC}/x", by)) == ("http" in over.split(", "))
     hop = judge(f"https://{PUBLIC}/x", by)
-    assert (hop.guarded, hop.told) == (anywhere == "public", told == "yes")
+    assert (hop.public_only, hop.sends_credentials) == (anywhere == "public", told == "yes")
     away = hop.follow("https://other.example/")
-    assert (away.guarded, away.told) == (True, False)
+    assert (away.public_only, away.sends_credentials) == (True, False)
 
 
 @each_row
@@ -79,4 +79,4 @@ def test_attack_a_site_that_nobody_named_vouches_for_nothing():
     with pytest.raises(UnsafeTransfer):
         judge("http://10.0.0.7/x", Requester("site"))
     hop = judge("https://10.0.0.7/x", Requester("site"))
-    assert (hop.guarded, hop.told) == (True, False)
+    assert (hop.public_only, hop.sends_credentials) == (True, False)

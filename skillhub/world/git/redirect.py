@@ -1,4 +1,4 @@
-"""Where a server sends git: each hop is judged before it is made, for git follows and judges none.
+"""Where a server sends git: each target is judged before it is made, for git follows and judges none.
 
 Only what a person named is followed at all. Forges redirect a repository that was renamed or moved, and hosts that
 have another name now; whoever serves the old name could as well lead into the network that we are in.

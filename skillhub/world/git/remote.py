@@ -75,21 +75,21 @@ class Remote:
         # Two slashes, which git decodes, lead to a server on Windows.
         if scheme == "file" and unquote(rest)[1:2] not in ("/", "\\", "?"):
             return ()  # a `path` reads this disk as well, and what is there goes nowhere
-        if scheme not in rule.over:
+        if scheme not in rule.schemes:
             raise UnsafeTransfer("expected a repository at an https URL", where=self.url, hint=self.hint)
         authority = rest.partition("/")[0].rpartition("@")[2]
-        hop = RequestTarget.parse(f"https://{authority}/", guarded=True)
-        proxy = proxy_for(hop)
+        target = RequestTarget.parse(f"https://{authority}/", public_only=True)
+        proxy = proxy_for(target)
         try:
-            addresses = [address for address, _ in judged(hop, is_proxied=proxy is not None)]
+            addresses = [address for address, _ in judged(target, is_proxied=proxy is not None)]
         except UnsafeTransfer as error:
             raise UnsafeTransfer(error.message, where=self.url, hint=self.hint) from error
         except OSError as error:
             raise SourceError("its host has no address", where=self.url) from error
-        if proxy is not None or scheme == "ssh" or ":" in hop.host:
+        if proxy is not None or scheme == "ssh" or ":" in target.host:
             return ()
         # A second look-up could give another answer. Git before 2.37 does not know the setting.
-        return "-c", f"http.curloptResolve={hop.host}:{hop.port}:{','.join(addresses)}"
+        return "-c", f"http.curloptResolve={target.host}:{target.port}:{','.join(addresses)}"
 
 
 def remote(url: str, environ: Mapping[str, str], bounds: Bounds, token: str | None = None) -> Remote:
@@ -135,7 +135,7 @@ def told(url: str, place: str, named_by: Who, environ: Mapping[str, str], token:
     variables = {"GIT_ALLOW_PROTOCOL": protocols}
     if place.startswith("ssh:") and not _has_ssh_command(environ):
         variables["GIT_SSH_COMMAND"] = "ssh -oBatchMode=yes"
-    if not RULES[named_by].told or not place.startswith(("https:", "http:")):
+    if not RULES[named_by].sends_credentials or not place.startswith(("https:", "http:")):
         token = None
     if token is not None:
         origin = "/".join(place.split("/")[:3])

@@ -50,7 +50,7 @@ def open_repository(
         web = bounds.web
         if web is None or bounds.offline:
             raise SourceError("--offline forbids to ask GitHub, and there is no git", where=url)
-        if not RULES[bounds.named_by].told:
+        if not RULES[bounds.named_by].sends_credentials:
             web, host = UntrustedClient(web, f"git+{url}"), replace(host, token=None)
         return open_github_api(inner[1], inner[2], rev=rev, web=web, host=host)
     return open_git(url, rev, cache=cache, environ=environ, bounds=bounds, token=host.token)
