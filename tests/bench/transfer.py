@@ -2,7 +2,7 @@
 
     python tests/bench/transfer.py [-n 1,100,1000] [--rounds 5] [--rtt 0.02]
 
-It needs `h2`, which skillhub does not (docs/adr/0024-httpx.md). The server is a process of its own. Each way takes
+It needs `h2`, which skillhub does not (docs/adr/0025-httpx.md). The server is a process of its own. Each way takes
 half of the latency, bandwidth has no limit, and to connect takes the whole of it, as a handshake of TCP does.
 """
 
@@ -192,6 +192,12 @@ def race(counts: list[int], rounds: int, rtt: float) -> None:
                         print(f"{count:5} {name:16} {seconds:7.0f} ms {worked:7.0f} ms of CPU", flush=True)
             finally:
                 server.terminate()
+
+
+def tell(count: int, name: str, rows: list[tuple[float, float]], rounds: int) -> None:
+    seconds, worked = [statistics.median(each) * 1000 for each in zip(*rows, strict=True)] if rows else (0, 0)
+    failed = f", {rounds - len(rows)} of {rounds} failed" if len(rows) < rounds else ""
+    print(f"{count:5} {name:16} {seconds:7.0f} ms {worked:7.0f} ms of CPU{failed}", flush=True)
 
 
 if __name__ == "__main__":
