@@ -77,7 +77,8 @@ def test_a_skill_that_is_enabled_and_then_listed(shell):
     text = (folder / "SKILL.md").read_text().replace("\\U000e0041", "").replace("\U000e0041", "")
     text = text.replace(f'  version: "1.0.0{SPELLED}"\n'.replace("\\U000e0041", ""), "")
     (folder / "SKILL.md").write_text(text, newline="")
-    shell.write("project/evil/agents/openai.yaml", f'interface:\n  display_name: "{SPELLED}"\n')
+    name = SPELLED.replace("\\U000e0041", "")
+    shell.write("project/evil/agents/openai.yaml", f'interface:\n  display_name: "{name}"\n')
     done = shell.run("install", "./evil", "--yes", "--allow-unsigned", "--accept", "findings", "--json")
     clean(done)
     assert done.status == 0, done.err
