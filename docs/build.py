@@ -1,4 +1,4 @@
-"""Write docs/cli.md from the program itself: every command, every argument, every option.
+"""Write docs/cli.md from the program itself, its table of errors, and the JSON Schema of its lock.
 
 python docs/build.py           write it
 python docs/build.py --check   exit 1 if it is not what the program says
@@ -7,6 +7,7 @@ python docs/build.py --check   exit 1 if it is not what the program says
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -21,6 +22,7 @@ from skillhub.cli.common import FLAGS
 from skillhub.cli.main import build
 from skillhub.cli.table import COMMANDS
 from skillhub.errors import SkillhubError
+from skillhub.model.answers.schema import schema_of
 
 HERE = Path(__file__).resolve().parent
 BEGIN, END = "<!-- errors: begin (written by docs/build.py) -->\n", "<!-- errors: end -->"
@@ -39,7 +41,12 @@ def pages() -> dict[Path, str]:
     architecture = HERE / "architecture.md"
     before, _, rest = architecture.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
-    return {HERE / "cli.md": commands(), architecture: f"{before}{BEGIN}{errors()}{END}{after}"}
+    schema = HERE.parent / "lockfiles" / "skillhub.lock.schema.json"
+    return {
+        HERE / "cli.md": commands(),
+        architecture: f"{before}{BEGIN}{errors()}{END}{after}",
+        schema: json.dumps(schema_of("lock"), indent=2, ensure_ascii=False) + "\n",
+    }
 
 
 def errors() -> str:

@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 
 from skillhub.errors import FormatError
+from skillhub.model.answers.schema import schema_of
 from skillhub.model.lock import Lock
 
 HERE = Path(__file__).parents[1] / "lockfiles"
@@ -18,6 +19,10 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 def test_the_schema_is_one():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_the_schema_is_that_of_the_class():
+    assert schema_of("lock") == SCHEMA, "run: make docs"
 
 
 @pytest.mark.parametrize("file", VALID, ids=lambda file: file.stem)

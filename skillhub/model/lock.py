@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from operator import attrgetter, is_
+from typing import Any
+
+from pydantic import ConfigDict
 
 from skillhub.errors import FormatError
 from skillhub.model.digest import Digest
@@ -23,7 +26,7 @@ from skillhub.model.lock_entry import (
     of_plugin,
     place_of,
 )
-from skillhub.model.lock_fields import VERSION, Alias, FormatVersion, SkillName
+from skillhub.model.lock_fields import ORIGINS, VERSION, Alias, FormatVersion, SkillName
 from skillhub.model.syntax.document import Document, Members, json_bytes
 from skillhub.model.text import line_of_marker
 
@@ -82,8 +85,23 @@ class Lock:
         return cls(dict(sorted(found.skills.items())), dict(sorted(found.sources.items())))
 
 
+# No skill is offered by a site where every source is a registry.
+_WITHOUT_SITES: Any = {
+    "if": {
+        "properties": {"sources": {"additionalProperties": {"properties": {"kind": {"const": "registry"}}}}}
+    },
+    "then": {"properties": {"skills": {"additionalProperties": {"anyOf": list(ORIGINS)}}}},
+}
+
+
 class LockFile(Document):
-    """The file as it is written."""
+    """What JSON Schema can say of the lock.
+
+    What it cannot say (one key once, a source that is in sources, hidden characters, the bytes) is in
+    docs/formats/lock.md.
+    """
+
+    model_config = ConfigDict(title="skillhub.lock, format 1", json_schema_extra=_WITHOUT_SITES)
 
     CAP = CAP
     NAMES_LINE = True

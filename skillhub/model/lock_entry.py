@@ -11,9 +11,12 @@ from pydantic import Field
 
 from skillhub.errors import FormatError, UsageError
 from skillhub.model.lock_fields import (
+    OFFERED,
+    ORIGINS,
     Capability,
     Commit,
     InnerPath,
+    LockDigest,
     Need,
     Path,
     Repository,
@@ -23,7 +26,7 @@ from skillhub.model.lock_fields import (
     Url,
 )
 from skillhub.model.ref import Git, GitHub, parse_remote
-from skillhub.model.syntax.document import Absent, Items, Sha256, Visible, part
+from skillhub.model.syntax.document import Absent, Items, Visible, part
 from skillhub.model.text import is_alias, is_inner_path, quote
 from skillhub.model.version import is_version
 
@@ -49,7 +52,7 @@ class Patch:
     """
 
     base: TreeDigest
-    digest: Sha256
+    digest: LockDigest
     path: InnerPath
 
 
@@ -68,20 +71,21 @@ class Locked:
     """
 
     NEEDED: ClassVar = ("capabilities", "requires")
+    SCHEMA: ClassVar = {"anyOf": [*ORIGINS, OFFERED]}
 
     source: Visible
     tree: TreeDigest
     size: Size
     version: Absent[Visible] = None
     url: Absent[Url] = None
-    digest: Absent[Sha256] = None
+    digest: Absent[LockDigest] = None
     git: Absent[Repository] = None
     rev: Absent[Commit] = None
     path: Absent[Path] = None
     capabilities: Items[Capability] = ()
     requires: Items[Need] = ()
     # What nobody signed has no key: an empty list would be a second way to say so.
-    signed_by: Annotated[Signers, Field(exclude_if=_is_empty)] = ()
+    signed_by: Annotated[Signers, Field(exclude_if=_is_empty, json_schema_extra={"minItems": 1})] = ()
     patch: Absent[Patch] = None
 
     @property
@@ -145,9 +149,16 @@ class LockedSource:
     ``kind`` is ``registry``, or ``well-known`` for a site that is none and so has no root.
     """
 
+    SCHEMA: ClassVar = {
+        "oneOf": [
+            {"properties": {"kind": {"const": "registry"}}, "required": ["root"]},
+            {"properties": {"kind": {"const": "well-known"}, "root": False}},
+        ]
+    }
+
     kind: Literal["registry", "well-known"]
     url: Url
-    root: Absent[Sha256] = None
+    root: Absent[LockDigest] = None
 
     def check(self) -> None:
         """Refuse a registry without a root, and a root of what is none.

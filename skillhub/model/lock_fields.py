@@ -20,7 +20,7 @@ from skillhub.model.syntax.document import (
     visible,
     wrong,
 )
-from skillhub.model.text import is_alias, is_inner_path, is_name, is_object_id
+from skillhub.model.text import NAME_MAX, RESERVED_ALIASES, is_alias, is_inner_path, is_name, is_object_id
 from skillhub.model.url import holds_secret
 
 VERSION = 1
@@ -83,16 +83,99 @@ def _repository(value: object) -> str:
     return text
 
 
-Alias = Annotated[str, Read(name_that(is_alias, "alias of a source"))]
-Capability = Annotated[str, Read(_capability)]
-Commit = Annotated[str, Read(text_that(is_object_id, "a full commit"))]
+# Of a key pydantic makes something else than a rule of a `pattern` of its own, but not of one in `allOf`.
+_NAMED = {
+    "type": "string",
+    "pattern": r"^[a-z0-9]+(-[a-z0-9]+)*$",
+    "maxLength": NAME_MAX,
+    "not": {"pattern": r"\n"},
+}
+_DIGEST = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$", "minLength": 71, "maxLength": 71}
+_BELOW = {"pattern": r"(^|/)\.{0,2}(/|$)|\\"}  # what a path inside of a folder may not have
+
+Alias = Annotated[
+    str,
+    Read(
+        name_that(is_alias, "alias of a source"),
+        type="string",
+        allOf=[_NAMED, {"not": {"enum": sorted(RESERVED_ALIASES)}}],
+    ),
+]
+Capability = Annotated[
+    str,
+    Read(
+        _capability,
+        type="string",
+        pattern=r"^((agents|binary|hooks|scripts|shell)$|(env|mcp|network):.|(permissions|tools):)",
+    ),
+]
+Commit = Annotated[
+    str,
+    Read(
+        text_that(is_object_id, "a full commit"),
+        type="string",
+        pattern="^[0-9a-f]{40}$",
+        minLength=40,
+        maxLength=40,
+    ),
+]
 FormatVersion = Annotated[int, version_of("lock format", VERSION)]
-InnerPath = Annotated[str, Read(_inner)]
-Need = Annotated[str, Read(text_that(_NEED.fullmatch, "a need, as kind:name"))]
-Path = Annotated[str, Read(_path)]
-Repository = Annotated[str, Read(_repository)]
-Signers = Annotated[Items[Annotated[str, Read(_signer)]], Before(_some)]
+InnerPath = Annotated[
+    str, Read(_inner, type="string", minLength=1, **{"not": {"anyOf": [_BELOW, {"pattern": ":"}]}})
+]
+LockDigest = Annotated[Digest, Read(Digest.parse, **_DIGEST)]
+Need = Annotated[
+    str,
+    Read(text_that(_NEED.fullmatch, "a need, as kind:name"), type="string", pattern=f"^({_NEED.pattern})$"),
+]
+Path = Annotated[str, Read(_path, type="string", minLength=1)]
+Repository = Annotated[
+    str, Read(_repository, type="string", pattern=r"^(https?://[^/@]+/.|ssh://[^/:]+/.|file:///)")
+]
+Signers = Annotated[
+    Items[
+        Annotated[
+            str, Read(_signer, type="string", pattern=r"^(key|certificate|sigstore):sha256:[0-9a-f]{64}:.")
+        ]
+    ],
+    Before(_some),
+]
 Size = Annotated[int, integer("a number of bytes")]
-SkillName = Annotated[str, Read(name_that(is_name))]
-TreeDigest = Annotated[Digest, Read(_tree)]
-Url = Annotated[str, Read(_url)]
+SkillName = Annotated[str, Read(name_that(is_name), type="string", allOf=[_NAMED])]
+TreeDigest = Annotated[Digest, Read(_tree, **_DIGEST)]
+Url = Annotated[str, Read(_url, type="string", minLength=1, **{"not": {"pattern": "^[^/?#]*://[^/?#]*@"}})]
+
+_RELEASE = (
+    r"^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
+    r"(-(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?"
+    r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$"
+)
+
+
+def _kind(needed: str, unwanted: str, **properties: object) -> dict[str, object]:
+    """Return what JSON Schema says of a kind of entry: the keys that it has, those that it has not, and others."""
+    absent = {key: False for key in unwanted.split()}
+    return {"required": needed.split(), "properties": {**absent, **properties}}
+
+
+def _at(pattern: str) -> dict[str, str]:
+    return {"type": "string", "pattern": pattern}
+
+
+_PLACE = {
+    "minLength": 1,
+    "not": {"anyOf": [{"pattern": "^~"}, {"pattern": r"(^|[/\\])\.\.([/\\]|$)"}]},
+}
+OFFERED = _kind("url", "git path rev", source=_NAMED)
+# How an entry says where its bytes come from: from a registry, a repository, a place on the network, this machine.
+ORIGINS = (
+    _kind("digest url version", "git path rev", source=_NAMED, version=_at(_RELEASE)),
+    _kind(
+        "git rev",
+        "digest url",
+        source=_at(r"^(git\+(https?://[^/@]+/|ssh://[^/:]+/|file:///)|github:[^/]+/[^/])"),
+        path={"minLength": 1, "not": _BELOW},
+    ),
+    _kind("url", "git path rev", source=_at(r"^(https?://[^/?#@]+([/?#]|$)|oci://)")),
+    _kind("path", "git rev url", source=_at(r"^local(\?plugin=[a-z0-9]+(-[a-z0-9]+)*)?$"), path=_PLACE),
+)

@@ -203,16 +203,44 @@ def part(cls: type[_T]) -> type[_T]:
 
     If it has a method ``check``, that raises a FormatError where its fields contradict each other.
     ``NEEDED`` names the fields whose key has to be there although they have a default; ``UNKNOWN`` is the hint about
-    an unknown key, where it is another than the document's.
+    an unknown key, where it is another than the document's; ``SCHEMA`` is what JSON Schema says besides of the part.
     """
-    needed: tuple[str, ...] = getattr(cls, "NEEDED", ())
-    check: Callable[[_T], None] | None = getattr(cls, "check", None)
+    hint: str | None = getattr(cls, "UNKNOWN", None)
 
-    def checked(value: _T) -> _T:
-        if check is not None:
-            check(value)
-        return value
+    def schema(source: type[_T], handler: GetCoreSchemaHandler) -> CoreSchema:
+        found = handler(source)
+        _make_part(cast("dict[str, Any]", handler.resolve_ref_schema(found)), getattr(cls, "NEEDED", ()))
+        if hasattr(cls, "check"):
+            found = core_schema.no_info_after_validator_function(_raising_faults(_consistent), found)
+        if hint is not None:
+            found = core_schema.no_info_wrap_validator_function(_hinting(hint), found)
+        return core_schema.no_info_before_validator_function(_few_keys, found)
 
+    def say(schema: dict[str, Any]) -> None:
+        for each in schema["properties"].values():
+            if each.get("default", ...) is None:
+                del each["default"]  # what is None is absent, and null is refused
+        schema.update(getattr(cls, "SCHEMA", {}))
+
+    cls.__pydantic_config__ = ConfigDict(**_STRICT, json_schema_extra=say)  # type: ignore[attr-defined]
+    cls.__get_pydantic_core_schema__ = schema  # type: ignore[attr-defined]
+    return cls
+
+
+def _make_part(schema: dict[str, Any], needed: tuple[str, ...]) -> None:
+    # The data class is made of an object, which strict pydantic calls a conversion; its fields stay strict.
+    schema["strict"] = False
+    for field in schema["schema"]["fields"]:
+        if field["name"] in needed and field["schema"]["type"] == "default":
+            field["schema"] = field["schema"]["schema"]
+
+
+def _consistent(value: Any) -> object:  # noqa: ANN401 - a data class with the method
+    value.check()
+    return value
+
+
+def _hinting(hint: str) -> Callable[[object, ValidatorFunctionWrapHandler], object]:
     def hinted(value: object, handler: ValidatorFunctionWrapHandler) -> object:
         try:
             return handler(value)
@@ -221,26 +249,10 @@ def part(cls: type[_T]) -> type[_T]:
             if first["type"] not in _UNKNOWN_KEY or len(first["loc"]) > 1:
                 raise
             found = _message(first, "")
-            found.where, found.hint = _step(first["loc"][0]), getattr(cls, "UNKNOWN", None)
+            found.where, found.hint = _step(first["loc"][0]), hint
             raise _Fault(found) from error
 
-    def schema(source: type[_T], handler: GetCoreSchemaHandler) -> CoreSchema:
-        found = handler(source)
-        made = cast("dict[str, Any]", handler.resolve_ref_schema(found))
-        # The data class is made of an object, which strict pydantic calls a conversion; its fields stay strict.
-        made["strict"] = False
-        for field in made["schema"]["fields"]:
-            if field["name"] in needed and field["schema"]["type"] == "default":
-                field["schema"] = field["schema"]["schema"]
-        if check is not None:
-            found = core_schema.no_info_after_validator_function(_raising_faults(checked), found)
-        if hasattr(cls, "UNKNOWN"):
-            found = core_schema.no_info_wrap_validator_function(hinted, found)
-        return core_schema.no_info_before_validator_function(_few_keys, found)
-
-    cls.__pydantic_config__ = _STRICT  # type: ignore[attr-defined]
-    cls.__get_pydantic_core_schema__ = schema  # type: ignore[attr-defined]
-    return cls
+    return hinted
 
 
 def _few_keys(value: object) -> object:
