@@ -12,13 +12,14 @@ import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from typing import Annotated
 
 from tuf.api.exceptions import LengthOrHashMismatchError
 from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 
-from skillhub.errors import BadMetadata, FormatError, NotFound, Rollback, SecurityError, StateError
+from skillhub.errors import BadMetadata, NotFound, Rollback, SecurityError, StateError
 from skillhub.model.digest import Digest
-from skillhub.model.syntax.json import strict_json
+from skillhub.model.syntax.document import ExtensibleDocument, Read, name_that, version_of
 from skillhub.model.text import as_command, is_name, quote
 from skillhub.trust.metadata import MetadataSet, path_of
 from skillhub.trust.roles import ROOT, SNAPSHOT, TIMESTAMP
@@ -56,16 +57,18 @@ class RegistrySettings:
         Raises:
             FormatError: they are none.
         """
-        match strict_json(data, where, _CAP):
-            case {
-                "publisher": str(publisher),
-                "bin_bits": int(bits),
-                "days": None | int() as days,
-                "compress": bool(compress),
-                "version": 1,
-            } if is_name(publisher):
-                return cls(publisher, bits, days, compress)
-        raise FormatError("expected the settings of a registry", where=where)
+        found = _File.parse(data, where)
+        return cls(found.publisher, found.bin_bits, found.days, found.compress)
+
+
+class _File(ExtensibleDocument):
+    CAP = _CAP
+
+    publisher: Annotated[str, Read(name_that(is_name, "publisher"))]
+    bin_bits: int
+    days: int | None
+    compress: bool
+    version: Annotated[int, version_of("version", 1)]
 
 
 class RegistryDir:
