@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import posixpath
 import re
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
-from skillhub.errors import UsageError
+from pydantic import BeforeValidator
+
+from skillhub.errors import FormatError, UsageError
 from skillhub.model.ref import parse_remote
+from skillhub.model.syntax.document import ForeignDocument
 from skillhub.model.text import clean, is_inner_path, is_object_id, quote
 from skillhub.model.url import masked, names_user, of_repository
 
@@ -48,6 +52,8 @@ class NoOrigin:
 
 
 Found = Origin | NoOrigin
+# What others leave out or have as null.
+Absent = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,26 @@ class OtherLock:
             tuple(each for each in every if isinstance(each, Origin)),
             tuple(each for each in every if isinstance(each, NoOrigin)),
         )
+
+
+class OtherEntry(ForeignDocument):
+    """An entry of another installer's lock; one of its known keys that is invalid leaves it without an origin.
+
+    A commit that is none, say, is not passed over: what is newest would be taken in its place.
+    """
+
+    @classmethod
+    def origin(cls, name: str, block: object, folder: str) -> Found:
+        """Return where the skill of an entry is to be had."""
+        try:
+            return cls.parse(block, "").found(name, folder)
+        except FormatError as error:
+            at = (error.where or "").removeprefix(": ")
+            return NoOrigin(name, f"its entry is malformed: {f'{at}: ' if at else ''}{error.message}")
+
+    @abstractmethod
+    def found(self, name: str, folder: str) -> Found:
+        """Return where it is to be had; a relative path starts at ``folder``."""
 
 
 def text(block: Mapping[str, Any], key: str) -> str:

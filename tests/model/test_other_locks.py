@@ -294,3 +294,47 @@ def test_any_bytes_give_references_that_parse_or_an_error_of_ours(data):
         return
     for each in found.origins:
         parse_ref(each.ref)
+
+
+@pytest.mark.parametrize("value", [[], {}, ["a"], {"a": "b"}])
+@pytest.mark.parametrize("key", ["ref", "pinnedRef", "source", "sourceUrl", "skillPath", "sourceType"])
+def test_attack_a_pin_that_is_none_is_not_taken_for_the_newest(key, value):
+    entry = {"source": "o/r", "sourceType": "github", "ref": "v1", "skillPath": "a/SKILL.md", key: value}
+    assert one(**entry).reason.startswith(f"its entry is malformed: {key}: expected")
+
+
+@pytest.mark.parametrize("key", ["commit", "ref", "path", "resolved"])
+def test_attack_a_commit_that_is_none_is_not_taken_for_the_newest(key):
+    entry = {"resolved": "o/r", "commit": COMMIT, key: []}
+    (found,) = read({"lockfileVersion": 1, "skills": {"a": entry}}).unpinned
+    assert found.reason.startswith(f"its entry is malformed: {key}: expected a text")
+
+
+def test_a_ref_that_is_spelled_as_a_number_is_one():
+    assert one(source="o/r", sourceType="github", ref=2, skillPath="a/SKILL.md").ref == "github:o/r/a@2"
+    assert one(source="o/r", sourceType="github", ref=None, skillPath="a/SKILL.md").ref == "github:o/r/a"
+
+
+@pytest.mark.parametrize(
+    ("spelled", "reason"),
+    [
+        ("true", "plain http"),
+        ("yes", "plain http"),
+        ("TRUE", "plain http"),
+        ("1", "plain http"),
+        ("maybe", "malformed: is_insecure"),
+        ("[]", "malformed: is_insecure"),
+        ("no", ""),
+        ("false", ""),
+        ("~", ""),
+        ("", ""),
+    ],
+)
+def test_attack_plain_http_in_any_spelling(spelled, reason):
+    data = (
+        "lockfile_version: '1'\ndependencies:\n  - name: a\n    repo_url: o/r\n    package_type: claude_skill\n"
+        f"    is_insecure: {spelled}\n"
+    )
+    found = read(data.encode())
+    assert [reason in each.reason for each in found.unpinned] == [True] * bool(reason)
+    assert len(found.origins) == (not reason)
