@@ -18,11 +18,11 @@ from typing import Any
 import typer
 
 import skillhub
+from skillhub.answers.schema import schema_of
 from skillhub.cli.common import FLAGS
 from skillhub.cli.main import build
 from skillhub.cli.table import COMMANDS
 from skillhub.errors import SkillhubError
-from skillhub.model.answers.schema import schema_of
 
 HERE = Path(__file__).resolve().parent
 BEGIN, END = "<!-- errors: begin (written by docs/build.py) -->\n", "<!-- errors: end -->"

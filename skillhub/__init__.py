@@ -1,6 +1,6 @@
 """Agent skills, found, verified and handed to agents.
 
-What an agent needs is re-exported here and loaded on first use; installing (``skillhub.flows``) is not,
+What an agent needs is re-exported here and loaded on first use; installing (``skillhub.install``) is not,
 because an agent must not load a network or a cryptography library to read a skill.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Digest": "skillhub.model.digest",
+    "Digest": "skillhub.formats.digest",
     "Tree": "skillhub.model.tree",
     "SkillhubError": "skillhub.errors",
 }
@@ -18,7 +18,7 @@ __all__ = ["Digest", "SkillhubError", "Tree", "__version__"]
 
 if TYPE_CHECKING:
     from skillhub.errors import SkillhubError
-    from skillhub.model.digest import Digest
+    from skillhub.formats.digest import Digest
     from skillhub.model.tree import Tree
 
 

@@ -10,13 +10,24 @@ import os
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from skillhub.disk.home import Home
+from skillhub.net.client import Http
+from skillhub.project.project import Project
+from skillhub.sources.git_snapshot import open_git
 from tests.attacks.scene import Scene
 from tests.support.cli import Shell
+from tests.support.gitrepos import Repo
+from tests.support.reaching import Reaching
 from tests.support.registry import Simulator
+from tests.support.site import AT_ONCE, Machine
+from tests.support.upstream import Upstream
 from tests.support.web import Web
 from tests.support.world import World
 
@@ -101,3 +112,56 @@ def world(tmp_path):
 def shell(tmp_path):
     """A machine with nothing on it, to run the program on."""
     return Shell(tmp_path)
+
+
+@pytest.fixture
+def reaching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reaching]:
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))  # git's own settings of whoever runs this
+    reaching = Reaching(tmp_path)
+    yield reaching
+    reaching.close()
+
+
+@pytest.fixture
+def upstream(tmp_path: Path, web: Web) -> Upstream:
+    return Upstream(tmp_path, web)
+
+
+@pytest.fixture
+def http():
+    with Http(patience=AT_ONCE) as fetcher:
+        yield fetcher
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home.of({"SKILLHUB_HOME": str(tmp_path / "home")})
+
+
+@pytest.fixture
+def project(tmp_path, home):
+    (tmp_path / "project").mkdir()
+    return Project(str(tmp_path / "project"), "project", home)
+
+
+@pytest.fixture
+def repo(tmp_path):
+    return Repo(tmp_path / "repo")
+
+
+@pytest.fixture
+def environ(tmp_path):
+    (tmp_path / "home").mkdir()
+    return {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
+
+
+@pytest.fixture
+def opened(tmp_path, environ):
+    """Opens a repository; whatever it makes run leaves a mark, and there is none in the end."""
+    yield partial(open_git, cache=str(tmp_path / "cache"), environ=environ)
+    assert not (tmp_path / "PWNED").exists()

@@ -6,17 +6,16 @@ import tomllib
 from dataclasses import fields
 from pathlib import Path
 
-from skillhub.model.digest import Digest
-from skillhub.model.index import parse_namespaces, parse_releases
-from skillhub.model.intent import Intent, ProposedSource, Wanted
+from skillhub.formats.digest import Digest
+from skillhub.model.index import Index, parse_namespaces, parse_releases
 from skillhub.model.lock import Lock, Locked, LockedSource
-from skillhub.model.policy import KEYS
-from skillhub.model.policy_file import AGREEABLE, parse_policy
-from skillhub.model.release import Index
 from skillhub.model.tree import Listing
 from skillhub.model.version import Range
+from skillhub.policy.file import AGREEABLE, parse_policy
+from skillhub.policy.policy import KEYS
+from skillhub.project.intent import Intent, ProposedSource, Wanted
+from skillhub.trust.documents import pinned_documents, signed_documents
 from skillhub.trust.registry import admitted, released_by
-from skillhub.trust.registry_documents import pinned_documents, signed_documents
 from skillhub.trust.roles import namespace_path
 from tests.model.test_tree import PIPELINE
 

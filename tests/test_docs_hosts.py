@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-from skillhub.model.profile import profiles
+from skillhub.model.hosts import profiles
 
 REPO = Path(__file__).resolve().parents[1]
 PAGE = (REPO / "docs/hosts.md").read_text("utf-8")

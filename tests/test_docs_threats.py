@@ -5,10 +5,10 @@ import json
 import pytest
 
 from skillhub.cli.terminal import Terminal
+from skillhub.disk.home import Home
 from skillhub.errors import UsageError
-from skillhub.world.embedded import root
-from skillhub.world.home import Home
-from skillhub.world.sources import Sources
+from skillhub.sources.configured import Sources
+from skillhub.sources.embedded import root
 
 
 def test_public_keys_of_the_package_are_valid_nowhere_else(tmp_path):

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from skillhub.cli.table import COMMANDS
-from skillhub.model.text import as_command, as_local
+from skillhub.formats.text import as_command, as_local
 from tests.support.cli import REPO
 
 MODULES = sorted((REPO / "skillhub").rglob("*.py"))

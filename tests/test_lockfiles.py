@@ -6,8 +6,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from skillhub.answers.schema import schema_of
 from skillhub.errors import FormatError
-from skillhub.model.answers.schema import schema_of
 from skillhub.model.lock import Lock
 
 HERE = Path(__file__).parents[1] / "lockfiles"

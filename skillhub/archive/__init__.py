@@ -3,10 +3,8 @@
 Folders and git trees are no archives but obey the same rules: their readers go through ``gather`` too.
 """
 
-from skillhub.archive.entry import Entry, Kind, Limits, kind_of
+from skillhub.archive.entries import Entry, Kind, Limits, check_path, kind_of
 from skillhub.archive.gather import Unpacked, gather
-from skillhub.archive.pack import pack
-from skillhub.archive.paths import check_path
-from skillhub.archive.unpack import unpack
+from skillhub.archive.unpack import pack, unpack
 
 __all__ = ["Entry", "Kind", "Limits", "Unpacked", "check_path", "gather", "kind_of", "pack", "unpack"]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from skillhub.archive.entry import Entry, Limits, unsafe
-from skillhub.archive.paths import check_path, fold, is_lookalike
+from skillhub.archive.entries import Entry, Limits, check_path, fold, is_lookalike, unsafe
 from skillhub.errors import UnsafeArchive
-from skillhub.model.text import quote
+from skillhub.formats.text import quote
 from skillhub.model.tree import SKILL_MD, File, Tree
 
 _DEFAULT = Limits()

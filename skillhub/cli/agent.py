@@ -10,7 +10,7 @@ from skillhub.cli.options import argument, option
 from skillhub.errors import UsageError
 
 if TYPE_CHECKING:
-    from skillhub.model.profile import Profile
+    from skillhub.model.hosts import Profile
     from skillhub.runtime.catalog import Catalog
 
 HostName = Annotated[str, option("--host NAME", "The agent whose folders, rules and words count.")]
@@ -123,9 +123,9 @@ def seen_by(common: Common, host: str) -> tuple[Profile, Catalog]:
     Raises:
         UsageError: there is no such agent.
     """
-    from skillhub.model.profile import profile
+    from skillhub.model.hosts import profile
     from skillhub.runtime.agent import catalog_of
-    from skillhub.runtime.roots import Surroundings
+    from skillhub.runtime.discover import Surroundings
 
     row = profile(host)
     project = common.open_project()

@@ -1,24 +1,30 @@
-"""``audit``: checks what is installed and where it came from, and prints the report in one of four formats."""
+"""``audit`` and ``doctor``."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from skillhub.cli.common import Common
 from skillhub.cli.options import argument, option
-from skillhub.cli.terminal import Terminal, Tone
+from skillhub.cli.terminal import Terminal, Tone, members
+from skillhub.disk import files
 from skillhub.errors import UsageError
+from skillhub.formats.text import quote
 from skillhub.model.finding import Severity
-from skillhub.world import files
+from skillhub.model.reference import all_masked, masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from skillhub.audit.report import Report
     from skillhub.model.finding import Finding
-    from skillhub.model.report import Report
+
+
+# ``audit``: checks what is installed and where it came from, and prints the report in one of four formats.
 
 Format = Literal["text", "json", "sarif", "markdown"]
 What = Annotated[
@@ -54,9 +60,9 @@ def audit(
 
     Example: skillhub audit --format sarif --fail-on medium
     """
-    from skillhub.cli.given import read_lock
-    from skillhub.flows.audit.audit import Request, names_and_paths
-    from skillhub.flows.audit.audit import audit as flow
+    from skillhub.audit.audit import Request, names_and_paths
+    from skillhub.audit.audit import audit as flow
+    from skillhub.cli.common import read_lock
 
     shape = _shape(form, common)
     names, paths = names_and_paths(what or [])
@@ -86,7 +92,7 @@ def _shape(form: Format | None, common: Common) -> Format:
 
 def _below(base: str, workspace: str | None) -> str:
     """Return where the project lies in the repository that GitHub checked out; empty at its top, or off GitHub."""
-    from skillhub.world.links import portable
+    from skillhub.project.copies import portable
 
     if not workspace:
         return ""
@@ -96,7 +102,7 @@ def _below(base: str, workspace: str | None) -> str:
 
 def _print(report: Report, shape: Format, terminal: Terminal) -> None:
     """Print the report in its form on stdout."""
-    from skillhub.model.report_text import markdown
+    from skillhub.audit.report import markdown
 
     if shape == "json":
         terminal.answer("audit", report.to_json())
@@ -111,7 +117,7 @@ def _print(report: Report, shape: Format, terminal: Terminal) -> None:
 
 def _annotate(report: Report, shape: Format, terminal: Terminal) -> None:
     """Tell GitHub, which reads both streams; stdout is the report's where that is for a program."""
-    from skillhub.model.report_text import workflow_commands
+    from skillhub.audit.report import workflow_commands
 
     for line in workflow_commands(report):
         terminal.workflow_command(line, sys.stdout if shape == "text" else sys.stderr)
@@ -136,15 +142,15 @@ def show_findings(findings: Iterable[Finding], terminal: Terminal, indent: str =
 
 def _sarif(report: Report) -> dict[str, object]:
     from skillhub import __version__
-    from skillhub.flows.audit.rules import RULES
-    from skillhub.model.report_sarif import sarif
+    from skillhub.audit.report import sarif
+    from skillhub.audit.rules import RULES
 
     return sarif(report, RULES, __version__)
 
 
 def _summarise(report: Report, path: str | None) -> None:
     """Add the report to the summary of the workflow's step, if there is one."""
-    from skillhub.model.report_text import markdown
+    from skillhub.audit.report import markdown
 
     if not path:
         return
@@ -152,4 +158,77 @@ def _summarise(report: Report, path: str | None) -> None:
         file.write(markdown(report))
 
 
-COMMANDS = {"audit": audit}
+# ``doctor``: checks the setup of this machine and project, and shows the policy that is in force.
+
+
+def doctor(
+    common: Common,
+    what: Annotated[str | None, argument("[policy]", "Show the policy that is in force here.")] = None,
+) -> int:
+    """Check sources, lock, agents, skills and their needs; change nothing. Exits 1 if something is wrong.
+
+    `skillhub doctor policy` shows what machine, user and project permit together, and where each
+    line of it stands.
+
+    Example: skillhub doctor
+    """
+    if what is not None:
+        if what != "policy":
+            raise UsageError(
+                f"expected nothing or policy, found {quote(what)}", hint="skillhub doctor policy"
+            )
+        return _policy(common)
+    from skillhub.audit.doctor import diagnose
+
+    found = diagnose(common.ports(), common.time())
+    if common.json:
+        common.terminal.answer(
+            "doctor",
+            {
+                "ok": found.ok,
+                "checks": [asdict(each) for each in found.checks],
+                "roots": [members(root, "path", "scope") for root in found.roots],
+                "agents": [members(host, "id", "name") for host in found.agents],
+                "sources": [{"name": s.alias, "url": s.url, "root": s.root} for s in found.sources],
+            },
+        )
+        return 0 if found.ok else 1
+    for each in found.checks:
+        if each.ok:
+            common.terminal.did(f"ok  {each.name}: {each.message}", "green")
+            continue
+        common.terminal.out(f"NOT {each.name}: {each.message}", "red")
+        if each.hint:
+            common.terminal.out(f"    {each.hint}")
+    for root in found.roots:
+        common.terminal.did(f"    skills are read from {root.path} ({root.scope})", "dim")
+    common.terminal.say("this is the setup alone; for what is in the skills: skillhub audit", "dim")
+    return 0 if found.ok else 1
+
+
+def _policy(common: Common) -> int:
+    """Show every line of a policy that is in force, and where it stands."""
+    from skillhub.policy.policy import effective, rows
+    from skillhub.project.policies import places
+
+    ports = common.ports()
+    every = list(rows(ports.policies))
+    where = {**places(common.home), "project": ports.project.intent_path}
+    if common.json:
+        lines = [row._asdict() for row in every]
+        return common.result(
+            "doctor policy",
+            all_masked({"effective": effective(ports.policies), "lines": lines, "places": where}),
+        )
+    for row in every:
+        beaten = "" if row.in_force else "  (a stricter line holds)"
+        common.terminal.out(f"{masked(row.text)}{beaten}", "plain" if row.in_force else "dim")
+        common.terminal.out(f"    {row.level}: {row.where}", "dim")
+    if not every:
+        common.terminal.say("no policy is in force; these files would be read:")
+        for level, path in where.items():
+            common.terminal.out(f"{level}: {path}")
+    return 0
+
+
+COMMANDS = {"audit": audit, "doctor": doctor}

@@ -1,20 +1,66 @@
-"""``new``, ``validate``, ``pack`` and ``sign``: for authors of skills."""
+"""``new``, ``validate``, ``pack`` and ``sign``, and passphrases for keys."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from skillhub.cli.common import Common, Run, working_folder
 from skillhub.cli.options import argument, option
-from skillhub.cli.passphrase import with_passphrase
 from skillhub.cli.terminal import Terminal, members
+from skillhub.errors import PassphraseNeeded, UsageError
+from skillhub.formats.text import as_command
 from skillhub.model.finding import Issue, counted
-from skillhub.model.text import as_command
 
 if TYPE_CHECKING:
-    from skillhub.flows.author import Validated
+    from skillhub.author.author import Validated
     from skillhub.trust.keys import PrivateKey
+
+
+# Gets passphrases from a variable or a person, never from the command line, which others can read.
+
+VARIABLE = "SKILLHUB_PASSPHRASE"
+_T = TypeVar("_T")
+
+
+def new_passphrase(what: str, common: Common) -> bytes | None:
+    """Return a passphrase for something new: as given, else as typed twice; None protects by file mode alone.
+
+    Raises:
+        UsageError: the two differ.
+    """
+    if (found := _given()) is not None or not common.asks:
+        return found
+    first = common.terminal.secret(f"{what}: a passphrase (empty for none):")
+    if first and common.terminal.secret("the same again:") != first:
+        raise UsageError("the two passphrases differ")
+    return first.encode() or None
+
+
+def with_passphrase(what: str, common: Common, use: Callable[[bytes | None], _T]) -> _T:
+    """Return what ``use`` returns, asking a person only where the key turns out to be encrypted.
+
+    Raises:
+        PassphraseNeeded: it is, and nobody is there.
+        FormatError: what was given or typed is not the passphrase.
+    """
+    found = _given()
+    if found is not None or not common.asks:
+        return use(found)
+    try:
+        return use(None)
+    except PassphraseNeeded:
+        return use(common.terminal.secret(f"{what}:").encode())
+
+
+def _given() -> bytes | None:
+    value = os.environ.get(VARIABLE)
+    return value.encode() if value else None
+
+
+# ``new``, ``validate``, ``pack`` and ``sign``: for authors of skills.
 
 Format = Annotated[Literal["zip", "tar.gz"], option("--format", "The form of the archive.")]
 
@@ -27,7 +73,7 @@ def new(
 
     Example: skillhub new my-skill
     """
-    from skillhub.flows.new import begin
+    from skillhub.author.new import begin
 
     begun = begin(name, working_folder(), dry_run=common.dry_run)
     if common.json:
@@ -50,7 +96,7 @@ def validate(
 
     Example: skillhub validate ./my-skill ./my-skill.zip
     """
-    from skillhub.flows.author import validate_all
+    from skillhub.author.author import validate_all
 
     found = validate_all(paths, common.publishers, common.time().now())
     is_ok = all(each.ok and (each.signature is None or each.signature.status != "invalid") for each in found)
@@ -81,7 +127,7 @@ def _json(found: Validated) -> dict[str, Any]:
 
 def _draw(found: Validated, terminal: Terminal) -> None:
     from skillhub.cli.audit import show_findings
-    from skillhub.world.local import sign_anew
+    from skillhub.sources.local import sign_anew
 
     signature = found.signature.status if found.signature else "not looked at"
     if found.signature and found.signature.code:
@@ -117,7 +163,7 @@ def pack(
 
     Example: skillhub pack ./my-skill -o dist/
     """
-    from skillhub.flows.author import pack_skill
+    from skillhub.author.author import pack_skill
 
     packed = pack_skill(path, output, form, common.time().now(), dry_run=common.dry_run)
     done = "would write " if common.dry_run else ""
@@ -138,10 +184,10 @@ def sign(
 
     Example: skillhub sign ./my-skill --key default
     """
-    from skillhub.cli.given import read_as
-    from skillhub.flows.author import sign_skill
+    from skillhub.author.author import sign_skill
+    from skillhub.cli.common import read_as
+    from skillhub.project.keys import Keys
     from skillhub.trust import x509
-    from skillhub.world.keys import Keys
 
     keys, certificates = Keys(common.home), read_as(chain, x509.load) if chain else ()
 

@@ -10,7 +10,7 @@ from skillhub.cli.failure import question_json
 from skillhub.cli.options import option
 
 if TYPE_CHECKING:
-    from skillhub.flows.cache import Collected
+    from skillhub.audit.cache import Collected
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -20,7 +20,7 @@ def info(common: Common) -> int:
 
     Example: skillhub cache info
     """
-    from skillhub.flows.cache import places
+    from skillhub.audit.cache import places
 
     found = places(common.home, common.store)
     if common.json:
@@ -43,7 +43,7 @@ def gc(
 
     Example: skillhub cache gc --dry-run
     """
-    from skillhub.flows.cache import collect
+    from skillhub.audit.cache import collect
 
     found = collect(common.home, days, common.ports(), dry_run=common.dry_run)
     if common.json:

@@ -1,34 +1,46 @@
-"""Defines the flags of every command, and builds from them what a command works with."""
+"""The flags of every command, files and options from the command line, extras, SOURCE_DATE_EPOCH."""
 
 from __future__ import annotations
 
 import gc
 import os
+import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeVar
 
 from skillhub.cli.streams import is_interactive
 from skillhub.cli.terminal import Terminal, Tone
-from skillhub.errors import NotFound, UsageError
-from skillhub.flows.hints import command
-from skillhub.world.home import Home, user_home
-from skillhub.world.project import Project
-from skillhub.world.store import Store
+from skillhub.disk import files
+from skillhub.disk.home import Home, user_home
+from skillhub.errors import FormatError, NotFound, UsageError, extra
+from skillhub.formats.text import quote
+from skillhub.install.context import McpChoice, Options, command
+from skillhub.project.project import Project
+from skillhub.project.store import Store
 
-TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
 if TYPE_CHECKING:
-    from datetime import datetime
     from typing import Any
 
     import typer
 
-    from skillhub.flows.ports import Ports
+    from skillhub.formats.digest import Digest
+    from skillhub.install.context import Ports
+    from skillhub.model.index import Release
+    from skillhub.model.lock import Lock
     from skillhub.model.question import Accept, Approver
-    from skillhub.model.release import Release
-    from skillhub.world.publishers import Publishers
-    from skillhub.world.shown_time import ShownTime
-    from skillhub.world.sources import Sources
+    from skillhub.model.record import LinkKind
+    from skillhub.project.publishers import Publishers
+    from skillhub.sources.configured import Sources
+    from skillhub.sources.shown_time import ShownTime
+
+
+# Defines the flags of every command, and builds from them what a command works with.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,26 +123,26 @@ class Common:
     @property
     def sources(self) -> Sources:
         """The user's sources."""
-        from skillhub.world.sources import Sources  # here, for `list` has no use for it
+        from skillhub.sources.configured import Sources  # here, for `list` has no use for it
 
         return Sources(self.home)
 
     @property
     def publishers(self) -> Publishers:
         """Whom the user trusts."""
-        from skillhub.world.publishers import Publishers
+        from skillhub.project.publishers import Publishers
 
         return Publishers(self.home)
 
     def time(self, *, remember: bool = False) -> ShownTime:
         """Return the time by which expiry is judged: the clock's, or a later one that metadata has shown."""
-        from skillhub.world.shown_time import ShownTime
+        from skillhub.sources.shown_time import ShownTime
 
         return ShownTime(self.home, now, remember=remember)
 
     def approver(self, *, allow_unsigned: bool = False) -> Approver:
         """Return who answers: a person if one is there and the flags leave it to them; a dry run asks nobody."""
-        from skillhub.cli.approver import Flags, Person
+        from skillhub.cli.prompts import Flags, Person
 
         given = {"--yes": self.yes, "--allow-unsigned": allow_unsigned}
         given |= {f"--accept {each}": True for each in self.accept or ()}
@@ -144,9 +156,9 @@ class Common:
         remember it.
         """
         from skillhub.cli.network import Network
-        from skillhub.flows.ports import Ports
-        from skillhub.world.first_seen import FirstSeen
-        from skillhub.world.policies import read_policies
+        from skillhub.install.context import Ports
+        from skillhub.project.policies import read_policies
+        from skillhub.sources.history import FirstSeen
 
         scratch = scratch or self.dry_run
         project = self.open_project()
@@ -177,7 +189,7 @@ class Common:
         """Let a person pick; with nobody there nothing is picked."""
         if self.yes or not self.asks:
             return ()
-        from skillhub.cli.picker import pick
+        from skillhub.cli.prompts import pick
 
         return pick(self.terminal, offered)
 
@@ -276,3 +288,169 @@ def add_group(
     for verb, run in commands.items():
         group.command(verb, context_settings=settings.get(verb))(with_flags(run))
     app.add_typer(group, name=name)
+
+
+# Reads what a person gives on the command line: files, and the options of a flow.
+
+_T = TypeVar("_T")
+
+_PEM_CAP = 1 << 16
+_ENV_FILE_CAP = 1 << 20
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_A_NAME = "NAME=VALUE; a name has letters, digits and _, and no digit first"
+
+
+def read_file(path: str, cap: int = _PEM_CAP) -> bytes:
+    """Return the bytes of a file, by default of at most 64 KiB, which no key or certificate exceeds; a link will do.
+
+    Raises:
+        NotFound: there is none.
+        FormatError: it is larger.
+        StateError: it cannot be read.
+    """
+    data = files.read(os.path.realpath(os.path.expanduser(path)), cap)
+    if data is None:
+        raise NotFound("there is no such file", where=path)
+    return data
+
+
+def read_as(path: str, parse: Callable[[bytes], _T]) -> _T:
+    """Return what ``parse`` makes of a file.
+
+    Raises:
+        NotFound, StateError: as for ``read_file``.
+        FormatError: it is something else; the file is named.
+    """
+    try:
+        return parse(read_file(path))
+    except FormatError as error:
+        error.where = error.where or path
+        raise
+
+
+def read_lock(path: str) -> Lock:
+    """Return the lock at a path that a person named; ``-`` is what comes on stdin."""
+    from skillhub.model.lock import CAP, Lock
+
+    if path == "-":
+        return Lock.parse(sys.stdin.buffer.read(CAP + 1), "stdin")
+    return Lock.parse(read_file(path, CAP), path)
+
+
+def options_of(
+    common: Common,
+    agent: list[str] | None,
+    env: list[str] | None,
+    env_file: str | None,
+    mcp: McpChoice,
+    link: LinkKind | None,
+    no_enable: bool = False,
+) -> Options:
+    """Return what these options spell, for a flow.
+
+    Raises:
+        UsageError: a variable without a value, or a file that is none.
+    """
+    values = _read_env_file(env_file) if env_file else {}
+    for number, word in enumerate(env or [], 1):
+        # The word is not shown: it may be a value, with = in it or not, that lost its name.
+        name, has_value, value = word.partition("=")
+        if has_value and not _VARIABLE.fullmatch(name):
+            message = f"--env number {number} does not begin with the name of a variable and ="
+            raise UsageError(message, hint=_A_NAME)
+        if not has_value and name not in os.environ:
+            message = f"--env number {number} has no value, and the process has no variable of that name"
+            raise UsageError(message, hint="--env NAME=VALUE, or export NAME first and give --env NAME")
+        values[name] = value if has_value else os.environ[name]
+    return Options(
+        agents=tuple(agent or ()),
+        env=values,
+        mcp=mcp,
+        link=link,
+        enable=not no_enable,
+        dry_run=common.dry_run,
+    )
+
+
+def trusted_sources(given: list[str] | None) -> Mapping[str, Digest]:
+    """Return what ``--trust-source NAME=sha256:…`` says, by alias.
+
+    Raises:
+        UsageError: one is not of that form, or one alias has two roots.
+    """
+    from skillhub.formats.digest import Digest
+    from skillhub.formats.text import is_alias, quote
+
+    found: dict[str, Digest] = {}
+    for word in given or ():
+        alias, _, text = word.partition("=")
+        try:
+            root = Digest.parse(text)
+        except FormatError as error:
+            message = f"--trust-source expects NAME=sha256:…, found {quote(word)}"
+            raise UsageError(message, hint="the SHA-256 of its 1.root.json, in 64 digits") from error
+        if not is_alias(alias):
+            raise UsageError(f"--trust-source: {quote(alias)} cannot name a source")
+        if found.setdefault(alias, root) != root:
+            raise UsageError(f"--trust-source gives {alias} two roots")
+    return found
+
+
+def _read_env_file(path: str) -> dict[str, str]:
+    data = files.read(os.path.realpath(path), _ENV_FILE_CAP)
+    if data is None:
+        raise UsageError("--env-file names no file", where=path)
+    values = {}
+    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+        text = line.strip().removeprefix("export ").strip()
+        if not text or text.startswith("#"):
+            continue
+        name, has_value, value = text.partition("=")
+        if not has_value or not _VARIABLE.fullmatch(name.strip()):
+            # The line is not shown: it may be a value that lost its name.
+            raise UsageError("expected NAME=VALUE", where=f"{path}:{number}", hint=_A_NAME)
+        bare = value.strip()
+        is_quoted = len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'"
+        values[name.strip()] = bare[1:-1] if is_quoted else bare
+    return values
+
+
+# Imports the parts of skillhub that come with extras, when they are asked for.
+
+
+def optional(module: str, name: str, what: str) -> ModuleType:
+    """Return a module that the extra ``name`` brings; ``what`` begins the sentence that says it is not there.
+
+    Raises:
+        UsageError: the extra is not installed.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("skillhub"):  # ours are always there
+            raise
+        raise UsageError(f"{what} a part of skillhub that is not installed", hint=extra(name)) from error
+
+
+# Reads ``SOURCE_DATE_EPOCH``, the time that documents bear (reproducible-builds.org/specs/source-date-epoch).
+
+
+def epoch() -> datetime | None:
+    """Return the time of ``SOURCE_DATE_EPOCH``; None without it.
+
+    Raises:
+        UsageError: it is no time.
+    """
+    text = os.environ.get("SOURCE_DATE_EPOCH")
+    if not text:
+        return None
+    try:
+        return datetime.fromtimestamp(int(text), UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        message = f"expected SOURCE_DATE_EPOCH to be seconds since 1970, found {quote(text)}"
+        raise UsageError(message) from error
+
+
+def signing_time() -> datetime:
+    """Return the time that what is signed is dated by; what is verified is held against the clock alone."""
+    return epoch() or now()

@@ -7,14 +7,13 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from skillhub.cli.common import Common, Run
-from skillhub.cli.extras import optional
+from skillhub.cli.common import Common, Run, optional
 from skillhub.cli.options import argument, option
 from skillhub.errors import UsageError
 
 if TYPE_CHECKING:
-    from skillhub.flows.env import Vault
-    from skillhub.world.secret_index import Secret
+    from skillhub.exchange.values import Vault
+    from skillhub.project.secrets import Secret
 
 Name = Annotated[str, argument("NAME", "The variable.")]
 _BYTES_MAX = 1 << 20
@@ -49,7 +48,7 @@ def set_(
 
     Example: skillhub env set GITHUB_TOKEN --skill gh-fix-ci
     """
-    from skillhub.flows.env import intended, keep
+    from skillhub.exchange.values import intended, keep
 
     name, *more = words
     if more:  # which Typer would quote
@@ -87,7 +86,7 @@ def unset(
 
     Example: skillhub env unset GITHUB_TOKEN
     """
-    from skillhub.flows.env import forget, remainder
+    from skillhub.exchange.values import forget, remainder
 
     project = common.open_project()
     left = remainder(name, skill or (), project)
@@ -109,8 +108,7 @@ def exec_(
 
     Example: skillhub env exec -- claude
     """
-    from skillhub.flows.env import Released, due, release
-    from skillhub.world.program import become
+    from skillhub.exchange.values import Released, become, due, release
 
     if common.json:
         raise UsageError("what is printed is the program's own, and --json is not for it")
@@ -131,7 +129,7 @@ def exec_(
 def _vault() -> Vault:
     """Return the keyring."""
     what = "values are kept in the system's keyring, by"
-    vault: Vault = optional("skillhub.world.secrets", "keyring", what).Keyring()
+    vault: Vault = optional("skillhub.project.keyring", "keyring", what).Keyring()
     return vault
 
 

@@ -9,12 +9,12 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
+from skillhub.answers.version import VERSION
 from skillhub.cli.table import COMMANDS
 from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import SkillhubError, StateError, UsageError
-from skillhub.model.answers import VERSION
 from skillhub.model.question import Answer, Question, how_to_answer
-from skillhub.model.url import all_masked, masked
+from skillhub.model.reference import all_masked, masked
 
 _REPORT = "this is a bug in skillhub; please report it at https://github.com/skillhub/skillhub/issues"
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from skillhub.cli.common import Common, Run
-from skillhub.cli.given import options_of, trusted_sources
+from skillhub.cli.common import Common, Run, options_of, trusted_sources
 from skillhub.cli.render import finish
 from skillhub.errors import UsageError
-from skillhub.flows.install import install as flow
-from skillhub.model.ref import parse_ref
+from skillhub.install.install import install as flow
+from skillhub.model.reference import parse_ref
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,8 +87,8 @@ def pick(
 
     Example: skillhub pick
     """
-    from skillhub.cli.picker import pick as choose
-    from skillhub.flows.offered import listings, reference
+    from skillhub.cli.prompts import pick as choose
+    from skillhub.install.obtain import listings, reference
 
     if not common.asks:
         hint = "skillhub search WORDS finds skills, skillhub install NAME installs them"

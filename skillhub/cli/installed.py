@@ -1,24 +1,34 @@
-"""Commands on what is installed. Plain uses of some run without Typer, so nothing here imports it."""
+"""Commands on installed skills. Plain uses of some run without Typer, so nothing here imports it at the top."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated
 
-from skillhub.cli.common import Common, Run
+from skillhub.cli.common import Common, Run, options_of
+from skillhub.cli.render import finish
 from skillhub.errors import Refused, SkillhubError
-from skillhub.model.skill import Skill
+from skillhub.model.record import Skill
 
-TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
 if TYPE_CHECKING:
-    from typing import Annotated, Any
+    from typing import Any
 
-    from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, Names, argument
-    from skillhub.flows.verify import Verified
+    from skillhub.audit.verify import Verified
+    from skillhub.cli.options import (
+        Agents,
+        Env,
+        EnvFile,
+        Link,
+        Mcp,
+        Names,
+        argument,
+    )
     from skillhub.model.lock import Locked
     from skillhub.model.tree import Tree
-    from skillhub.world.project import Project
+    from skillhub.project.project import Project
+
 
 _EDITED = frozenset({"changed-file", "changed-mode", "extra-file", "missing-file"})
 
@@ -28,8 +38,8 @@ def list_(common: Common) -> int:
 
     Example: skillhub list --json
     """
-    from skillhub.flows.listing import beside, unasked, unmanaged
-    from skillhub.world.installed import managed
+    from skillhub.install.links import beside, unasked, unmanaged
+    from skillhub.project.installed import managed
 
     project = common.open_project()
     skills = managed(project, common.store, os.environ)
@@ -85,7 +95,7 @@ def verify(
 
     Example: skillhub verify gh-fix-ci
     """
-    from skillhub.flows.verify import verify as flow
+    from skillhub.audit.verify import verify as flow
 
     ports = common.ports()
     found = flow(names or [], ports)
@@ -122,8 +132,8 @@ def _wants(project: Project) -> bool:
 
 def _hints(found: Sequence[Verified], project: Project, common: Common) -> Iterator[str]:
     """Yield what to do about the problems that were found."""
-    from skillhub.flows.listing import unasked
-    from skillhub.flows.verify import BEYOND_SYNC
+    from skillhub.audit.verify import BEYOND_SYNC
+    from skillhub.install.links import unasked
 
     unagreed = unasked(project)
     new = {each.name for each in found if any(problem.code == "missing" for problem in each.problems)}
@@ -161,15 +171,15 @@ def sync(common: Common) -> int:
     Example: skillhub sync
     """
     from skillhub.cli.render import show_outcome
-    from skillhub.flows.listing import unasked
-    from skillhub.flows.sync import sync as flow
+    from skillhub.install.links import unasked
+    from skillhub.install.sync import sync as flow
 
     ports = common.ports()
     records, locked = ports.project.records().skills, ports.project.lock().skills
     notes: list[str] = []
 
     def obtain(name: str, entry: Locked) -> Tree:
-        from skillhub.flows.locked import from_lock
+        from skillhub.install.locked import from_lock
 
         record = records.get(name)
         # Of a patched one the entry may be that of what its source has, which was agreed to with the patch.
@@ -201,9 +211,7 @@ def enable(
 
     Example: skillhub enable gh-fix-ci --mcp configure
     """
-    from skillhub.cli.given import options_of
-    from skillhub.cli.render import finish
-    from skillhub.flows.enable import enable as flow
+    from skillhub.install.install import enable as flow
 
     options = options_of(common, agent, env, env_file, mcp, link)
     return finish(common, flow(names, options, common.ports()), options, "enable", "enabled")
@@ -215,7 +223,7 @@ def disable(common: Common, names: Names) -> int:
     Example: skillhub disable gh-fix-ci
     """
     from skillhub.cli.render import show_outcome
-    from skillhub.flows.remove import disable as flow
+    from skillhub.install.remove import disable as flow
 
     outcome = flow(names, common.ports(), dry_run=common.dry_run)
     show_outcome(common, outcome, "disable", "disabled")
@@ -230,7 +238,7 @@ def remove(common: Common, names: Names) -> int:
     Example: skillhub remove gh-fix-ci
     """
     from skillhub.cli.render import show_outcome
-    from skillhub.flows.remove import remove as flow
+    from skillhub.install.remove import remove as flow
 
     outcome = flow(names, common.ports(), dry_run=common.dry_run)
     show_outcome(common, outcome, "remove", "removed")

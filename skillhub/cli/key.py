@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from skillhub.cli.author import new_passphrase, with_passphrase
 from skillhub.cli.common import Common, Run
 from skillhub.cli.options import argument, option
-from skillhub.cli.passphrase import new_passphrase, with_passphrase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skillhub.world.keys import Key
+    from skillhub.project.keys import Key
 
 Kind = Annotated[
     Literal["p256", "p384", "ed25519"], option("--kind", "p256 is what every verifier knows; ed25519 few.")
@@ -30,7 +30,7 @@ def new(
 
     Example: skillhub key new
     """
-    from skillhub.world.keys import Keys
+    from skillhub.project.keys import Keys
 
     keys = Keys(common.home)
     if common.dry_run:
@@ -45,7 +45,7 @@ def list_(common: Common) -> int:
 
     Example: skillhub key list
     """
-    from skillhub.world.keys import Keys
+    from skillhub.project.keys import Keys
 
     keys = Keys(common.home).all()
     if common.json:
@@ -68,8 +68,8 @@ def show(
 
     Example: skillhub key show default
     """
-    from skillhub.cli.given import read_file
-    from skillhub.world.keys import Keys
+    from skillhub.cli.common import read_file
+    from skillhub.project.keys import Keys
 
     key = Keys(common.home).get(name)
     pem = read_file(key.public_path).decode("ascii", "replace")
@@ -93,7 +93,7 @@ def import_(
 
     Example: skillhub key import ./release.pem --name release
     """
-    from skillhub.world.keys import Keys, read_key
+    from skillhub.project.keys import Keys, read_key
 
     keys = Keys(common.home)
     keys.free(name)

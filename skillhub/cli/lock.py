@@ -7,16 +7,13 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from skillhub.cli.common import Common, Run
-from skillhub.cli.epoch import epoch
-from skillhub.cli.extras import optional
-from skillhub.cli.given import options_of, read_file
+from skillhub.cli.common import Common, Run, epoch, optional, options_of, read_file
 from skillhub.cli.options import Agents, AllowUnsigned, Env, EnvFile, Link, Mcp, NoEnable, argument, option
 from skillhub.cli.render import finish
 from skillhub.errors import Refused, UsageError
 
 if TYPE_CHECKING:
-    from skillhub.model.merge import Choice, Side
+    from skillhub.edits.merge import Choice, Side
 
 
 def import_(
@@ -37,8 +34,8 @@ def import_(
 
     Example: skillhub lock import skills-lock.json
     """
-    from skillhub.flows.lock.import_lock import import_lock
-    from skillhub.model.other_locks import CAP, parse_other_lock
+    from skillhub.exchange.import_lock import import_lock
+    from skillhub.exchange.other_locks import CAP, parse_other_lock
 
     data = read_file(file, CAP)
     folder = os.path.dirname(os.path.abspath(file))
@@ -67,9 +64,9 @@ def export(
 
     Example: skillhub lock export --format cyclonedx -o skills.cdx.json
     """
-    from skillhub.world import files
+    from skillhub.disk import files
 
-    module = optional(f"skillhub.flows.lock.{form}", "sbom", "bills of materials take")
+    module = optional("skillhub.exchange.sbom", "sbom", "bills of materials take")
     data: bytes = getattr(module, form)(common.open_project().lock(), epoch())
     if output is None:
         sys.stdout.write(data.decode("ascii"))
@@ -92,7 +89,7 @@ def fix(
 
     Example: skillhub lock fix
     """
-    from skillhub.flows.lock.fix import fix as flow
+    from skillhub.exchange.merge import fix as flow
 
     take: dict[str, Side] = {**dict.fromkeys(ours or (), "ours"), **dict.fromkeys(theirs or (), "theirs")}
     if both := set(ours or ()) & set(theirs or ()):
@@ -132,9 +129,9 @@ def merge(
 
     Example: skillhub lock merge %O %A %B
     """
-    from skillhub.flows.lock.fix import drive
+    from skillhub.disk import files
+    from skillhub.exchange.merge import drive
     from skillhub.model.lock import CAP
-    from skillhub.world import files
 
     before = files.read(os.path.realpath(base), CAP) or b""
     done = drive(before, read_file(ours, CAP), read_file(theirs, CAP))

@@ -7,11 +7,12 @@ import gc
 import os
 import sys
 
-from skillhub.cli import import_path, streams
+from skillhub import import_path
+from skillhub.cli import streams
 
 TYPE_CHECKING = False  # as type checkers know it; `typing` itself would take a third of `skillhub --version`
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
     import typer
 
@@ -19,6 +20,11 @@ _STATE = 7  # `StateError.exit_code`
 _INTERRUPTED = 130  # as a shell has it
 _COMPLETE = "_SKILLHUB_COMPLETE"
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
+_PLAIN = ("json", "user_scope", "yes", "offline", "quiet", "verbose")  # of the flags of every command
+# What each calls the words that it takes, if it takes any.
+_WORDS = {"list": "", "verify": "names", "sync": "", "install": "refs"}
+_SWITCHES = {"--all": "every", "--allow-unsigned": "allow_unsigned"}  # of `install`
+_WITH_A_NAME = {"--agent": "agent", "--skill": "skill", "--trust-source": "trust_source"}  # of `install`, too
 
 
 def run(*, working_folder_leads: bool = False) -> NoReturn:
@@ -92,7 +98,7 @@ def _answer(args: list[str]) -> int:
         # Typer would guess the shell from the process that started this one; here it was named.
         if args[1] not in _SHELLS:
             from skillhub.errors import UsageError
-            from skillhub.model.text import quote
+            from skillhub.formats.text import quote
 
             raise UsageError(f"there is no completion for {quote(args[1])}", hint=f"for {', '.join(_SHELLS)}")
         os.environ[_COMPLETE] = f"source_{args[1]}"
@@ -118,7 +124,7 @@ def _behind_command(args: list[str]) -> list[str]:
         behind += 1
     if at > len(args):
         from skillhub.errors import UsageError
-        from skillhub.model.text import as_command
+        from skillhub.formats.text import as_command
 
         wanted, hint = ("a folder", "DIR") if args[-1] == "--project" else ("a kind", "KIND")
         raise UsageError(
@@ -136,11 +142,9 @@ def _stopped(message: str, status: int) -> int:
 
 
 def _run(args: list[str]) -> int:
-    from skillhub.cli import quick
-
     gc.disable()  # modules are no garbage: neither while they load nor at the end of the process
     try:
-        status = quick.run(args)
+        status = run_plain(args)
         return _by_typer(args) if status is None else status
     finally:
         gc.freeze()
@@ -190,3 +194,38 @@ def build(args: list[str]) -> typer.Typer:
         else:
             app.command(name)(with_flags(module.COMMANDS[name]))
     return app
+
+
+def run_plain(args: list[str]) -> int | None:
+    """Run a plain ``list``, ``verify``, ``sync`` or ``install`` without Typer, whose import takes longer than it.
+
+    Return None for anything else (``--help``, a flag not named here, ``--``): Typer runs the same functions then.
+    """
+    if not args or args[0] not in _WORDS:
+        return None
+    from skillhub.cli.common import FLAGS, Common, perform
+    from skillhub.cli.table import COMMANDS
+
+    flags = {word: name for name in _PLAIN for word in FLAGS[name][0].split()}
+    command, *rest = args
+    common: dict[str, Any] = {}
+    own: dict[str, Any] = {}
+    words = iter(rest)
+    for word in words:
+        if word in flags:
+            common[flags[word]] = True
+        elif command == "install" and word in _SWITCHES:
+            own[_SWITCHES[word]] = True
+        elif command == "install" and word in _WITH_A_NAME:
+            name = next(words, "-")
+            if name.startswith("-"):
+                return None
+            own.setdefault(_WITH_A_NAME[word], []).append(name)
+        elif word.startswith("-") or not _WORDS[command]:
+            return None
+        else:
+            own.setdefault(_WORDS[command], []).append(word)
+    from importlib import import_module
+
+    module = import_module(f"skillhub.cli.{COMMANDS[command].module}")
+    return perform(module.COMMANDS[command], Common(**common), **own)

@@ -7,20 +7,20 @@ from contextlib import ExitStack, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from skillhub.disk import files
 from skillhub.errors import SourceError, UnsafeTransfer
-from skillhub.model.ref import Git, GitHub, Local, Oci, Remote
-from skillhub.model.text import as_command
-from skillhub.world import files
-from skillhub.world.shown_time import ShownTime
+from skillhub.formats.text import as_command
+from skillhub.model.reference import Git, GitHub, Local, Oci, Remote
+from skillhub.sources.shown_time import ShownTime
 
 if TYPE_CHECKING:
-    from skillhub.flows.ports import May, Place, Registry
-    from skillhub.world.fetch import Fetcher, Web
-    from skillhub.world.home import Home
-    from skillhub.world.requester import Who
-    from skillhub.world.settings import Settings
-    from skillhub.world.snapshot import Snapshot
-    from skillhub.world.sources import Source, Sources
+    from skillhub.disk.home import Home
+    from skillhub.install.context import May, Place, Registry
+    from skillhub.net.fetch import Fetcher, Web
+    from skillhub.net.settings import Settings
+    from skillhub.net.target import Who
+    from skillhub.sources.configured import Source, Sources
+    from skillhub.sources.repository import Snapshot
 
 _YOURS = "only this project names it; a host of yours is named in config.toml: trusted-hosts"
 _OFFLINE = "--offline keeps this command from the network"
@@ -61,7 +61,7 @@ class Network:
         self._named: dict[str, Who] = {}
 
     def open(self, source: Source, root: bytes | None = None) -> Registry:
-        """Return the registry of a source, its metadata verified and fresh, as ``flows.ports.Network`` has it."""
+        """Return the registry of a source, its metadata verified and fresh, as the install room wants it."""
         if source not in self._registries:
             self._registries[source] = self._opened_registry(source, root)
         return self._registries[source]
@@ -69,7 +69,7 @@ class Network:
     def _opened_registry(self, source: Source, root: bytes | None) -> Registry:
         from shutil import rmtree
 
-        from skillhub.world.tuf_client import Registry as Client
+        from skillhub.sources.registry import Registry as Client
 
         fetcher, kept = self.fetcher(source.url, source.named_by), self._metadata(source)
         with ExitStack() as undo:
@@ -86,7 +86,7 @@ class Network:
     def reach(
         self, ref: Remote | Local, pin: str | None = None, *, named_by: Who = "person", may: May | None = None
     ) -> Place:
-        """Return a place that is no registry, as ``flows.ports.Network`` has it."""
+        """Return a place that is no registry, as the install room wants it."""
         # What a person names in this very command is no stranger's, though the lock names it too.
         url = _url_of(ref)
         named = url.removesuffix(".git")
@@ -103,7 +103,7 @@ class Network:
 
     def fetch_root(self, url: str, *, named_by: Who = "person") -> bytes:
         """Return the first root that the registry at ``url`` shows."""
-        from skillhub.world.tuf_client import fetch_root
+        from skillhub.sources.registry import fetch_root
 
         return fetch_root(url, self.fetcher(url, named_by))
 
@@ -113,7 +113,7 @@ class Network:
         Raises:
             SourceError: with ``--offline``.
         """
-        from skillhub.world.embedded import EMBEDDED_URL, embedded
+        from skillhub.sources.embedded import EMBEDDED_URL, embedded
 
         if url == EMBEDDED_URL:
             return embedded()
@@ -129,15 +129,15 @@ class Network:
             raise SourceError(_OFFLINE, where=url)
         if named_by == "person":
             return self._online
-        from skillhub.world.fetch import UntrustedClient
+        from skillhub.net.fetch import UntrustedClient
 
         return UntrustedClient(self._online, url, hint)
 
     @cached_property
     def _online(self) -> Web:
-        from skillhub.world.credentials import Logins
-        from skillhub.world.http import Http
-        from skillhub.world.mirrors import Mirrors
+        from skillhub.net.client import Http
+        from skillhub.net.credentials import Logins
+        from skillhub.net.mirrors import Mirrors
 
         http = Http(credentials=Logins(self._settings.tokens, os.environ, self._user_home))
         self._undo.callback(http.close)
@@ -145,7 +145,7 @@ class Network:
 
     @cached_property
     def _settings(self) -> Settings:
-        from skillhub.world.settings import Settings
+        from skillhub.net.settings import Settings
 
         return Settings.read(self._home)
 
@@ -171,27 +171,27 @@ class Network:
         return self._throwaway()
 
     def _throwaway(self) -> str:
-        from skillhub.world.throwaway import throwaway
+        from skillhub.disk.usage import throwaway
 
         return self._undo.enter_context(throwaway())
 
     def _reached(self, ref: Remote | Local, pin: str | None, named_by: Who, may: May | None) -> Place:
         if isinstance(ref, Local):
-            from skillhub.world.folder_snapshot import open_folder
+            from skillhub.sources.local import open_folder
 
             return open_folder(os.path.expanduser(ref.path))
         if isinstance(ref, Git | GitHub):
             return self._repository(ref, pin, named_by, may)
         if isinstance(ref, Oci):
-            from skillhub.world.oci.artifact import Artifact
+            from skillhub.sources.oci import Artifact
 
             # What a marketplace names is a repository, and nothing else that has its URL.
             return Artifact(ref, self._web(str(ref), named_by), os.environ if named_by == "person" else None)
         return self._site(ref.url, named_by, may)
 
     def _repository(self, ref: Git | GitHub, pin: str | None, named_by: Who, may: May | None) -> Place:
-        from skillhub.world.hop import is_beside, may_lead
-        from skillhub.world.repository import Repository
+        from skillhub.net.target import is_beside, may_lead
+        from skillhub.sources.repository import Repository
 
         url = _url_of(ref)
 
@@ -227,8 +227,8 @@ class Network:
 
     def _opened(self, url: str, rev: str | None, named_by: Who) -> Snapshot:
         """Open the repository at ``url``, from its mirror if it has one."""
-        from skillhub.world.git.program import Bounds
-        from skillhub.world.github.repository import open_repository
+        from skillhub.sources.git_program import Bounds
+        from skillhub.sources.github import open_repository
 
         kept = self._home.cache
         cache, beneath = (self._scratch_cache, kept) if self._scratch else (kept, None)
@@ -238,10 +238,8 @@ class Network:
         return open_repository(url, rev, cache=cache, environ=os.environ, bounds=bounds)
 
     def _site(self, url: str, named_by: Who, may: May | None) -> Place:
-        from skillhub.world.cache import Cache
-        from skillhub.world.download import Downloads
-        from skillhub.world.site import Site
-        from skillhub.world.site_seen import Seen
+        from skillhub.net.download import Cache, Downloads, Seen
+        from skillhub.sources.site import Site
 
         cache = Cache(os.path.join(self._home.cache, "http"), fixed=self._scratch)
         seen = Seen(self._home.state, remember=not self._scratch)
@@ -251,6 +249,6 @@ class Network:
 
 def _url_of(ref: Remote | Local) -> str:
     """Return where a place is, whatever the revision and the folder in it."""
-    from skillhub.world.ref_url import url_of
+    from skillhub.model.reference import url_of
 
     return ref.path if isinstance(ref, Local) else url_of(ref, os.environ)

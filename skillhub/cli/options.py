@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from skillhub.flows.options import McpChoice
+from skillhub.install.context import McpChoice
 
 
 def option(spelled: str, about: str, **more: Any) -> Any:  # noqa: ANN401 - as Typer has it

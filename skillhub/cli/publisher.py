@@ -9,7 +9,7 @@ from skillhub.cli.options import argument, option
 from skillhub.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
-    from skillhub.world.publishers import Trusted
+    from skillhub.project.publishers import Trusted
 
 Name = Annotated[str, argument("NAME", "What you call the publisher.")]
 KeyFile = Annotated[str | None, option("--key FILE", "A public key, PEM.")]
@@ -57,10 +57,10 @@ def trust(
 
     Example: skillhub publisher trust acme --key acme.pub.pem
     """
-    from skillhub.cli.given import read_as
+    from skillhub.cli.common import read_as
+    from skillhub.project.publishers import Trusted
     from skillhub.trust import x509
     from skillhub.trust.keys import PublicKey
-    from skillhub.world.publishers import Trusted
 
     if [key, certificate, identity].count(None) != 2 or (identity is None) != (issuer is None):
         expected = "one of --key FILE, --certificate FILE, and --identity NAME with --issuer URL"
@@ -104,8 +104,7 @@ def remove(common: Common, name: Name) -> int:
 
 def _json(one: Trusted) -> dict[str, Any]:
     from skillhub.trust import x509
-    from skillhub.trust.identity import Identity
-    from skillhub.trust.keys import PublicKey
+    from skillhub.trust.keys import Identity, PublicKey
 
     signers = [{"kind": "key", "fingerprint": PublicKey.load(pem.encode()).fingerprint} for pem in one.keys]
     signers += [
@@ -120,8 +119,8 @@ def _json(one: Trusted) -> dict[str, Any]:
 
 
 def _identity(name: str, issuer: str, trusted_root: str | None) -> str:
-    from skillhub.cli.given import read_file
-    from skillhub.trust.identity import Identity
+    from skillhub.cli.common import read_file
+    from skillhub.trust.keys import Identity
 
     try:
         root = read_file(trusted_root).decode() if trusted_root else None

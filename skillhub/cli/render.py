@@ -1,4 +1,4 @@
-"""Shows what flows return, as JSON or in lines; every value goes through the terminal, which cleans it."""
+"""Shows what commands return, as JSON or in lines; every value goes through the terminal, which cleans it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any
 from skillhub.cli.failure import question_json
 from skillhub.cli.terminal import Terminal, Tone
 from skillhub.errors import Refused
+from skillhub.formats.text import collapsed
+from skillhub.model.lock import Signer
 from skillhub.model.question import way_of
-from skillhub.model.signer import Signer
-from skillhub.model.skill import Skill
-from skillhub.model.text import collapsed
+from skillhub.model.record import Skill
 
 if TYPE_CHECKING:
     from skillhub.cli.common import Common
-    from skillhub.flows.options import Options
-    from skillhub.flows.outcome import Outcome
-    from skillhub.model.changes import Changes
-    from skillhub.model.source_changes import SourceChange
+    from skillhub.install.context import Options, Outcome
+    from skillhub.model.changes import Changes, SourceChange
 
 
 # Verbs that tell the state, too.
@@ -114,7 +112,7 @@ def _show_questions(outcome: Outcome, common: Common) -> set[str]:
     Returns:
         What a person has read with a question by now, spelled as warnings are.
     """
-    from skillhub.cli.approver import heads, show
+    from skillhub.cli.prompts import heads, show
 
     is_plan, would = common.dry_run, "--yes leaves open: " if common.yes else "would ask: "
     unseen = {
@@ -186,7 +184,7 @@ def show_plan(
 
 def _show_waiting(held: Sequence[Skill], outcome: Outcome, common: Common) -> None:
     """Say which needs are open and what to type; what was given just now is not asked for again."""
-    from skillhub.flows.needs import how_to_meet
+    from skillhub.install.needs import how_to_meet
 
     terminal = common.terminal
     stays = "would be stored and locked, and stay" if common.dry_run else "is stored and locked, and stays"

@@ -6,18 +6,16 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-from skillhub.cli.common import Common, Run
-from skillhub.cli.given import read_file
+from skillhub.cli.common import Common, Run, read_file
 from skillhub.cli.options import argument, option
 from skillhub.cli.terminal import members
 from skillhub.errors import FormatError, NotFound, StateError, UsageError
-from skillhub.model.text import as_command
-from skillhub.model.url import masked
+from skillhub.formats.text import as_command
+from skillhub.model.reference import masked
 
 if TYPE_CHECKING:
-    from skillhub.flows.source_view import SourceView
-    from skillhub.flows.trusting import Pin
-    from skillhub.world.sources import Source, Sources
+    from skillhub.install.sources import Pin, SourceView
+    from skillhub.sources.configured import Source, Sources
 
 Name = Annotated[str, argument("NAME", "The source's alias.")]
 Root = Annotated[str | None, option("--root FILE", "Its 1.root.json, had elsewhere.")]
@@ -39,7 +37,7 @@ def add(
 
     Example: skillhub source add acme https://skills.acme.example --fingerprint sha256:…
     """
-    from skillhub.flows.trusting import add_source
+    from skillhub.install.sources import add_source
 
     ports = common.ports(allow_unsigned=allow_unsigned)
     known = ports.sources.mine()
@@ -71,7 +69,7 @@ def show(common: Common, name: Name) -> int:
 
     Example: skillhub source show github
     """
-    from skillhub.flows.offered import listing_of
+    from skillhub.install.obtain import listing_of
 
     ports = common.ports()
     source = ports.sources.get(name)
@@ -126,7 +124,7 @@ def trust(
 
     Example: skillhub source trust acme --fingerprint sha256:…
     """
-    from skillhub.flows.trusting import trust_source
+    from skillhub.install.sources import trust_source
 
     source = trust_source(name, _pin(root, fingerprint), common.ports(), dry_run=common.dry_run)
     done = "would trust" if common.dry_run else "trusted"
@@ -137,8 +135,8 @@ def trust(
 
 
 def _pin(root: str | None, fingerprint: str | None) -> Pin:
-    from skillhub.flows.trusting import Pin
-    from skillhub.model.digest import Digest
+    from skillhub.formats.digest import Digest
+    from skillhub.install.sources import Pin
 
     data = read_file(root, _ROOT_CAP) if root else None
     try:
@@ -156,7 +154,7 @@ def _here(common: Common) -> Sources:
 
 
 def _view(source: Source, common: Common) -> SourceView:
-    from skillhub.flows.source_view import view_source
+    from skillhub.install.sources import view_source
 
     return view_source(source, common.sources, common.time().now())
 

@@ -1,4 +1,4 @@
-"""Writes everything that is shown: results to stdout, talk to stderr, and no hidden character to either."""
+"""The terminal: results to stdout, talk to stderr, no hidden character to either."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ import time
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from skillhub.cli.streams import is_ci
 from skillhub.errors import SkillhubError
-from skillhub.model.text import Quoted, clean, collapsed
-from skillhub.model.url import all_masked, masked
+from skillhub.formats.text import Quoted, clean, collapsed
+from skillhub.model.reference import all_masked, masked
 
-TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
 if TYPE_CHECKING:
     from typing import Any, Literal, TextIO, TypeAlias
+
+
+# Writes everything that is shown: results to stdout, talk to stderr, and no hidden character to either.
+
 
 Tone: TypeAlias = "Literal['bold', 'dim', 'red', 'green', 'yellow', 'plain']"
 _CODES: Mapping[Tone, str] = {
@@ -123,7 +127,7 @@ class Terminal:
 
     def answer(self, command: str, value: Mapping[str, Any]) -> None:
         """Write what a command answers, as the class of its answer has it."""
-        from skillhub.model.answers.table import answer  # here, for who reads lines has no use for it
+        from skillhub.answers.table import answer  # here, for who reads lines has no use for it
 
         self.json(answer(command, value))
 

@@ -1,16 +1,17 @@
-"""What differs between two versions of a skill: what an update would bring, in the words of the contract."""
+"""What differs between two versions of a skill, and between the sources of two locks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from skillhub.model.lock import Locked
-from skillhub.model.signer import spelled
-from skillhub.model.text import word
+from skillhub.formats.text import word
+from skillhub.model.lock import Locked, LockedSource, spelled
 from skillhub.model.tree import Listing
 from skillhub.model.version import is_version, precedence
+
+# What differs between two versions of a skill: what an update would bring, in the words of the contract.
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +124,57 @@ def _names(delta: Delta) -> dict[str, Any]:
 
 def _patch(entry: Locked) -> str:
     return word(entry.patch.path) if entry.patch else "none"
+
+
+# What became of the sources of a lock: added, removed, at another URL, of another root.
+
+
+@dataclass(frozen=True, slots=True)
+class SourceChange:
+    """One source before and after; None where it is not there."""
+
+    alias: str
+    before: LockedSource | None
+    after: LockedSource | None
+
+    @property
+    def status(self) -> Literal["added", "removed", "changed"]:
+        """What became of it."""
+        if self.before is None or self.after is None:
+            return "added" if self.before is None else "removed"
+        return "changed"
+
+    @property
+    def line(self) -> str:
+        """The fact for a person, in one line."""
+        if self.before is None or self.after is None:
+            return f"source {self.alias} {self.status}: {self.after or self.before}"
+        what = [
+            *(["URL"] if self.before.url != self.after.url else ()),
+            *(["root"] if self.before.root != self.after.root else ()),
+        ]
+        return f"source {self.alias} has another {' and '.join(what)}: {self.before} -> {self.after}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the change as data."""
+        return {
+            "name": self.alias,
+            "status": self.status,
+            "before": _facts(self.before),
+            "after": _facts(self.after),
+        }
+
+
+def source_changes(
+    before: Mapping[str, LockedSource], after: Mapping[str, LockedSource]
+) -> tuple[SourceChange, ...]:
+    """Return what differs, by alias."""
+    return tuple(
+        SourceChange(alias, before.get(alias), after.get(alias))
+        for alias in sorted({*before, *after})
+        if before.get(alias) != after.get(alias)
+    )
+
+
+def _facts(source: LockedSource | None) -> dict[str, Any] | None:
+    return {"kind": source.kind, "url": source.url, "root": source.root} if source else None

@@ -1,25 +1,23 @@
-"""The documents of a source: its public listing, and what a registry signs.
-
-One bad entry refuses the whole document: a name is a path later on, and who can slip in one such entry can
-slip in another. Unknown fields are ignored, as the Agent Skills Discovery specification asks.
-"""
+"""What sources offer: a registry's documents, releases, and Agent Skills Discovery 0.2.0 and 0.1.0."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import quote as percent_encoded
+from urllib.parse import urljoin, urlsplit
 
 from pydantic import Field
 
-from skillhub.errors import FormatError
-from skillhub.model.digest import Digest, is_hex
-from skillhub.model.release import Admission, Index, Release, Revocation, newest_first
-from skillhub.model.syntax.document import (
+from skillhub.errors import FormatError, NotFound
+from skillhub.formats.digest import Digest, is_hex
+from skillhub.formats.document import (
     Before,
     ExtensibleDocument,
+    ForeignDocument,
     Items,
     Members,
     Read,
@@ -27,9 +25,131 @@ from skillhub.model.syntax.document import (
     integer,
     text_that,
     version_of,
+    wrong,
 )
-from skillhub.model.text import clean, is_inner_path, is_name, quote
-from skillhub.model.version import is_version
+from skillhub.formats.json import strict_json
+from skillhub.formats.text import clean, is_inner_path, is_name, quote
+from skillhub.model.tree import SKILL_MD
+from skillhub.model.version import is_version, precedence
+
+# What a source offers: releases by name, and who may publish them.
+
+# `files`: single files beside a SKILL.md, as v0.1.0 of the discovery has them; `tree`: a folder of a git commit.
+ReleaseType = Literal["archive", "skill-md", "files", "tree"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """One version of a skill as a source offers it; a site that is no registry knows name, url and digest.
+
+    Attributes:
+        url: Where the artifact is; as written in a document, absolute once a source has handed it out. Of a
+            ``tree`` the repository, of ``files`` the folder that they are in.
+        digest: SHA-256 of the artifact; None of a ``tree``, which ``rev`` pins, and of ``files``, which nothing does.
+        files: The paths of ``files``, relative to ``url``.
+        rev: The full commit of a ``tree``.
+        path: The folder of a ``tree`` in its repository; None is all of it.
+        plugin: The plugin that the skill is part of, in a marketplace of plugins.
+        published: UTC, ``2026-01-02T03:04:05Z``, so that texts compare as times do.
+        size: Bytes of the artifact.
+        yanked: Why no new install should choose it, or None.
+        withdrawn: Why nobody may use it any more, or None.
+    """
+
+    name: str
+    url: str
+    digest: Digest | None = None
+    type: ReleaseType = "archive"
+    version: str | None = None
+    published: str | None = None
+    size: int | None = None
+    tree: Digest | None = None
+    publisher: str | None = None
+    description: str = ""
+    requires: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    yanked: str | None = None
+    withdrawn: str | None = None
+    files: tuple[str, ...] = ()
+    rev: str | None = None
+    path: str | None = None
+    plugin: str | None = None
+
+    @property
+    def taken_back(self) -> str:
+        """What became of it and why, ``yanked: broken``; empty if anybody may choose it."""
+        for what, reason in (("withdrawn", self.withdrawn), ("yanked", self.yanked)):
+            if reason is not None:
+                return f"{what}: {reason or 'no reason given'}"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Revocation:
+    """A key that no longer speaks for its publisher: what it signed from ``since`` on is void.
+
+    Attributes:
+        fingerprint: Of the key (SPKI), or of a certificate that bears it: a root, or one inside a chain.
+        since: UTC, held against the time at which a release was published.
+        pem: The key or certificate itself; it need not be among those that are admitted.
+    """
+
+    fingerprint: Digest
+    since: str
+    pem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """What a registry has admitted a publisher to: the keys (SPKI) and roots, as PEM, and the names."""
+
+    publisher: str
+    keys: tuple[str, ...] = ()
+    certificates: tuple[str, ...] = ()
+    revoked: tuple[Revocation, ...] = ()
+    names: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The releases that a source offers by name, newest first, and the publishers behind them.
+
+    A repository may hold several skills of one name, one to a folder or plugin: then these are the "releases".
+    """
+
+    skills: Mapping[str, tuple[Release, ...]]
+    admissions: Mapping[str, Admission] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def owner(self, name: str) -> str | None:
+        """Return the publisher that has a name; None if nobody has."""
+        return next((publisher for publisher, each in self.admissions.items() if name in each.names), None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names offered, sorted."""
+        return tuple(sorted(self.skills))
+
+    def releases(self, name: str) -> tuple[Release, ...]:
+        """Return what is offered under ``name``, newest first.
+
+        Raises:
+            NotFound: nothing is.
+        """
+        try:
+            return self.skills[name]
+        except KeyError:
+            raise NotFound(f"there is no skill {quote(name)}") from None
+
+
+def newest_first(releases: tuple[Release, ...]) -> tuple[Release, ...]:
+    """Return these releases, all of which have a version, by descending precedence."""
+    return tuple(sorted(releases, key=lambda release: precedence(release.version or "0.0.0"), reverse=True))
+
+
+# The documents of a source: its public listing, and what a registry signs.
+# One bad entry refuses the whole document: a name is a path later on, and who can slip in one such entry can
+# slip in another. Unknown fields are ignored, as the Agent Skills Discovery specification asks.
 
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 LISTING_CAP = 32 * 1024 * 1024
@@ -298,3 +418,153 @@ def refuse_twice(values: Iterable[str], where: str) -> None:
     for value, count in Counter(values).most_common(1):
         if count > 1:
             raise FormatError(f"expected {quote(value)} once, found it {count} times", where=where)
+
+
+# What a well-known site says it offers: Agent Skills Discovery 0.2.0, and 0.1.0 as it was before.
+# One bad entry refuses the whole document, as in ``model.index``. But whoever runs such a site owes us nothing
+# beyond the specification: what an entry says beyond it and makes no sense is left out with a warning, and a
+# description is cut, not refused.
+
+CURRENT: Final = "0.2.0"
+LEGACY: Final = "0.1.0"
+_DESCRIPTION_MAX = 1024
+_SIZE_MAX = 256 * 1024 * 1024
+_SITE_TIME = re.compile(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ", re.ASCII)
+# RFC 3986, 4.1, of http and https alone, with neither user nor password, and nothing left to escape.
+_SITE_URL = re.compile(
+    r"(?:(?:(?i:https?):)?//(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?=[/?#]|$)"
+    r"|(?!//)(?![A-Za-z][A-Za-z0-9+.-]*:))"
+    r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?#-]|%[0-9A-Fa-f]{2})*",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Discovered:
+    """An index, and the version of the specification that it is of."""
+
+    version: Literal["0.2.0", "0.1.0"]
+    index: Index
+
+
+def _described(value: object) -> str:
+    return clean(_text(value))[:_DESCRIPTION_MAX]
+
+
+def _is_file(path: str) -> bool:
+    """Say whether it is a relative path that names one file; what else it may not be is for the archive's gate."""
+    return clean(path) == path and is_inner_path(path)
+
+
+def _files(value: object) -> tuple[str, ...]:
+    found = tuple(map(_path, value)) if isinstance(value, list) else wrong("a list", value)
+    if SKILL_MD not in found or len(set(found)) < len(found):
+        wrong(f"{SKILL_MD} among the files, and each of them once", value)
+    return found
+
+
+_text = text_that(lambda text: True, "a text")
+_path = text_that(_is_file, "a relative path without dot segments")
+_SiteName = Annotated[str, Read(text_that(is_name, "a name of a-z, 0-9 and single hyphens, 64 at most"))]
+_Described = Annotated[str, Read(_described)]
+_SiteVersion = Annotated[str, Read(text_that(is_version, "a version by SemVer 2.0.0"))]
+_SiteTime = Annotated[str, Read(text_that(_SITE_TIME.fullmatch, "a UTC time such as 2026-01-02T03:04:05Z"))]
+
+
+class _Head(ForeignDocument):
+    """What every entry has; of an unknown type nothing else is read."""
+
+    name: _SiteName
+    type: Annotated[str, Read(_text)]
+
+
+class _Offer(_Head):
+    """An entry of a type that is read here; a key that is not of the specification may mean something else."""
+
+    description: _Described
+    url: Annotated[
+        str, Read(text_that(lambda url: url and _SITE_URL.fullmatch(url), "a relative, http or https URL"))
+    ]
+    digest: Annotated[Digest, Read(Digest.parse)]
+    version: _SiteVersion | None = None
+    published: _SiteTime | None = None
+    size: Annotated[int, Field(ge=0, le=_SIZE_MAX)] | None = None
+    yanked: _Described | None = None
+    withdrawn: _Described | None = None
+
+
+def _entry(value: object) -> _Head:
+    head = _Head.model_validate(value)
+    return _Offer.model_validate(value) if head.type in TYPES else head
+
+
+class _LegacyEntry(ForeignDocument):
+    name: _SiteName
+    files: Annotated[tuple[str, ...], Read(_files)]
+    description: _Described = ""
+    version: _SiteVersion | None = None
+
+
+class _Listing(ForeignDocument):
+    """Agent Skills Discovery 0.2.0."""
+
+    skills: Items[Annotated[_Head, Read(_entry)]]
+
+
+class _LegacyListing(ForeignDocument):
+    """Agent Skills Discovery 0.1.0."""
+
+    skills: Items[_LegacyEntry]
+
+
+def parse_discovery(data: bytes, url: str) -> Discovered:
+    """Return what the ``index.json`` at ``url`` offers, its URLs resolved against that (RFC 3986, 5).
+
+    Raises:
+        FormatError: it is of neither version, or one of its entries is malformed or there twice.
+    """
+    document = strict_json(data, url, LISTING_CAP)
+    # The schema is looked at first: another one may mean anything by the rest.
+    schema = document.get("$schema") if isinstance(document, dict) else None
+    if schema is None:
+        return Discovered(LEGACY, _legacy(_LegacyListing.parse(document, url), url))
+    if schema != SCHEMA:
+        raise FormatError(
+            f"expected $schema {SCHEMA}, found {quote(schema)}: nothing of it is used",
+            where=url,
+            hint="a newer skillhub may know it",
+        )
+    return Discovered(CURRENT, _current(_Listing.parse(document, url), url))
+
+
+def _current(listing: _Listing, url: str) -> Index:
+    refuse_twice((entry.name for entry in listing.skills), url)
+    skills, skipped = {}, []
+    for entry in listing.skills:
+        if isinstance(entry, _Offer):
+            facts = {key: getattr(entry, key) for key in _Offer.model_fields}
+            skills[entry.name] = (Release(**facts | {"url": _resolved(url, entry.url)}),)
+        else:
+            skipped.append(f"{entry.name}: skipped, its type {quote(entry.type)} is unknown")
+    return Index(skills, warnings=(*skipped, *listing.warnings()))
+
+
+def _resolved(base: str, url: str) -> str:
+    try:
+        return urlsplit(urljoin(base, url)).geturl().partition("#")[0]
+    except ValueError as error:  # what stands in brackets is no address
+        raise FormatError(f"expected a URL, found {quote(url)}", where=base) from error
+
+
+def _legacy(listing: _LegacyListing, url: str) -> Index:
+    refuse_twice((entry.name for entry in listing.skills), url)
+    skills = {}
+    for entry in listing.skills:
+        facts = {key: getattr(entry, key) for key in _LegacyEntry.model_fields}
+        skills[entry.name] = (Release(**facts, type="files", url=urljoin(url, f"{entry.name}/")),)
+    return Index(skills, warnings=listing.warnings())
+
+
+def url_of(release: Release, path: str) -> str:
+    """Return where one of the ``files`` of a release is."""
+    return release.url + percent_encoded(path)

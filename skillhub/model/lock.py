@@ -1,36 +1,478 @@
-"""``skillhub.lock``: what a team agreed to, skill by skill; parsed whole or not at all.
-
-Format 1 is JSON, two spaces deep, keys sorted, one block a skill, so that two branches that each add a skill
-merge as text. It holds no time, no secret, and no path of a store, a home or a cache.
-"""
+"""``skillhub.lock``: skills, sources and signers; parsed whole or refused."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache, partial
 from operator import attrgetter, is_
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
-from skillhub.errors import FormatError
-from skillhub.model.digest import Digest
-from skillhub.model.lock_entry import (
-    LOCAL,
-    Locked,
-    LockedSource,
-    Patch,
-    check_origin,
-    check_version,
-    of_plugin,
-    place_of,
+from skillhub.errors import FormatError, UsageError
+from skillhub.formats.digest import NO_FILES, Digest
+from skillhub.formats.document import (
+    Absent,
+    Before,
+    Document,
+    Items,
+    Members,
+    Read,
+    Visible,
+    integer,
+    json_bytes,
+    name_that,
+    part,
+    text_that,
+    version_of,
+    visible,
+    wrong,
 )
-from skillhub.model.lock_fields import ORIGINS, VERSION, Alias, FormatVersion, SkillName
-from skillhub.model.syntax.document import Document, Members, json_bytes
-from skillhub.model.text import line_of_marker
+from skillhub.formats.text import (
+    NAME_MAX,
+    RESERVED_ALIASES,
+    clean,
+    is_alias,
+    is_inner_path,
+    is_name,
+    is_object_id,
+    line_of_marker,
+    quote,
+    word,
+)
+from skillhub.model.reference import Git, GitHub, holds_secret, parse_remote
+from skillhub.model.version import is_version
 
-__all__ = ["CAP", "LOCAL", "Lock", "Locked", "LockedSource", "Patch", "of_plugin", "place_of"]
+# Who signed a skill, as the lock spells it: ``<kind>:<fingerprint>:<identity>``.
+
+Kind: TypeAlias = Literal["key", "certificate", "sigstore"]
+_KINDS: tuple[Kind, ...] = ("key", "certificate", "sigstore")
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """A publisher by its key, certificate root or Sigstore identity.
+
+    Attributes:
+        fingerprint: SHA-256 of the key's SubjectPublicKeyInfo, of the root certificate's DER, or of all that
+            names a Sigstore identity.
+        identity: The publisher's name, or where it has none the certificate's subject or the account.
+    """
+
+    kind: Kind
+    fingerprint: Digest
+    identity: str
+
+    def spell(self) -> str:
+        """Return the text that ``parse`` reads."""
+        return f"{self.kind}:{self.fingerprint}:{self.identity}"
+
+    @classmethod
+    @lru_cache(maxsize=256)  # few publishers sign the many skills of a lock
+    def parse(cls, text: str) -> Signer:
+        """Return the signer that ``text`` spells.
+
+        Raises:
+            FormatError: it is not of the form, or its identity holds what nobody can see.
+        """
+        kind, _, rest = text.partition(":")
+        fingerprint, identity = rest[:71], rest[72:]
+        if kind not in _KINDS or rest[71:72] != ":" or not identity or clean(identity) != identity:
+            raise FormatError(f"expected <kind>:<fingerprint>:<identity>, found {quote(text)}")
+        return cls(kind, Digest.parse(fingerprint), identity)
+
+    def named(self, voucher: str | None) -> str:
+        """Return who it is: ``NAME by SOURCE`` where a source that is none of the user's is all that says so."""
+        return f"{word(self.identity)} by {voucher}" if voucher else word(self.identity)
+
+    def to_json(self, voucher: str | None = None) -> dict[str, Any]:
+        """Return it as in SKILL of the contract; ``by`` is there as in ``named``."""
+        facts = {"kind": self.kind, "identity": self.identity, "fingerprint": self.fingerprint}
+        return {**facts, "by": voucher} if voucher else facts
+
+
+def spelled(signed_by: Iterable[str], voucher: str | None) -> str:
+    """Return signers as the lock spells them, and by whose word they are; ``nobody`` if there is none."""
+    told = (f"{word(each)} by {voucher}" if voucher else word(each) for each in signed_by)
+    return ", ".join(told) or "nobody"
+
+
+# What each key of ``skillhub.lock`` may hold.
+
+VERSION = 1
+# What a later version adds has another `version` of the format: whoever reads this one knows them all.
+_CAPABILITY = re.compile(r"agents|binary|hooks|scripts|shell|(?:env|mcp|network):.+|(?:permissions|tools):.*")
+_NEED = re.compile(
+    r"env:[A-Za-z_][A-Za-z0-9_]{0,254}|mcp:[A-Za-z0-9_-]{1,64}|program:[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}"
+    r"|skill:[a-z0-9]+(?:-[a-z0-9]+)*",
+    re.ASCII,
+)
+
+
+def _capability(value: object) -> str:
+    text = visible(value)
+    return text if _CAPABILITY.fullmatch(text) else wrong("a capability", value)
+
+
+def _signer(value: object) -> str:
+    text = visible(value)
+    Signer.parse(text)
+    return text
+
+
+def _some(value: object) -> object:
+    # An empty list would be a second way to say unsigned.
+    return wrong("a signer", value) if value == [] else value
+
+
+def _url(value: object) -> str:
+    text = visible(value)
+    # The lock is committed: no secret may get into it.
+    if holds_secret(text):
+        raise FormatError("expected a URL without user, password or another credential")  # not repeated here
+    return text
+
+
+def _path(value: object) -> str:
+    text = visible(value)
+    if text.startswith("~") or ".." in re.split(r"[/\\]", text):
+        wrong("a path below the project, or an absolute one", value)
+    return text
+
+
+def _inner(value: object) -> str:
+    text = visible(value)
+    return text if is_inner_path(text) and ":" not in text else wrong("a path below the project", value)
+
+
+def _tree(value: object) -> Digest:
+    tree = Digest.parse(value)
+    return tree if tree != NO_FILES else wrong("a tree with files", value)
+
+
+def _repository(value: object) -> str:
+    text = visible(value)
+    try:
+        parse_remote(f"git+{text}")
+    except UsageError as error:
+        raise FormatError(error.message) from error
+    return text
+
+
+# Of a key pydantic makes something else than a rule of a `pattern` of its own, but not of one in `allOf`.
+_NAMED = {
+    "type": "string",
+    "pattern": r"^[a-z0-9]+(-[a-z0-9]+)*$",
+    "maxLength": NAME_MAX,
+    "not": {"pattern": r"\n"},
+}
+_DIGEST = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$", "minLength": 71, "maxLength": 71}
+_BELOW = {"pattern": r"(^|/)\.{0,2}(/|$)|\\"}  # what a path inside of a folder may not have
+
+Alias = Annotated[
+    str,
+    Read(
+        name_that(is_alias, "alias of a source"),
+        type="string",
+        allOf=[_NAMED, {"not": {"enum": sorted(RESERVED_ALIASES)}}],
+    ),
+]
+Capability = Annotated[
+    str,
+    Read(
+        _capability,
+        type="string",
+        pattern=r"^((agents|binary|hooks|scripts|shell)$|(env|mcp|network):.|(permissions|tools):)",
+    ),
+]
+Commit = Annotated[
+    str,
+    Read(
+        text_that(is_object_id, "a full commit"),
+        type="string",
+        pattern="^[0-9a-f]{40}$",
+        minLength=40,
+        maxLength=40,
+    ),
+]
+FormatVersion = Annotated[int, version_of("lock format", VERSION)]
+InnerPath = Annotated[
+    str, Read(_inner, type="string", minLength=1, **{"not": {"anyOf": [_BELOW, {"pattern": ":"}]}})
+]
+LockDigest = Annotated[Digest, Read(Digest.parse, **_DIGEST)]
+Need = Annotated[
+    str,
+    Read(text_that(_NEED.fullmatch, "a need, as kind:name"), type="string", pattern=f"^({_NEED.pattern})$"),
+]
+Path = Annotated[str, Read(_path, type="string", minLength=1)]
+Repository = Annotated[
+    str, Read(_repository, type="string", pattern=r"^(https?://[^/@]+/.|ssh://[^/:]+/.|file:///)")
+]
+Signers = Annotated[
+    Items[
+        Annotated[
+            str, Read(_signer, type="string", pattern=r"^(key|certificate|sigstore):sha256:[0-9a-f]{64}:.")
+        ]
+    ],
+    Before(_some),
+]
+Size = Annotated[int, integer("a number of bytes")]
+SkillName = Annotated[str, Read(name_that(is_name), type="string", allOf=[_NAMED])]
+TreeDigest = Annotated[Digest, Read(_tree, **_DIGEST)]
+Url = Annotated[str, Read(_url, type="string", minLength=1, **{"not": {"pattern": "^[^/?#]*://[^/?#]*@"}})]
+
+_RELEASE = (
+    r"^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
+    r"(-(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?"
+    r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$"
+)
+
+
+def _kind(needed: str, unwanted: str, **properties: object) -> dict[str, object]:
+    """Return what JSON Schema says of a kind of entry: the keys that it has, those that it has not, and others."""
+    absent = {key: False for key in unwanted.split()}
+    return {"required": needed.split(), "properties": {**absent, **properties}}
+
+
+def _at(pattern: str) -> dict[str, str]:
+    return {"type": "string", "pattern": pattern}
+
+
+_PLACE = {
+    "minLength": 1,
+    "not": {"anyOf": [{"pattern": "^~"}, {"pattern": r"(^|[/\\])\.\.([/\\]|$)"}]},
+}
+OFFERED = _kind("url", "git path rev", source=_NAMED)
+# How an entry says where its bytes come from: from a registry, a repository, a place on the network, this machine.
+ORIGINS = (
+    _kind("digest url version", "git path rev", source=_NAMED, version=_at(_RELEASE)),
+    _kind(
+        "git rev",
+        "digest url",
+        source=_at(r"^(git\+(https?://[^/@]+/|ssh://[^/:]+/|file:///)|github:[^/]+/[^/])"),
+        path={"minLength": 1, "not": _BELOW},
+    ),
+    _kind("url", "git path rev", source=_at(r"^(https?://[^/?#@]+([/?#]|$)|oci://)")),
+    _kind("path", "git rev url", source=_at(r"^local(\?plugin=[a-z0-9]+(-[a-z0-9]+)*)?$"), path=_PLACE),
+)
+
+
+# One skill of the lock and one source of it: what they say, and that it says in one way where bytes come from.
+
+LOCAL = "local"  # the `source` of what has a `path` on this machine
+_PLUGIN = "?plugin="  # what follows it in a `source` is the plugin of a marketplace that the skill is part of
+_SKILL = "skill:"  # what a need of another skill begins with
+_PLAIN = re.compile(r"(?:(?:0|[1-9][0-9]{0,8})(?:\.(?!\Z)|\Z)){3}", re.ASCII)
+
+
+def _is_empty(values: tuple[str, ...]) -> bool:
+    return not values
+
+
+@part
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """A patch that a team agreed to, on top of what the source of a skill has.
+
+    Attributes:
+        base: The tree that the source has and its publisher signed.
+        digest: Of the patch's bytes.
+        path: Where it is, below the folder of the lock.
+    """
+
+    base: TreeDigest
+    digest: LockDigest
+    path: InnerPath
+
+
+@part
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locked:
+    """One skill as agreed to: ``tree`` binds, the rest says where the bytes are from and what they may do.
+
+    Where the project has a ``patch``, ``tree`` is what comes of it, and so is what the skill can do and requires.
+
+    A registry's skill has ``url``, ``digest`` and ``version``, and its ``source`` stands in ``sources``. A local
+    one has ``path``, relative to the project if inside of it, and ``local`` for a source. One that was asked for
+    by the place it lies at has that reference for a source, less the skill: from a git repository with ``git``,
+    ``rev`` and the folder in it as ``path``, from elsewhere with ``url``, and ``digest`` if the site has any.
+    ``signed_by`` empty means unsigned.
+    """
+
+    NEEDED: ClassVar = ("capabilities", "requires")
+    SCHEMA: ClassVar = {"anyOf": [*ORIGINS, OFFERED]}
+
+    source: Visible
+    tree: TreeDigest
+    size: Size
+    version: Absent[Visible] = None
+    url: Absent[Url] = None
+    digest: Absent[LockDigest] = None
+    git: Absent[Repository] = None
+    rev: Absent[Commit] = None
+    path: Absent[Path] = None
+    capabilities: Items[Capability] = ()
+    requires: Items[Need] = ()
+    # What nobody signed has no key: an empty list would be a second way to say so.
+    signed_by: Annotated[Signers, Field(exclude_if=_is_empty, json_schema_extra={"minItems": 1})] = ()
+    patch: Absent[Patch] = None
+
+    @property
+    def original(self) -> Locked:
+        """The entry of what the source has, without the project's patch."""
+        return replace(self, tree=self.patch.base, patch=None) if self.patch else self
+
+    @property
+    def local(self) -> bool:
+        """Whether it lies on this machine, at ``path``."""
+        return place_of(self.source) == LOCAL and self.path is not None
+
+    @property
+    def named(self) -> bool:
+        """Whether ``source`` is an alias, which stands in ``sources``."""
+        return is_alias(self.source) and not self.local
+
+    @property
+    def place(self) -> str:
+        """The source, less the plugin."""
+        return place_of(self.source)
+
+    @property
+    def plugin(self) -> str | None:
+        """The plugin of a marketplace that the skill is part of."""
+        return self.source.partition(_PLUGIN)[2] or None
+
+    @property
+    def dependencies(self) -> tuple[str, ...]:
+        """The names of the skills that it needs."""
+        return tuple(need.removeprefix(_SKILL) for need in self.requires if need.startswith(_SKILL))
+
+    @property
+    def short(self) -> str:
+        """What tells it from another state of the skill where there is no version."""
+        return self.rev[:12] if self.rev else self.tree.hex[:12]
+
+    @property
+    def origin(self) -> str:
+        """Where its bytes are, for a person."""
+        if self.git is not None:
+            return f"{self.git}@{self.rev}{'#' + self.path if self.path else ''}"
+        return self.path or self.url or self.source
+
+
+def place_of(source: str) -> str:
+    """Return a ``source`` less the plugin."""
+    return source.partition(_PLUGIN)[0]
+
+
+def of_plugin(source: str, plugin: str | None) -> str:
+    """Return the ``source`` of a skill that is part of a plugin, or of none."""
+    return f"{source}{_PLUGIN}{plugin}" if plugin else source
+
+
+@part
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedSource:
+    """Where an alias pointed when its skills were locked; ``root`` is the SHA-256 of its ``1.root.json``.
+
+    ``kind`` is ``registry``, or ``well-known`` for a site that is none and so has no root.
+    """
+
+    SCHEMA: ClassVar = {
+        "oneOf": [
+            {"properties": {"kind": {"const": "registry"}}, "required": ["root"]},
+            {"properties": {"kind": {"const": "well-known"}, "root": False}},
+        ]
+    }
+
+    kind: Literal["registry", "well-known"]
+    url: Url
+    root: Absent[LockDigest] = None
+
+    def check(self) -> None:
+        """Refuse a registry without a root, and a root of what is none.
+
+        Raises:
+            FormatError: it is one of these.
+        """
+        if (self.root is None) == (self.kind == "registry"):
+            article = "a" if self.root is None else "no"
+            raise FormatError(f"expected {article} root of a {self.kind}", where=".root")
+
+    def __str__(self) -> str:
+        return f"{self.url} with root {self.root}" if self.root else f"{self.url}, which is no registry"
+
+
+def check_origin(entry: Locked, kinds: Mapping[str, str], where: str) -> None:
+    """Return if the entry says in one way where its bytes come from.
+
+    Args:
+        entry: One skill of a lock.
+        kinds: The kind of each source of the lock, by alias.
+        where: The entry, for the error.
+
+    Raises:
+        FormatError: it says nothing, too much, or two things; ``where`` names the key.
+    """
+    if entry.local:
+        return _have(entry, (), ("git", "rev", "url"), where)
+    if entry.named:
+        kind = kinds.get(entry.source)
+        is_site = kind == "well-known"
+        _have(entry, ("url",) if is_site else ("digest", "url", "version"), ("git", "path", "rev"), where)
+        if kind is None:
+            raise FormatError(f"{quote(entry.source)} is not in sources", where=f"{where}.source")
+        return None
+    return _check_place(entry, where)
+
+
+def check_version(version: str, where: str) -> None:
+    """Return if a registry's release may have this version.
+
+    Raises:
+        FormatError: it is none by Semantic Versioning 2.0.0.
+    """
+    if not _PLAIN.fullmatch(version) and not is_version(version):
+        message = f"expected a version by Semantic Versioning 2.0.0, found {quote(version)}"
+        raise FormatError(message, where=where)
+
+
+def _check_place(entry: Locked, where: str) -> None:
+    try:
+        ref = parse_remote(entry.place)
+    except UsageError as error:
+        raise FormatError(error.message, where=f"{where}.source") from error
+    if entry.git is None:
+        return _have(entry, ("url",), ("path", "rev"), where)
+    _have(entry, ("rev",), ("digest", "url"), where)
+    # The source is what a person is shown, and whom a policy permits; a plugin may lie in another repository.
+    if not isinstance(ref, Git | GitHub) or not (entry.plugin or ref.is_at(entry.git)):
+        message = f"expected the repository of {quote(entry.source)}, found {quote(entry.git)}"
+        raise FormatError(message, where=f"{where}.git")
+    if entry.path is not None and not is_inner_path(entry.path):
+        raise FormatError(
+            f"expected a folder of the repository, found {quote(entry.path)}", where=f"{where}.path"
+        )
+    return None
+
+
+def _have(entry: Locked, needed: tuple[str, ...], unwanted: tuple[str, ...], where: str) -> None:
+    for key in unwanted:
+        if getattr(entry, key) is not None:
+            message = f"expected no {key} of what comes from {quote(entry.source)}"
+            raise FormatError(message, where=f"{where}.{key}")
+    for key in needed:
+        if getattr(entry, key) is None:
+            message = f"expected a {key} of what comes from {quote(entry.source)}"
+            raise FormatError(message, where=f"{where}.{key}")
+
+
+# ``skillhub.lock``: what a team agreed to, skill by skill; parsed whole or not at all.
+# Format 1 is JSON, two spaces deep, keys sorted, one block a skill, so that two branches that each add a skill
+# merge as text. It holds no time, no secret, and no path of a store, a home or a cache.
+
 
 CAP = 8 * 1024 * 1024  # bytes: some 12,000 skills; what JSON makes of a hostile one may take 45 times that
 _where = attrgetter("url", "digest", "version", "rev", "path")

@@ -1,28 +1,393 @@
-"""What a skill is, as its ``SKILL.md`` says: name, description, who may invoke it, what it needs.
-
-Reading is lenient: what is optional and wrong is a warning, for people have such skills already. ``problems``
-holds a skill to the Agent Skills specification, for it is about to be published.
-"""
+"""``SKILL.md``: its frontmatter, the quick look at name and description, and the whole manifest."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
+from typing import Final, Literal, NamedTuple
+from unicodedata import normalize
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.model import declared
+from skillhub.formats import yaml
+from skillhub.formats.text import NAME_MAX, clean, is_name, quote
+from skillhub.formats.yaml import Node
+from skillhub.model import needs
 from skillhub.model.finding import Issue
-from skillhub.model.head import limits
-from skillhub.model.requirement import Requirement
-from skillhub.model.syntax import yaml
-from skillhub.model.syntax.frontmatter import Front, Parts, split
-from skillhub.model.syntax.yaml import Node
-from skillhub.model.text import NAME_MAX, is_name, quote
+from skillhub.model.needs import Requirement
 from skillhub.model.tree import SKILL_MD, Tree
 from skillhub.model.version import is_version
+
+# Whole lines in column 0: a `---` inside a value, or indented in a block of text, is no end. Each pattern
+# is tried once per line and never looks back, so that any input takes linear time.
+_OPEN = re.compile(r"\ufeff?---[ \t]*\r?\n")
+_CLOSE = re.compile(r"^---[ \t]*\r?$", re.MULTILINE)
+_FORK: Final = ("context", "agent", "model")
+# A tool and what it is narrowed to: `Bash(git add:*)`; between tools stand blanks or commas.
+_TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
+# As agents spell the key.
+_TOOL_KEYS: Final = ("allowedtool", "allowedtools", "tool", "tools", "toolset", "toolsets")
+_ANSWERS: Final = ("true", "false", "yes", "no", "allow", "ask", "deny")
+
+
+class Parts(NamedTuple):
+    """The two halves of the file, and the line (from 1) at which the lower half begins."""
+
+    yaml: str
+    body: str
+    body_line: int
+
+    def places(self) -> dict[str, str]:
+        """Return ``SKILL.md:LINE`` of each key of the frontmatter."""
+        lines = enumerate(self.yaml.split("\n"), 2)
+        return {line.partition(":")[0]: f"{SKILL_MD}:{number}" for number, line in lines}
+
+
+class Front:
+    """What the frontmatter says besides name and description; what makes no sense there says nothing.
+
+    Attributes:
+        front: The frontmatter as it was parsed; empty where there is none.
+    """
+
+    __slots__ = ()
+    front: Mapping[str, Node]
+
+    @property
+    def version(self) -> str | None:
+        """``metadata.version``, if it can be shown: it goes into locks and file names."""
+        given = self.metadata.get("version")
+        is_shown = isinstance(given, str) and 0 < len(given) <= NAME_MAX and clean(given) == given
+        return given if is_shown and isinstance(given, str) else None
+
+    @property
+    def metadata(self) -> Mapping[str, Node]:
+        """What others may put there, by key."""
+        given = self.front.get("metadata")
+        return MappingProxyType(given if isinstance(given, dict) else {})
+
+    @property
+    def allowed_tools(self) -> tuple[str, ...]:
+        """The tools that ``allowed-tools`` names, as text or as a list, each once."""
+        value = self.front.get("allowed-tools", "")
+        texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+        return tuple(dict.fromkeys(tool for text in texts for tool in _TOOL.findall(text)))
+
+    @property
+    def granted_tools(self) -> tuple[str, ...]:
+        """The tools that any agent would grant for it: under whichever key and in whichever shape, each once."""
+        values = [value for key, value in self.front.items() if _folded(key) in _TOOL_KEYS]
+        named = (tool for value in values for text in _texts(value) for tool in _TOOL.findall(text))
+        return tuple(dict.fromkeys((*self.allowed_tools, *named)))
+
+    @property
+    def user_invocable(self) -> bool:
+        """Whether a user may ask for it by name."""
+        return self._truth("user-invocable", default=True)
+
+    @property
+    def model_invocable(self) -> bool:
+        """Whether the model may call it by itself."""
+        return not self._truth("disable-model-invocation", default=False)
+
+    @property
+    def hooks(self) -> Node:
+        """As written, not interpreted; empty if there are none."""
+        return self.front.get("hooks", "")
+
+    @property
+    def fork(self) -> Mapping[str, str] | None:
+        """``context``, ``agent`` and ``model`` where the skill wants a context of its own, else None."""
+        found = {key: value for key in _FORK if isinstance(value := self.front.get(key), str) and value}
+        return MappingProxyType(found) if found.get("context") == "fork" else None
+
+    def _truth(self, key: str, default: bool) -> bool:
+        try:
+            return yaml.truth(self.front[key], default) if key in self.front else default
+        except FormatError:
+            return default
+
+
+def _folded(key: str) -> str:
+    return "".join(char for char in key.lower() if char.isalnum())
+
+
+def _texts(node: Node) -> Iterator[str]:
+    """Yield the texts in a value of any shape; of a mapping the keys too, whatever is said of them."""
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, list):
+        for each in node:
+            yield from _texts(each)
+    else:
+        for key, value in node.items():
+            yield key
+            yield from () if isinstance(value, str) and value.lower() in _ANSWERS else _texts(value)
+
+
+def split(data: bytes, where: str) -> Parts:
+    """Cut ``data`` at its frontmatter; the YAML always begins at line 2 of the file.
+
+    A byte order mark and CRLF line ends are tolerated; the text of both halves is left as it is.
+
+    Raises:
+        FormatError: it is not UTF-8 text, or a delimiter is missing.
+    """
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"expected UTF-8 text, found byte {error.start} to be none", where=where) from error
+    if "\0" in text:
+        raise FormatError("expected text, found a NUL byte", where=where)
+    opening = _OPEN.match(text)
+    if opening is None:
+        found = quote(text.split("\n", 1)[0][:60])
+        raise FormatError(f"expected '---' as the first line, found {found}", where=f"{where}:1")
+    closing = _CLOSE.search(text, opening.end())
+    if closing is None:
+        raise FormatError("expected a line '---' that ends the frontmatter, found none", where=where)
+    body = text[closing.end() :].removeprefix("\n")
+    return Parts(text[opening.end() : closing.start()], body, text.count("\n", 0, closing.end()) + 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What the frontmatter of a ``SKILL.md`` says, believed as little as it need be to list it.
+
+    Attributes:
+        name: None if it says none that may be one.
+        internal: Whether its author keeps it out of what others are offered.
+    """
+
+    name: str | None = None
+    description: str = ""
+    internal: bool = False
+
+
+def glance(data: bytes) -> Glance:
+    """Return what lists show of a ``SKILL.md``; of one that cannot be read nothing: the install will say why."""
+    try:
+        top = yaml.parse(split(data, SKILL_MD).yaml, SKILL_MD)
+    except FormatError:
+        return Glance()
+    if not isinstance(top, dict):
+        return Glance()
+    name, description, metadata = (top.get(key) for key in ("name", "description", "metadata"))
+    internal = metadata.get("internal") if isinstance(metadata, dict) else ""
+    return Glance(
+        name.strip() if isinstance(name, str) and is_name(name.strip()) else None,
+        clean(description)[:1024] if isinstance(description, str) else "",
+        internal == "true",
+    )
+
+
+# As strict, or as lenient, as the agent that reads: ``Rules`` is data of its profile. ``Manifest`` is the look
+# of whoever installs or publishes, which has the whole skill before it.
+
+DESCRIPTION_MAX: Final = 1024
+COMPATIBILITY_MAX: Final = 500
+# A value that YAML would take for a mapping, and that no sign of YAML begins: `description: Use when: asked`.
+_UNQUOTED = re.compile(r"^([A-Za-z_][\w-]*):[ \t]+([^\s\"'|>\[{&*!%@`#][^\n]*)$", re.MULTILINE | re.ASCII)
+_ODD = re.compile(r"[^ -~]+")
+_HEADING = re.compile(r"^#[ \t]+([^\n]+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How strictly an agent reads.
+
+    Attributes:
+        strict: Refuse what the specification forbids; else it is a warning, and YAML that only lacks quotes
+            around a colon is read as if it had them.
+        nameless: What becomes of a skill without a name: its folder's name, or its first heading, stands in.
+        undescribed: What becomes of one without a description: it has none, or its first paragraph stands in.
+    """
+
+    strict: bool = False
+    nameless: Literal["refused", "folder", "heading"] = "refused"
+    undescribed: Literal["refused", "empty", "paragraph"] = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Head(Front):
+    """What a ``SKILL.md`` says of its skill.
+
+    Attributes:
+        name: One line without hidden characters; of strict reading, a name of the specification.
+        description: One line without hidden characters.
+        body: The instructions, below the frontmatter.
+        body_line: The line at which ``body`` begins.
+        warnings: What is not as it should be and was read all the same.
+    """
+
+    name: str
+    description: str
+    front: Mapping[str, Node]
+    body: str
+    body_line: int
+    warnings: tuple[Issue, ...]
+
+    @property
+    def namespace(self) -> str | None:
+        """What the skill puts before ``:`` in its full name; None also if that is no name."""
+        given = self.front.get("namespace")
+        return given if isinstance(given, str) and is_name(given) else None
+
+    @property
+    def argument_hint(self) -> str:
+        """What to type behind the name; a list of words is one in brackets, as YAML reads ``[word]``."""
+        given = self.front.get("argument-hint")
+        if not given:
+            return ""
+        if isinstance(given, list) and all(isinstance(word, str) for word in given):
+            given = f"[{', '.join(map(str, given))}]"
+        return one_line(given) if isinstance(given, str) else ""
+
+
+def read_head(data: bytes, folder: str, rules: Rules) -> Head:
+    """Return the head of the skill in the folder that is named ``folder``.
+
+    Args:
+        data: ``SKILL.md``, at least as far as its frontmatter goes.
+        folder: The last segment of the path.
+        rules: How strictly to read.
+
+    Raises:
+        FormatError: it cannot be used, or ``rules`` refuse it; with the line where there is one.
+    """
+    parts = _parts(data, rules)
+    front, warnings = _front(parts.yaml, rules)
+    name = _text(front, "name") or _stand_in(rules.nameless, folder, parts.body)
+    if not name:
+        raise FormatError("expected a name, found none", where=parts.places().get("name", SKILL_MD))
+    description = _text(front, "description") or _paragraph(rules, parts.body)
+    if not description and rules.undescribed == "refused":
+        raise FormatError(
+            "expected a description, found none", where=parts.places().get("description", SKILL_MD)
+        )
+    breaches = tuple(_breaches(name, description, front, folder))
+    if rules.strict and breaches:
+        key, message = breaches[0]
+        raise FormatError(message, where=parts.places().get(key, SKILL_MD))
+    places = parts.places() if breaches else {}
+    issues = (*warnings, *(Issue(key, message, places.get(key, SKILL_MD)) for key, message in breaches))
+    shown = normalize("NFKC", name) if rules.strict else name
+    return Head(shown, description, front, parts.body, parts.body_line, issues)
+
+
+def one_line(text: str) -> str:
+    """Return ``text`` on one line, each run of blanks as one, without hidden characters."""
+    if not (text.isascii() and text.isprintable()):
+        text = _ODD.sub(
+            lambda odd: clean(odd[0]), text
+        )  # what is plain need not be looked at letter by letter
+    return " ".join(text.split()) if "  " in text else text.strip()
+
+
+def is_specified_name(name: str) -> bool:
+    """Say whether the Agent Skills specification allows the name: small letters of any script, digits, hyphens."""
+    if is_name(name):
+        return True
+    given = normalize("NFKC", name)
+    is_worded = all(char.isalnum() or char == "-" for char in given) and given == given.lower()
+    return 0 < len(given) <= NAME_MAX and is_worded and all(given.split("-"))
+
+
+def _parts(data: bytes, rules: Rules) -> Parts:
+    if rules.nameless == "refused" or data.removeprefix(b"\xef\xbb\xbf").startswith(b"---"):
+        return split(data, SKILL_MD)
+    return Parts("", data.decode("utf-8", "replace"), 1)
+
+
+def _front(text: str, rules: Rules) -> tuple[dict[str, Node], tuple[Issue, ...]]:
+    warnings: tuple[Issue, ...] = ()
+    try:
+        front: Node = yaml.parse(text, SKILL_MD, line_offset=1)
+    except FormatError as error:
+        mended = text if rules.strict else _UNQUOTED.sub(_quoted, text)
+        if mended == text:
+            raise
+        try:
+            front = yaml.parse(mended, SKILL_MD, line_offset=1)
+        except FormatError:
+            raise error from None  # what is wrong with the file, not with our copy of it
+        message = "a value that holds ': ' should be in quotes"
+        warnings = (Issue("unquoted-colon", message, error.where or SKILL_MD),)
+    if front == "":
+        return {}, warnings
+    if not isinstance(front, dict):
+        raise FormatError(f"expected frontmatter of keys and values, found {quote(front)}", where=SKILL_MD)
+    return front, warnings
+
+
+def _quoted(line: re.Match[str]) -> str:
+    key, value = line[1], line[2].rstrip()
+    if ": " not in value and not value.endswith(":"):
+        return line[0]
+    doubled = value.replace("'", "''")
+    return f"{key}: '{doubled}'"
+
+
+def _text(front: Mapping[str, Node], key: str) -> str:
+    value = front.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise FormatError(f"expected text as {key}, found {quote(value)}", where=SKILL_MD)
+    return one_line(value)
+
+
+def _stand_in(nameless: str, folder: str, body: str) -> str:
+    if nameless == "folder":
+        return one_line(folder)
+    heading = _HEADING.search(body) if nameless == "heading" else None
+    return one_line(heading[1]) if heading else ""
+
+
+def _paragraph(rules: Rules, body: str) -> str:
+    if rules.undescribed != "paragraph":
+        return ""
+    for block in re.split(r"\n[ \t\r]*\n", body):
+        lines = [line for line in block.splitlines() if not line.startswith("#")]
+        if text := one_line("\n".join(lines)):
+            return text
+    return ""
+
+
+def _breaches(
+    name: str, description: str, front: Mapping[str, Node], folder: str
+) -> Iterator[tuple[str, str]]:
+    if not is_specified_name(name):
+        expected = f"small letters, digits and single hyphens, at most {NAME_MAX}"
+        yield "name", f"expected a name of {expected}, found {quote(name)}"
+    if name != folder and normalize("NFKC", name) != normalize("NFKC", folder):
+        yield "name", f"expected the folder to be named {quote(name)} as the skill is, found {quote(folder)}"
+    yield from limits(description, front)
+
+
+def limits(description: str, front: Mapping[str, Node]) -> Iterator[tuple[str, str]]:
+    """Yield key and message of each text that is longer than the specification allows, or is no text."""
+    if len(description) > DESCRIPTION_MAX:
+        yield (
+            "description",
+            f"expected at most {DESCRIPTION_MAX} characters of description, found {len(description)}",
+        )
+    compatibility = front.get("compatibility", "")
+    if not isinstance(compatibility, str):
+        yield "compatibility", f"expected text as compatibility, found {quote(compatibility)}"
+    elif len(compatibility) > COMPATIBILITY_MAX:
+        found = len(compatibility)
+        yield (
+            "compatibility",
+            f"expected at most {COMPATIBILITY_MAX} characters of compatibility, found {found}",
+        )
+
+
+# Reading is lenient: what is optional and wrong is a warning, for people have such skills already. ``problems``
+# holds a skill to the Agent Skills specification, for it is about to be published.
 
 _SPECIFIED = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
 # Of Claude Code, Codex, openclaw and their relatives: no part of the specification, and no mistake.
@@ -95,7 +460,7 @@ class Manifest(Front):
         faults = reading.errors + (reading.breaches if strict else [])
         if faults:
             raise FormatError(faults[0].message, where=faults[0].where)
-        said = declared.read(tree, reading.metadata)
+        said = needs.read(tree, reading.metadata)
         warnings = (*reading.warnings, *reading.breaches, *said.warnings)
         return cls(
             name=reading.name,
@@ -123,7 +488,7 @@ def problems(tree: Tree, folder: str | None = None) -> tuple[tuple[Issue, ...], 
     reading = _Reading(tree)
     errors, warnings = reading.errors + reading.breaches, list(reading.warnings)
     try:
-        warnings += declared.read(tree, reading.metadata).warnings
+        warnings += needs.read(tree, reading.metadata).warnings
     except SkillhubError as error:
         errors.append(Issue(error.code, error.message, error.where or SKILL_MD))
     if reading.name and folder is not None and folder != reading.name:
@@ -140,7 +505,7 @@ def _advice(reading: _Reading) -> Iterator[Issue]:
             message = f"the key {quote(key)} is not of the specification, nor of a client known here"
             yield Issue("unknown-key", message, reading.place(key))
     for key, value in reading.metadata.items():
-        if not isinstance(value, str) and key not in declared.OPENCLAW:
+        if not isinstance(value, str) and key not in needs.OPENCLAW:
             message = f"expected metadata to map text to text, found more under {quote(key)}"
             yield Issue("metadata-value", message, reading.place("metadata"))
     if reading.front and reading.version is None:

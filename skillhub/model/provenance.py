@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Literal, TypeAlias
 
 from skillhub.errors import UsageError
-from skillhub.model.lock_entry import LOCAL, place_of
-from skillhub.model.ref import canonical, parse_remote
-from skillhub.model.text import is_alias
-from skillhub.model.url import authority
+from skillhub.formats.text import is_alias
+from skillhub.model.lock import LOCAL, Locked, LockedSource, place_of
+from skillhub.model.reference import authority, canonical, parse_remote
 
 TYPE_CHECKING = False  # as type checkers know it: without `typing` a command starts 2 ms sooner
-if TYPE_CHECKING:
-    from typing import Literal, TypeAlias
-
-    from skillhub.model.lock import Locked, LockedSource
 
 Change: TypeAlias = (
     "Literal['source', 'url', 'host', 'plugin', 'path', 'reference', 'version', 'commit', 'root', 'address',"

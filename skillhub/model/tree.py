@@ -1,8 +1,4 @@
-"""The content of a skill, whole and in memory.
-
-A skill is small, so it stays a ``Tree`` from the moment it is unpacked until a person has agreed to it:
-hashing, signature checks, scanning and questions all look at these bytes and at no disk.
-"""
+"""The content of a skill, whole and in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 
-from skillhub.model.digest import Digest
+from skillhub.formats.digest import Digest
 
 SKILL_MD = "SKILL.md"
 SIGNATURE = "skill.oms.sig"

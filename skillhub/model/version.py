@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from skillhub.errors import UsageError
-from skillhub.model.text import quote
+from skillhub.formats.text import quote
 
 _LENGTH_MAX = 256
 _NUMBER = r"(?:0|[1-9][0-9]{0,15})"

@@ -13,23 +13,21 @@ TYPE_CHECKING = False  # as type checkers know it; `typing` itself would double 
 _HOMES = {
     name: f"skillhub.{module}"
     for module, names in {
-        "model.profile": "Profile profile profiles",
-        "model.skill": "Skill",
+        "model.hosts": "Profile profile profiles",
+        "model.record": "Skill",
         "runtime.agent": "catalog_of",
-        "runtime.cache": "Cache",
         "runtime.catalog": "Catalog Problem",
         "runtime.completion": "Completion complete",
+        "runtime.discover": "Surroundings",
         "runtime.envelope": "inject",
         "runtime.folder": "Agreed",
         "runtime.loading": "Commands Loaded Request Session load pick",
         "runtime.overview": "Section section",
-        "runtime.permission": "permitted",
         "runtime.protocol": "context_inspect skills_list",
-        "runtime.ranking": "Hit rows_of search",
+        "runtime.ranking": "Hit SearchIndex rows_of search",
         "runtime.resolve": "Mention Resolved Selected mentioned",
-        "runtime.roots": "Surroundings",
-        "runtime.search_index": "SearchIndex",
-        "runtime.state": "answers remember set_reach",
+        "runtime.state": "answers permitted remember set_reach",
+        "runtime.walk": "Cache",
     }.items()
     for name in names.split()
 }
@@ -72,23 +70,21 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from skillhub.model.profile import Profile, profile, profiles
-    from skillhub.model.skill import Skill
+    from skillhub.model.hosts import Profile, profile, profiles
+    from skillhub.model.record import Skill
     from skillhub.runtime.agent import catalog_of
-    from skillhub.runtime.cache import Cache
     from skillhub.runtime.catalog import Catalog, Problem
     from skillhub.runtime.completion import Completion, complete
+    from skillhub.runtime.discover import Surroundings
     from skillhub.runtime.envelope import inject
     from skillhub.runtime.folder import Agreed
     from skillhub.runtime.loading import Commands, Loaded, Request, Session, load, pick
     from skillhub.runtime.overview import Section, section
-    from skillhub.runtime.permission import permitted
     from skillhub.runtime.protocol import context_inspect, skills_list
-    from skillhub.runtime.ranking import Hit, rows_of, search
+    from skillhub.runtime.ranking import Hit, SearchIndex, rows_of, search
     from skillhub.runtime.resolve import Mention, Resolved, Selected, mentioned
-    from skillhub.runtime.roots import Surroundings
-    from skillhub.runtime.search_index import SearchIndex
-    from skillhub.runtime.state import answers, remember, set_reach
+    from skillhub.runtime.state import answers, permitted, remember, set_reach
+    from skillhub.runtime.walk import Cache
 
 
 def __getattr__(name: str) -> object:

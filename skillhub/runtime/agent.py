@@ -10,15 +10,14 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 
-from skillhub.model.profile import Profile
-from skillhub.model.skill import Skill
-from skillhub.model.text import quote
-from skillhub.runtime.cache import Cache
+from skillhub.formats.text import quote
+from skillhub.model.hosts import Profile
+from skillhub.model.record import Skill
 from skillhub.runtime.catalog import Catalog, Problem, folded
-from skillhub.runtime.discover import Search, discover
-from skillhub.runtime.locks import STORED, Known, Locks, NoLocks, drift, holding, not_agreed
-from skillhub.runtime.roots import Surroundings, roots
+from skillhub.runtime.discover import Search, Surroundings, discover, roots
+from skillhub.runtime.folder import STORED, Known, Locks, NoLocks, drift, holding, not_agreed
 from skillhub.runtime.state import layers, settled
+from skillhub.runtime.walk import Cache
 
 
 def catalog_of(

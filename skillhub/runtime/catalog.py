@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, Literal
 from unicodedata import normalize
 
-from skillhub.model.skill import Skill
-from skillhub.model.text import as_command
+from skillhub.formats.text import as_command
+from skillhub.model.record import Skill
 from skillhub.model.tree import SKILL_MD
 
 

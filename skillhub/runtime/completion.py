@@ -6,10 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from skillhub.model.skill import Skill
+from skillhub.model.record import Skill
 from skillhub.runtime.catalog import Catalog
-from skillhub.runtime.code_spans import code_spans
-from skillhub.runtime.mention import NOT_WITHIN
+from skillhub.runtime.mention import NOT_WITHIN, code_spans
 from skillhub.runtime.resolve import may_invoke
 from skillhub.runtime.suggest import Suggestions
 

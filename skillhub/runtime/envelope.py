@@ -9,8 +9,8 @@ from html import escape
 from pathlib import PurePath
 from typing import Any, Final
 
-from skillhub.model.profile import Profile, profile
-from skillhub.model.text import clean
+from skillhub.formats.text import clean
+from skillhub.model.hosts import Profile, profile
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.loading import Loaded
 

@@ -1,27 +1,183 @@
-"""Loads a skill: picks it by name or path, checks that it is what was agreed to, and fills in its instructions."""
+"""Loads a skill: picked by name or path, held to the lock, with its arguments and requests filled in."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 from skillhub.errors import Drifted, NotFound, Refused, UsageError
-from skillhub.model import head
-from skillhub.model.skill import Skill
-from skillhub.model.text import clean, did_you_mean, quote
+from skillhub.formats.text import clean, did_you_mean, quote
+from skillhub.formats.yaml import Node
+from skillhub.model import manifest
+from skillhub.model.record import Skill
 from skillhub.model.tree import SKILL_MD
-from skillhub.runtime.arguments import Given, put_in
 from skillhub.runtime.catalog import Catalog
-from skillhub.runtime.folder import Agreed, Folder
-from skillhub.runtime.locks import STORED, Locks, holding, imitates, is_inside
-from skillhub.runtime.requested import Fork, Hook, hooks_of
+from skillhub.runtime.folder import STORED, Agreed, Folder, Locks, holding, imitates, is_inside
 from skillhub.runtime.resolve import Caller, called, refusal
 from skillhub.runtime.suggest import Suggestions
 
-_CAP: Final = 1 << 20
+# Fills the places in instructions: arguments, the session, the folder, and what agreed commands print.
+# One pass over the text as it was agreed to: what is put in is never looked at again, so that no argument and
+# no output of a command can bring in a command.
+
+_PLACE = re.compile(
+    r"(?<![\w`)\]!])!`(?P<command>[^`\n]+)`"
+    r"|(?<![\\$])\$(?:ARGUMENTS(?:\[(?P<at>[0-9]{1,4})\]|(?!\w))|(?P<nth>[0-9]{1,4})(?!\w|[.,][0-9]))"
+    r"|(?<!\\)\$\{(?P<variable>[A-Z_]{1,40})\}"
+)
+
+# What a word is made of (POSIX, Shell Command Language 2.2): in quotes of either kind, escaped, or as it is.
+_PIECE = re.compile(
+    r"""'(?P<single>[^']*)'|"(?P<double>[^"\\]*(?:\\.[^"\\]*)*)"|\\(?P<escaped>.)"""
+    r"""|(?P<plain>[^ \t\r\n'"\\]+)|(?P<blank>[ \t\r\n]+)""",
+    re.DOTALL,
+)
+_ESCAPED = re.compile(r"""\\(["\\])""")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What there is to put in.
+
+    Attributes:
+        arguments: As typed behind the skill's name.
+        variables: By name, such as ``SKILL_DIR``; a variable that is not here stays as it is written.
+        run: Returns what a command prints, or None where it must not be run; then it stays text.
+    """
+
+    arguments: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    run: Callable[[str], str | None] = lambda _: None
+
+
+def split_words(arguments: str) -> list[str]:
+    """Return the words as a POSIX shell splits them; where a quote is left open, at blanks.
+
+    The standard library's ``shlex`` takes time that is quadratic in the length of a word.
+    """
+    found: list[list[str]] = []
+    end, is_apart = 0, True
+    for piece in _PIECE.finditer(arguments):
+        if piece.start() != end:
+            break
+        end = piece.end()
+        single, double, escaped, plain = piece.group("single", "double", "escaped", "plain")
+        if piece["blank"]:
+            is_apart = True
+            continue
+        if is_apart:
+            found.append([])
+            is_apart = False
+        if double is not None:
+            found[-1].append(_ESCAPED.sub(r"\1", double))
+        else:
+            found[-1].append(next(each for each in (single, escaped, plain) if each is not None))
+    return ["".join(word) for word in found] if end == len(arguments) else arguments.split()
+
+
+def put_in(body: str, given: Given) -> str:
+    """Return ``body`` with its places filled; arguments that no place takes come at the end.
+
+    ``$ARGUMENTS`` is all of them as typed, ``$ARGUMENTS[N]`` and ``$N`` the word N from 0; a place whose word is
+    not there stays as it is written, for it may be a price. A command that holds a place is not run.
+    """
+    words = split_words(given.arguments)
+    is_used = False
+
+    def fill(place: re.Match[str]) -> str:
+        nonlocal is_used
+        if command := place["command"]:
+            printed = None if _PLACE.search(command) else given.run(command)
+            return place[0] if printed is None else printed
+        if variable := place["variable"]:
+            return given.variables.get(variable, place[0])
+        number = place["at"] or place["nth"]
+        if number is None:
+            is_used = True
+            return given.arguments
+        if int(number) >= len(words):
+            return place[0]
+        is_used = True
+        return words[int(number)]
+
+    text = _PLACE.sub(fill, body)
+    if is_used or not given.arguments:
+        return text
+    return f"{text.rstrip()}\n\nARGUMENTS: {given.arguments}\n"
+
+
+# Reads what a skill requests of the host that loads it: a context of its own, and hooks. Nothing is granted
+# here.
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """What a skill asks for that wants a context of its own; who loads it decides whether it gets one.
+
+    Attributes:
+        agent: The kind of agent; empty for the host's usual one.
+        model: The model; empty for the one at work.
+        task: The instructions with their arguments, for that agent alone.
+    """
+
+    agent: str
+    model: str
+    task: str
+
+    def to_json(self) -> dict[str, str | None]:
+        """Return the request as the contract has it."""
+        return {"agent": self.agent or None, "model": self.model or None, "task": self.task}
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A hook that a skill wants to have while it is in use; nothing here runs it.
+
+    Attributes:
+        event: When: ``Stop``, ``PreToolUse`` and so on.
+        matcher: For which tools; empty for all.
+        kind: ``command``, or as the skill has it.
+        command: What is to run.
+        once: Whether it is gone after it ran once in a session.
+        lifetime: Always ``skill``: it goes when the skill does.
+    """
+
+    event: str
+    matcher: str
+    kind: str
+    command: str
+    once: bool
+    lifetime: str = "skill"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the hook as the contract has it."""
+        shown = {"event": self.event, "matcher": self.matcher, "type": self.kind, "command": self.command}
+        return {**shown, "once": self.once, "lifetime": self.lifetime}
+
+
+def hooks_of(hooks: Node) -> tuple[Hook, ...]:
+    """Return the hooks of a frontmatter; what has another shape than Claude Code's is left out."""
+    found = []
+    for event, groups in hooks.items() if isinstance(hooks, dict) else ():
+        for group in groups if isinstance(groups, list) else [groups]:
+            if not isinstance(group, dict):
+                continue
+            inner = group.get("hooks", [group])
+            for hook in inner if isinstance(inner, list) else [inner]:
+                if isinstance(hook, dict) and isinstance(command := hook.get("command"), str):
+                    kind, once = hook.get("type", "command"), hook.get("once", group.get("once"))
+                    matcher = group.get("matcher", "")
+                    found.append(Hook(event, str(matcher), str(kind), command, str(once).lower() == "true"))
+    return tuple(found)
+
+
+# Loads a skill: picks it by name or path, checks that it is what was agreed to, and fills in its instructions.
+
+_FILE_CAP: Final = 1 << 20
 _SHOWN = 5
 _NOT_THE_SKILLS = frozenset({".git", ".hg", ".jj", "node_modules", "__pycache__", ".venv"})
 
@@ -78,7 +234,7 @@ class Request:
     arguments: str = ""
     caller: Caller = "user"
     session: Session | None = None
-    rules: head.Rules = field(default_factory=head.Rules)
+    rules: manifest.Rules = field(default_factory=manifest.Rules)
     commands: Commands | None = None
     ignore_locks: bool = False
 
@@ -120,7 +276,7 @@ class Loaded:
 
     def read(self, relative: str) -> bytes:
         """Return one of the skill's files, unchanged since it was loaded. Raises as ``Folder.read``."""
-        return self.folder.read(relative, _CAP * 8)
+        return self.folder.read(relative, _FILE_CAP * 8)
 
 
 def pick(catalog: Catalog, name: str | None = None, path: str | None = None) -> Skill:
@@ -182,8 +338,8 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
     if agreed is not None:
         folder.hold_to(agreed)
         _refuse(skill, asked.caller)
-    data = folder.read(SKILL_MD, _CAP)
-    read = head.read(data, os.path.basename(skill.path or ""), asked.rules)
+    data = folder.read(SKILL_MD, _FILE_CAP)
+    read = manifest.read_head(data, os.path.basename(skill.path or ""), asked.rules)
     version = agreed.tree if agreed else f"sha256:{sha256(data).hexdigest()}"
     body = put_in(read.body, _given(folder, version, asked))
     tools = read.allowed_tools if "allowed-tools" in read.front else None

@@ -8,15 +8,15 @@ from hashlib import sha256
 from typing import Any
 
 from skillhub.errors import UsageError
-from skillhub.model.profile import Profile
-from skillhub.model.skill import Skill
-from skillhub.model.text import quote
+from skillhub.formats.text import quote
+from skillhub.model.hosts import Profile
+from skillhub.model.record import Skill
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.agent import catalog_of
-from skillhub.runtime.cache import Cache
 from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.loading import Session
-from skillhub.runtime.roots import Surroundings
+from skillhub.runtime.walk import Cache
 
 
 def skills_list(

@@ -1,25 +1,239 @@
-"""Searches skills by what a person remembers of them, those on disk and those that a source lists alike.
-
-Five ways of finding are tried, and their rankings fused by reciprocal rank (Cormack, Clarke, Büttcher 2009) with
-a weight for each, so that the stronger way wins and several weak ones still help each other.
-"""
+"""Search in skills: ranking, and the SQLite FTS5 index behind it."""
 
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final, Literal
 
-from skillhub import disk
+from skillhub.disk import files
 from skillhub.errors import FormatError, StateError
-from skillhub.model.skill import Skill, SkillScope
-from skillhub.model.syntax.frontmatter import split
+from skillhub.model.manifest import split
+from skillhub.model.record import Skill, SkillScope
 from skillhub.model.tree import SKILL_MD
-from skillhub.runtime.search_index import SearchIndex, Stored, utf8
-from skillhub.runtime.words import close, stems, words
+from skillhub.runtime.suggest import close, stems, words
+
+# The index of a search, SQLite's FTS5: in memory, or in a file that is made anew when its contents changed.
+
+_FORMAT = "1"
+# Rows whose relevance is worked out. They are kept shortest first, and of two that match equally BM25 prefers the
+# shorter: what is cut off is what it would rank low. All of a million would take half a second.
+_RANKED_MAX = 1500
+_FEW = 50
+_PREFIX_MAX = 200
+_NAME_WEIGHT, _DESCRIPTION_WEIGHT, _BODY_WEIGHT = 8.0, 3.0, 1.0
+_SCHEMA: Final = """
+    CREATE TABLE meta (format TEXT, proof TEXT);
+    CREATE TABLE skills (
+        id INTEGER PRIMARY KEY, name TEXT, bare TEXT, description TEXT, path TEXT, source TEXT, scope TEXT);
+    CREATE TABLE spellings (word TEXT PRIMARY KEY, length INTEGER) WITHOUT ROWID;
+    CREATE VIRTUAL TABLE texts USING fts5(
+        name, description, body, content='', detail='column', tokenize='porter unicode61 remove_diacritics 2');
+"""
+_INDEXES: Final = """
+    CREATE INDEX by_name ON skills (name);
+    CREATE INDEX by_bare ON skills (bare);
+    CREATE INDEX by_path ON skills (path);
+    CREATE INDEX by_length ON spellings (length);
+"""
+_COLUMNS = "skills.id, skills.name, skills.description, skills.path, skills.source, skills.scope"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """What is found: a skill on disk has ``path`` and ``scope``, one that is listed a ``source``."""
+
+    name: str
+    description: str
+    path: str = ""
+    source: str = ""
+    scope: str = ""
+    body: str = ""
+
+
+class SearchIndex:
+    """An index that is ready; made by ``build``, or by ``kept`` in a file."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    @classmethod
+    def build(cls, rows: Iterable[Stored]) -> SearchIndex:
+        """Return an index of these rows in memory.
+
+        Raises:
+            StateError: this Python's SQLite has no FTS5.
+        """
+        with ExitStack() as undone:
+            connection = sqlite3.connect(":memory:", check_same_thread=False)
+            undone.callback(connection.close)
+            _fill(connection, rows, "")
+            undone.pop_all()
+        return cls(connection)
+
+    @classmethod
+    def opened(cls, path: str, proof: str) -> SearchIndex | None:
+        """Return the index at ``path`` if it was made of what ``proof`` names; None if not, or if it is damaged."""
+        if not os.path.isfile(path):
+            return None
+        connection = sqlite3.connect(path, check_same_thread=False)
+        with suppress(sqlite3.Error):
+            connection.execute("PRAGMA query_only = ON")
+            connection.execute("PRAGMA trusted_schema = OFF")
+            if connection.execute("SELECT format, proof FROM meta").fetchall() == [(_FORMAT, proof)]:
+                return cls(connection)
+        connection.close()
+        return None
+
+    @classmethod
+    def kept(cls, path: str, proof: str, rows: Iterable[Stored]) -> SearchIndex:
+        """Return an index of these rows, kept at ``path`` for the next time; it replaces the old one at once.
+
+        Raises:
+            StateError: the disk refuses, or this Python's SQLite has no FTS5.
+        """
+        temporary = f"{path}.{os.urandom(6).hex()}.tmp"
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            connection = sqlite3.connect(temporary)
+            try:
+                connection.execute("PRAGMA journal_mode = OFF")
+                connection.execute("PRAGMA synchronous = OFF")
+                _fill(connection, rows, proof)
+            finally:
+                connection.close()
+            os.replace(temporary, path)
+        except (OSError, sqlite3.Error) as error:
+            raise StateError(f"the index for searching cannot be kept: {error}", where=path) from error
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)
+        found = cls.opened(path, proof)
+        if found is None:
+            raise StateError("the index for searching was changed as it was made", where=path)
+        return found
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    def at_path(self, path: str) -> dict[int, Stored]:
+        """Return what is at ``path``."""
+        return self._select("FROM skills WHERE path = ? AND path != '' LIMIT ?", path, _FEW)
+
+    def named(self, name: str) -> dict[int, Stored]:
+        """Return what has this name, with or without its namespace."""
+        found = self._select("FROM skills WHERE name = ? LIMIT ?", name, _FEW)
+        return {**found, **self._select("FROM skills WHERE bare = ? LIMIT ?", name, _FEW)}
+
+    def beginning(self, name: str) -> dict[int, Stored]:
+        """Return some of what has a name that begins so, the shortest among them."""
+        where = "FROM skills WHERE {0} >= ? AND {0} < ? LIMIT ?"
+        last = name + "\U0010ffff"
+        found = {
+            **self._select(where.format("name"), name, last, _PREFIX_MAX),
+            **self._select(where.format("bare"), name, last, _PREFIX_MAX),
+        }
+        shortest = sorted(found, key=lambda number: len(found[number].name))[:_FEW]
+        return {number: found[number] for number in shortest}
+
+    def with_words_in_name(self, terms: Sequence[str]) -> dict[int, Stored]:
+        """Return some of what has all of these words in its name, or else any of them."""
+        where = "FROM texts JOIN skills ON skills.id = texts.rowid WHERE texts MATCH ? LIMIT ?"
+        found = self._select(where, f"name : ({_all_of(terms)})", _FEW)
+        return found or self._select(where, f"name : ({_any_of(terms)})", _FEW)
+
+    def matching(self, terms: Sequence[str]) -> dict[int, float]:
+        """Return by row how well it matches, lower is better: what has all words, or if that is little, any."""
+        found = self._ranked(_all_of(terms)) if terms else {}
+        if terms[1:] and len(found) < _FEW:
+            # What lacks a word comes after whatever lacks none.
+            found = {number: rank - 1000 for number, rank in found.items()}
+            found = {**self._ranked(_any_of(terms)), **found}
+        return found
+
+    def read(self, numbers: Iterable[int]) -> dict[int, Stored]:
+        """Return these rows."""
+        wanted = list(numbers)
+        return self._select(f"FROM skills WHERE id IN ({','.join('?' * len(wanted))}) LIMIT -1", *wanted)
+
+    def spellings(self, length: int) -> list[str]:
+        """Return the words of all names and descriptions that have about this many letters."""
+        query = "SELECT word FROM spellings WHERE length BETWEEN ? AND ? ORDER BY word"
+        return [word for (word,) in self._run(query, (length - 2, length + 2))]
+
+    def _ranked(self, match: str) -> dict[int, float]:
+        weights = f"{_NAME_WEIGHT}, {_DESCRIPTION_WEIGHT}, {_BODY_WEIGHT}"
+        query = f"SELECT rowid, bm25(texts, {weights}) FROM texts WHERE texts MATCH ? LIMIT ?"  # noqa: S608
+        return dict(self._run(query, (match, _RANKED_MAX)))
+
+    def _select(self, where: str, *values: str | int) -> dict[int, Stored]:
+        return {
+            number: Stored(name=name, description=description, path=path, source=source, scope=scope)
+            for number, name, description, path, source, scope in self._run(
+                f"SELECT {_COLUMNS} {where}",
+                values,
+            )
+        }
+
+    def _run(self, query: str, values: Sequence[str | int]) -> list[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except (sqlite3.Error, UnicodeError) as error:
+            raise StateError(f"the index for searching cannot be read: {error}") from error
+
+
+def _all_of(terms: Sequence[str]) -> str:
+    # In quotes a word is a word to FTS5, not a part of its language; `words` leaves no quote in it.
+    return " AND ".join(f'"{term}"' for term in terms)
+
+
+def _any_of(terms: Sequence[str]) -> str:
+    return " OR ".join(f'"{term}"' for term in terms)
+
+
+def _fill(connection: sqlite3.Connection, rows: Iterable[Stored], proof: str) -> None:
+    ordered = sorted(rows, key=lambda row: len(row.name) + len(row.description) + len(row.body))
+    try:
+        connection.executescript(_SCHEMA)
+        connection.executemany(
+            "INSERT INTO skills VALUES (?, ?, ?, ?, ?, ?, ?)",
+            ((number, *_facts(row)) for number, row in enumerate(ordered)),
+        )
+        connection.executemany(
+            "INSERT INTO texts (rowid, name, description, body) VALUES (?, ?, ?, ?)",
+            (
+                (number, *map(utf8, (row.name, row.description, row.body)))
+                for number, row in enumerate(ordered)
+            ),
+        )
+        known = {word for row in ordered for word in words(utf8(f"{row.name} {row.description}"))}
+        connection.executemany("INSERT INTO spellings VALUES (?, ?)", ((word, len(word)) for word in known))
+        connection.executescript(_INDEXES)
+        connection.execute("INSERT INTO texts (texts) VALUES ('optimize')")
+        connection.execute("INSERT INTO meta VALUES (?, ?)", (_FORMAT, proof))
+        connection.commit()
+    except sqlite3.OperationalError as error:
+        raise StateError(f"this Python's SQLite cannot index texts: {error}") from error
+
+
+def _facts(row: Stored) -> tuple[str, ...]:
+    bare = row.name.rpartition(":")[2]
+    return tuple(map(utf8, (row.name, bare, row.description, row.path, row.source, row.scope)))
+
+
+def utf8(text: str) -> str:
+    """Return the text as SQLite takes it: what in a path is no UTF-8 is a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+# Searches skills by what a person remembers of them, those on disk and those that a source lists alike.
+# Five ways of finding are tried, and their rankings fused by reciprocal rank (Cormack, Clarke, Büttcher 2009)
+# with a weight for each, so that the stronger way wins and several weak ones still help each other.
 
 LIMIT: Final = 8
 LIMIT_MAX: Final = 50
@@ -101,7 +315,7 @@ def rows_of(skills: Iterable[Skill]) -> Iterator[Stored]:
 def _body(folder: str) -> str:
     path = os.path.join(folder, SKILL_MD)
     with suppress(FormatError, StateError):
-        return split(disk.read(path, _CAP) or b"", path).body
+        return split(files.read(path, _CAP) or b"", path).body
     return ""
 
 

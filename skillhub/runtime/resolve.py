@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from skillhub.model.skill import Skill, typed_flags
-from skillhub.model.text import as_command, clean, quote
+from skillhub.formats.text import as_command, clean, quote
+from skillhub.model.record import Skill, typed_flags
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.mention import Typed, mentions
 from skillhub.runtime.suggest import Suggested, Suggestions

@@ -1,27 +1,232 @@
-"""Reads and writes how far each skill reaches: switched off, for the user alone, or for the model too.
-
-Kept by skillhub for a project and for the user, and read from and written to the agent's own files where its
-profile names some. The project's files decide before the user's, the agent's own before skillhub's.
-"""
+"""How far each skill reaches: switched off, user only, or model too; in ours and in each host's file."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from hashlib import sha256
-from typing import Literal
+from typing import Any, Final, Literal, NamedTuple
 
-from skillhub.disk import inside, read
+from skillhub.disk.files import inside, read
 from skillhub.errors import FormatError, StateError
-from skillhub.model.hosts import expand
-from skillhub.model.profile import Profile
-from skillhub.model.skill import Reach, Scope, Skill
+from skillhub.formats import jsonc
+from skillhub.formats.json import strict_json
+from skillhub.formats.toml import others_toml, spell_toml
+from skillhub.model.hosts import Profile, expand
+from skillhub.model.record import Reach, Scope, Skill
+from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.catalog import Problem
-from skillhub.runtime.files import write_own
-from skillhub.runtime.permission import Rule, permitted
-from skillhub.runtime.roots import Surroundings, project_root
-from skillhub.runtime.state_forms import CAP, FORMS, Layer, gen_answers, gen_remember
+from skillhub.runtime.discover import Surroundings, project_root
+from skillhub.runtime.walk import write_own
+
+# Says what an agent may load without asking: by rules on names, and by what the user answered before.
+# Of all rules that match, a deny counts more than an allow, and an allow more than an ask.
+
+Action = Literal["allow", "ask", "deny"]
+ACTIONS: Final[tuple[Action, ...]] = ("deny", "allow", "ask")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``pattern`` is a name, full or not; ``*`` in it stands for any text, ``?`` for one character."""
+
+    pattern: str
+    action: Action
+
+
+def permitted(
+    skill: Skill,
+    rules: Iterable[Rule],
+    answers: Mapping[str, bool] | None = None,
+    otherwise: Action = "allow",
+) -> Action:
+    """Return what the rules say of a skill.
+
+    Args:
+        skill: A rule matches it by its name or its full name.
+        rules: In any order.
+        answers: By full name, what the user answered when asked and wants to be remembered; a deny of the
+            rules stays one.
+        otherwise: What holds if no rule matches.
+    """
+    said = {rule.action for rule in rules if _matches(rule.pattern, skill.name, skill.full_name)}
+    action = next((action for action in ACTIONS if action in said), otherwise)
+    if action == "ask" and answers and skill.full_name in answers:
+        return "allow" if answers[skill.full_name] else "deny"
+    return action
+
+
+def _matches(pattern: str, *names: str) -> bool:
+    plain = pattern.replace(
+        "[", "[[]"
+    )  # which begins a set of characters in a shell's patterns, and not in these
+    return any(fnmatchcase(name, plain) for name in names)
+
+
+# Parses and edits the files in which agents keep which skills are switched off.
+# Text in, text out; every byte that is not about the skill stays as it is. A word that nobody knows is a no.
+
+CAP: Final = 1 << 20
+_GEN: Final[Mapping[str, Reach]] = {"enable": "enabled", "enabled": "enabled", "active": "active"}
+_GEN_WORDS: Final[Mapping[Reach, str]] = {"disabled": "disable", "enabled": "enable", "active": "active"}
+_TABLE = re.compile(r"^[ \t]*\[\[[ \t]*skills[ \t]*\.[ \t]*config[ \t]*\]\][^\n]*\n?", re.MULTILINE)
+_ANY_TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one file says: how far skills reach, by full name or by path, and rules of permission."""
+
+    names: Mapping[str, Reach] = field(default_factory=dict)
+    paths: Mapping[str, Reach] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+    extra: tuple[str, ...] = ()  # further folders of skills
+
+    def reach(self, skill: Skill) -> Reach | None:
+        """Return how far a skill reaches; None if the file does not say."""
+        if self.paths and skill.path:
+            for path in (os.path.join(skill.path, SKILL_MD), skill.path):
+                if path in self.paths:
+                    return self.paths[path]
+        return self.names.get(skill.full_name)
+
+
+class Form(NamedTuple):
+    """How such a file is read, and how it is changed for one skill; both raise a FormatError."""
+
+    parse: Callable[[str, str], Layer]
+    edit: Callable[[str, Skill, Reach, str], str]
+
+
+def _gen_parse(text: str, where: str) -> Layer:
+    skills = _gen(text, where)["skills"]
+    return Layer(names={name: _GEN.get(str(word), "disabled") for name, word in skills.items()})
+
+
+def _gen_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
+    block = _gen(text, where)
+    block["skills"][skill.full_name] = _GEN_WORDS[reach]
+    return json.dumps(block, indent=2, ensure_ascii=False) + "\n"
+
+
+def gen_answers(text: str, where: str) -> dict[str, bool]:
+    """Return the answers in a file of skillhub's own state."""
+    given = _gen(text, where).get("answers")
+    found = given.items() if isinstance(given, dict) else ()
+    return {name: said for name, said in found if isinstance(said, bool)}
+
+
+def gen_remember(text: str, name: str, allowed: bool, where: str) -> str:
+    """Return the text with one answer more, or another."""
+    block = _gen(text, where) | {"answers": gen_answers(text, where) | {name: allowed}}
+    return json.dumps(block, indent=2, ensure_ascii=False) + "\n"
+
+
+def _gen(text: str, where: str) -> dict[str, Any]:
+    block = strict_json(text.encode("utf-8", "surrogatepass"), where, CAP) if text.strip() else {}
+    if not isinstance(block, dict):
+        raise FormatError("expected an object", where=where)
+    skills = block.get("skills") or {}
+    if not isinstance(skills, dict):
+        raise FormatError("expected skills and their states", where=f"{where}: skills")
+    return {**block, "skills": skills}
+
+
+def _codex_parse(text: str, where: str) -> Layer:
+    names: dict[str, Reach] = {}
+    paths: dict[str, Reach] = {}
+    for entry in _codex_entries(text, where):
+        reach: Reach = "active" if entry.get("enabled", True) is True else "disabled"
+        name, path = entry.get("name"), entry.get("path")
+        # With both, or neither, Codex passes the entry over.
+        if isinstance(path, str) and name is None:
+            paths[os.path.realpath(path)] = reach
+        elif isinstance(name, str) and path is None and name.strip():
+            names[name.strip()] = reach
+    return Layer(names, paths)
+
+
+def _codex_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
+    entries = _codex_entries(text, where)
+    kept = [entry for entry in entries if not _is_about(entry, skill)]
+    heads = list(_TABLE.finditer(text))
+    if len(heads) != len(entries):
+        raise FormatError("expected each skill in a [[skills.config]] of its own", where=where)
+    for head, entry in reversed(list(zip(heads, entries, strict=True))):
+        if _is_about(entry, skill):
+            following = _ANY_TABLE.search(text, head.end())
+            block = text[head.end() : following.start() if following else None].splitlines(keepends=True)
+            while block and block[-1].lstrip()[:1] in ("", "#"):
+                block.pop()  # comments and blank lines at its end are about what comes next
+            text = text[: head.start()] + text[head.end() + sum(map(len, block)) :]
+    if reach == "disabled":
+        path = os.path.join(skill.path or "", SKILL_MD)
+        gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
+        text += f"{gap}[[skills.config]]\npath = {spell_toml(path)}\nenabled = false\n"
+        kept = [*kept, {"path": path, "enabled": False}]
+    if _codex_entries(text, where) != kept:
+        raise FormatError("expected a file that can be edited by lines", where=where)
+    return text
+
+
+def _codex_entries(text: str, where: str) -> list[dict[str, Any]]:
+    skills = others_toml(text, where).get("skills", {})
+    entries = skills.get("config", []) if isinstance(skills, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise FormatError("expected a list of tables", where=f"{where}: skills.config")
+    return entries
+
+
+def _is_about(entry: Mapping[str, Any], skill: Skill) -> bool:
+    if entry.get("name") == skill.full_name:
+        return True
+    path = entry.get("path")
+    places = (skill.path, os.path.join(skill.path or "", SKILL_MD))
+    return isinstance(path, str) and os.path.realpath(path) in places
+
+
+def _opencode_parse(text: str, where: str) -> Layer:
+    root = jsonc.parse(text, where)
+    block = root.data if root else {}
+    if not isinstance(block, dict):
+        raise FormatError("expected an object", where=where)
+    skills = block.get("skills")
+    paths = skills.get("paths") if isinstance(skills, dict) else None
+    extra = tuple(path for path in paths if isinstance(path, str)) if isinstance(paths, list) else ()
+    return Layer(rules=tuple(_opencode_rules(block)), extra=extra)
+
+
+def _opencode_rules(block: Mapping[str, Any]) -> list[Rule]:
+    permission = block.get("permission", {})
+    # One action for all tools, or for each kind of them; for all skills, or by patterns.
+    by_kind = permission if isinstance(permission, dict) else {"*": permission}
+    given = by_kind.get("skill", by_kind.get("*", {}))
+    by_pattern = given if isinstance(given, dict) else {"*": given}
+    return [Rule(name, action if action in ACTIONS else "deny") for name, action in by_pattern.items()]
+
+
+def _opencode_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
+    place = ("permission", "skill", skill.full_name)
+    own = {rule.action for rule in _opencode_parse(text, where).rules if rule.pattern == skill.full_name}
+    if own and (reach == "disabled" or own == {"deny"}):
+        text = jsonc.remove(text, place, where)
+    return jsonc.insert(text, place, "deny", where) if reach == "disabled" else text
+
+
+FORMS: Final[Mapping[str, Form]] = {
+    "gen": Form(_gen_parse, _gen_edit),
+    "codex": Form(_codex_parse, _codex_edit),
+    "opencode": Form(_opencode_parse, _opencode_edit),
+}
+
+
+# Reads and writes how far each skill reaches: switched off, for the user alone, or for the model too.
+# Kept by skillhub for a project and for the user, and read from and written to the agent's own files where its
+# profile names some. The project's files decide before the user's, the agent's own before skillhub's.
 
 # What nobody can read is taken to switch everything off: somebody may have written it to do so.
 _NONE = Layer(rules=(Rule("*", "deny"),))

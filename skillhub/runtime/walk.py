@@ -1,22 +1,86 @@
-"""Walks one root: finds the folders with a ``SKILL.md``, reads what these say, and keeps stamps to see changes by."""
+"""Walks one root for folders with a ``SKILL.md``, with stamps to see changes by and a cache."""
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import stat
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from hashlib import sha256
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
-from skillhub.errors import FormatError, SkillhubError
-from skillhub.model import declared
-from skillhub.model.head import Head, Rules, read
-from skillhub.model.profile import Bounds
-from skillhub.model.skill import Skill
+from skillhub.disk.files import CLOEXEC, NO_LINK, disk_errors, read, write_atomic
+from skillhub.errors import FormatError, SkillhubError, StateError
+from skillhub.model import needs
+from skillhub.model.hosts import Bounds
+from skillhub.model.manifest import Head, Rules, read_head
+from skillhub.model.record import Skill
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.runtime.catalog import Problem
-from skillhub.runtime.files import Stamp, opened, stamp_of
+
+# Files of skills, of which only regular ones are opened, and what tells that they changed; files of our own.
+
+_READ: Final = os.O_RDONLY | NO_LINK | CLOEXEC
+_LINK = frozenset({errno.ELOOP, getattr(errno, "EMLINK", errno.ELOOP)})
+
+
+# Size, times of change of content and of anything, inode: an edit that keeps all four is not made by hand.
+# One text, for that is what JSON gives back the soonest.
+Stamp: TypeAlias = str
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Return what tells whether something on the disk has changed since."""
+    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
+
+
+def changed(stamp: Stamp) -> int:
+    """Return when what has this stamp was last changed in any way, in nanoseconds."""
+    _, content, anything, _ = stamp.split()
+    return max(int(content), int(anything))
+
+
+def opened(path: str) -> tuple[int, os.stat_result] | None:
+    """Open a regular file for reading; None if there is nothing at ``path``. The caller closes the handle.
+
+    Raises:
+        FormatError: it is a link, a folder, a pipe or a device.
+        OSError: the system refuses.
+    """
+    try:
+        handle = os.open(path, _READ)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno in _LINK:
+            raise FormatError("expected a file, found a link", where=path) from error
+        raise
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(handle)
+        raise FormatError("expected a file, found a folder or a device", where=path)
+    return handle, status
+
+
+def write_own(path: str, data: bytes) -> None:
+    """Replace the file at ``path``; a new one is readable by its owner alone, and so is its folder.
+
+    Raises:
+        StateError: the disk refuses; the file is as it was.
+    """
+    folder = os.path.dirname(path)
+    with disk_errors(folder):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    # In haste, and nothing is lost: what is lost in a power cut is set, or read, again.
+    write_atomic(path, data, mode=None if os.path.lexists(path) else 0o600, sync=False)
+
+
+# Walks one root: finds the folders with a ``SKILL.md``, reads what these say, and keeps stamps to see changes
+# by.
 
 # Most frontmatters are shorter by far; a longer one costs a second read.
 _SKILL: Final = os.sep + SKILL_MD
@@ -200,13 +264,13 @@ def _read(path: str, find: Find, limit: int = _FIRST) -> bytes | None:
 def _head(data: bytes, find: Find, rules: Rules) -> Head:
     folder = os.path.basename(find.found)
     if len(data) < _FIRST:
-        return read(data, folder, rules)
+        return read_head(data, folder, rules)
     try:
         # Up to a line's end, so that no character is cut in two.
-        return read(data[: data.rfind(b"\n") + 1], folder, rules)
+        return read_head(data[: data.rfind(b"\n") + 1], folder, rules)
     except FormatError:
         whole = _read(_SKILL, find, _CAP)
-        return read(whole or b"", folder, rules)
+        return read_head(whole or b"", folder, rules)
 
 
 def _facts(head: Head, find: Find, has_folders: bool) -> dict[str, Any]:
@@ -216,7 +280,7 @@ def _facts(head: Head, find: Find, has_folders: bool) -> dict[str, Any]:
         find.problems.append(_issue(find.found, issue.where, issue.message))
     is_implicit = head.model_invocable
     if has_folders and (tree := _declarations(find)):
-        declaration = declared.read(tree, head.metadata)
+        declaration = needs.read(tree, head.metadata)
         is_implicit = is_implicit and declaration.implicit
         for issue in declaration.warnings:
             find.problems.append(_issue(find.found, issue.where, issue.message))
@@ -240,7 +304,7 @@ def _declarations(find: Find) -> Tree | None:
         return None
     find.stamps[agents] = stamp_of(status)
     files = {}
-    for path in declared.FILES:
+    for path in needs.FILES:
         data = _read(os.sep + path.replace("/", os.sep), find, _CAP)
         if data is not None:
             files[path] = File(data)
@@ -259,3 +323,124 @@ def _issue(folder: str, where: str, message: str, is_broken: bool = False) -> Pr
     path = where if os.path.isabs(where) else os.path.join(folder, *file.split("/"))
     number = int(line) if line.isdigit() else None
     return Problem(path, message, number, "error" if is_broken else "warning")
+
+
+# The cache of discovery: what was found in each root, one file for each, believed only while all stamps agree.
+# Measured with 10,000 skills: JSON takes 0.7 µs for the facts of one, SQLite 1.2 µs and twice the time to
+# import.
+
+_VERSION: Final = 2
+# What a walk may say of a skill; the rest is said by locks and records, of which the cache knows nothing.
+_FACTS: Final[Mapping[str, type]] = {
+    **dict.fromkeys(("name", "description", "version", "namespace", "argument_hint", "invocation"), str),
+    "user_invocable": bool,
+}
+_CACHE_CAP: Final = 1 << 28
+_NEVER: Final[Stamp] = ""
+# An edit within the same tick of the file system's clock as the last one leaves the stamp as it was. Ticks are
+# 10 ms at most where stamps have fractions of a second, and 2 s where they have none.
+_TICK: Final = 50_000_000
+_COARSE_TICK: Final = 2_000_000_000
+
+
+class Cache:
+    """Keeps what walks found, in files of one folder, and in memory while this object lives."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._last: dict[str, Look] = {}
+
+    def load(self, root: str, rules: Rules, bounds: Bounds, contained: bool = False) -> Look:
+        """Return what the last walk through a root found; the caller checks its stamps. Empty if there was none.
+
+        Args:
+            root: The folder.
+            rules: How strictly skills were read.
+            bounds: How far the walk went.
+            contained: Whether no link might lead out of the root, which decides what is met.
+        """
+        path = self._path(root, rules, bounds, contained)
+        if path in self._last:
+            return self._last[path]
+        try:
+            data = read(path, _CACHE_CAP)
+            look = Look() if data is None else _parse(json.loads(data), root)
+        except (FormatError, StateError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return Look()  # cut off or tampered with: as good as deleted
+        self._last[path] = look
+        return look
+
+    def save(self, root: str, rules: Rules, bounds: Bounds, look: Look, contained: bool = False) -> None:
+        """Keep what a walk found; what changed a moment ago is kept without its stamp. A full disk is no error."""
+        now = time.time_ns()
+        look.folders = _settled(look.folders, now)
+        for find in look.finds:
+            find.stamps = _settled(find.stamps, now)
+        path = self._path(root, rules, bounds, contained)
+        self._last[path] = look
+        block = {
+            "version": _VERSION,
+            "folders": look.folders,
+            "finds": [_dump(find) for find in look.finds],
+            "problems": [_row(each) for each in look.problems],
+        }
+        data = json.dumps(block, separators=(",", ":")).encode("ascii")
+        try:
+            write_own(path, data)
+        except StateError:
+            return
+
+    def _path(self, root: str, rules: Rules, bounds: Bounds, contained: bool) -> str:
+        # Links on the way to the root may change where it is, so that the place it has now is part of the key.
+        key = f"{_VERSION}\0{root}\0{os.path.realpath(root)}\0{contained}\0{rules}\0{bounds}"
+        return os.path.join(
+            self._folder, f"{sha256(key.encode('utf-8', 'surrogateescape')).hexdigest()}.json"
+        )
+
+
+def _settled(stamps: Mapping[str, Stamp], now: int) -> dict[str, Stamp]:
+    return {path: stamp if _is_settled(stamp, now) else _NEVER for path, stamp in stamps.items()}
+
+
+def _is_settled(stamp: Stamp, now: int) -> bool:
+    if stamp == _NEVER:
+        return False
+    last = changed(stamp)
+    return last < now - (_TICK if last % 1_000_000_000 else _COARSE_TICK)
+
+
+def _dump(find: Find) -> list[Any]:
+    found = find.found if find.found != find.folder else ""
+    return [find.folder, found, find.stamps, find.facts, [_row(each) for each in find.problems]]
+
+
+def _row(problem: Problem) -> list[Any]:
+    return [problem.path, problem.message, problem.line, problem.level]
+
+
+def _parse(block: dict[str, Any], root: str) -> Look:
+    if block["version"] != _VERSION:
+        return Look()
+    finds = [Find(*row) for row in block["finds"]]
+    base = os.path.realpath(root)
+    for find in finds:
+        find.found = find.found or find.folder
+        if not (_is_below(find, root, base) and _are_facts(find.facts)):
+            return Look()  # no walk through this root found it
+        if find.problems:
+            find.problems = [Problem(*each) for each in cast("list[list[Any]]", find.problems)]
+    return Look({**block["folders"]}, finds, [Problem(*each) for each in block["problems"]])
+
+
+def _is_below(find: Find, root: str, base: str) -> bool:
+    """Say whether a folder is where a walk through ``root``, which really is ``base``, meets it."""
+    below = find.found.removeprefix(root)
+    if find.found in (root, base):
+        return find.folder == base
+    if below == find.found or not below.startswith(os.sep) or f"{os.sep}." in below:
+        return False
+    return find.folder == base + below or find.folder == os.path.realpath(find.found)
+
+
+def _are_facts(facts: Mapping[str, Any] | None) -> bool:
+    return facts is None or all(isinstance(value, _FACTS.get(key, ())) for key, value in facts.items())

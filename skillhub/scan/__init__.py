@@ -8,16 +8,16 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from skillhub.model.capability import is_text
 from skillhub.model.finding import SEVERITIES, Finding, Rule
 from skillhub.model.tree import SKILL_MD, File, Tree
+from skillhub.scan.capability import is_text
 from skillhub.scan.commands import FETCH, SYSTEM
 from skillhub.scan.files import FILES, files, is_read
 from skillhub.scan.hidden import HIDDEN, hidden, hidden_in_binary
 from skillhub.scan.instructions import INSTRUCTIONS
+from skillhub.scan.rule import joined, unescaped, views, windows
 from skillhub.scan.secrets import SECRETS, secrets
 from skillhub.scan.secrets import WORDS as SECRET_WORDS
-from skillhub.scan.views import joined, unescaped, views, windows
 
 _PATTERNS: Final = (*FETCH, *INSTRUCTIONS, *SYSTEM)
 RULES: Final = {rule.id: rule for rule in (*HIDDEN, *SECRETS, *FILES, *(rule for rule, _ in _PATTERNS))}

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from skillhub.model.finding import Rule
-from skillhub.model.running import RUN_BY_NAME
 from skillhub.model.tree import SKILL_MD
+from skillhub.scan.running import RUN_BY_NAME
 
 COMPILED: Final = Rule(
     "SH501",

@@ -1,19 +1,20 @@
-"""How rules that are patterns are found: in time linear in the size of the file.
-
-Patterns see the bytes of a file in lower case, with line ends that a shell would join blanked out, and only
-if their words are there. A pattern holds only small bounded repeats; "this, and later on that line
-that" is two patterns and never one, for a single one would look through the whole gap from every start.
-"""
+"""Rules that are patterns, found in linear time, over every view of a file that an encoding could hide."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Final
 
 from skillhub.model.finding import Rule, Severity
+
+# How rules that are patterns are found: in time linear in the size of the file.
+# Patterns see the bytes of a file in lower case, with line ends that a shell would join blanked out, and only
+# if their words are there. A pattern holds only small bounded repeats; "this, and later on that line that" is
+# two patterns and never one, for a single one would look through the whole gap from every start.
 
 GAP_MAX = 1500
 
@@ -96,3 +97,128 @@ def look(words: str, first: bytes, then: bytes | None = None) -> Look:
     """Return a ``Look``; between words are blanks, between groups of them slashes."""
     groups = tuple(frozenset(group.encode().split()) for group in words.split("/"))
     return Look(groups, Shape(first), None if then is None else Shape(then))
+
+
+# How the bytes of a file are looked at, so that neither an encoding nor a boundary hides anything.
+# A shell leaves out NUL and runs the rest; an editor shows UTF-16 as the text that it is. A long file is looked
+# at in windows that overlap by more than any rule spans.
+
+WINDOW: Final = 1 << 20
+# A match is kept by the window that its place is in: it may begin this much before, and end this much behind.
+_BEFORE: Final = 1 << 10
+_AFTER: Final = 1 << 12
+_BOMS: Final = (
+    (b"\xff\xfe\0\0", "utf-32-le"),
+    (b"\0\0\xfe\xff", "utf-32-be"),
+    (b"\xff\xfe", "utf-16-le"),
+    (b"\xfe\xff", "utf-16-be"),
+)
+# Text in Latin letters without a mark has NUL as every second byte, or as three of four.
+_NUL_SHARE: Final = 0.2
+# Of what a wrong guess gives less is ASCII.
+_ASCII_SHARE: Final = 0.3
+_PRINTABLE = bytes((9, 10, 13, *range(32, 127)))
+# What puts the end of a line far from its beginning, and means nothing to whoever runs it.
+_PADDING = re.compile(rb"(?<=\S)[ \t\x0b\x0c]{5,}(?=\S)")
+_LONG_WORD = re.compile(rb"([^\s|;&<>()`'\"$\\]{64})[^\s|;&<>()`'\"$\\]{136,}")
+_SOFT_HYPHEN = "\u00ad".encode()
+# In the middle of a word a shell leaves these out; and what is a blank to it.
+_QUOTED = re.compile(rb"(?<=[a-z/])(?:''|\"\"|\\(?=[a-z/])|\$[@*])(?=[a-z/])")
+_FIELD = re.compile(rb"\$(?:\{IFS\}|IFS\b)")
+# YAML's ways to write a character that is not shown where it is written.
+_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([LPN]))")
+_NAMED = {"L": 0x2028, "P": 0x2029, "N": 0x85}
+_JOINTS: Final = (
+    ((".ps1", ".psm1"), re.compile(rb"[\\`]\r?\n")),
+    ((".bat", ".cmd"), re.compile(rb"[\\^]\r?\n")),
+    (("",), re.compile(rb"\\\r?\n")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Some of a file: what is found from ``keep`` to ``until`` is its own, offsets of the file."""
+
+    data: bytes
+    start: int
+    keep: int
+    until: int
+
+
+def views(data: bytes, text: bool) -> Iterator[bytes]:
+    """Yield the bytes, and what else programs or people see in them if they are no UTF-8 ``text``."""
+    yield data
+    squeezed = _LONG_WORD.sub(rb"\1", _PADDING.sub(b" ", _FIELD.sub(b" ", data))).replace(_SOFT_HYPHEN, b"")
+    if len(squeezed) != len(data):
+        yield squeezed
+    if text:
+        return
+    if b"\0" in data:
+        yield data.translate(None, b"\0")
+    yield from _decoded(data)
+
+
+def unescaped(data: bytes, whole: bool) -> bytes:
+    """Return YAML, or the frontmatter that the data begin with unless they are ``whole``, as a parser reads it."""
+    end = len(data) if whole else data.find(b"\n---", 3)
+    text = data[: max(end, 0)].decode("utf-8", "replace")
+    return (
+        _ESCAPE.sub(_unescaped, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+    )
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = _NAMED[match[4]] if match[4] else int(match[1] or match[2] or match[3], 16)
+    return chr(code) if code <= 0x10FFFF and code not in (9, 10, 13) else " "
+
+
+def _decoded(data: bytes) -> Iterator[bytes]:
+    for mark, encoding in _BOMS:
+        if data.startswith(mark):
+            yield _utf8(data[len(mark) :], encoding)
+            return
+    nul = data.count(0)
+    if nul < len(data) * _NUL_SHARE:
+        return
+    unit = 4 if nul > len(data) * 0.6 else 2
+    for end in ("le", "be"):
+        found = _utf8(data, f"utf-{unit * 8}-{end}")
+        if len(found.translate(None, _PRINTABLE)) < len(found) * (1 - _ASCII_SHARE):
+            yield found
+
+
+def _utf8(data: bytes, encoding: str) -> bytes:
+    return data.decode(encoding, "replace").encode("utf-8", "replace")
+
+
+def windows(data: bytes) -> Iterator[Window]:
+    """Yield the file in pieces that overlap; a file of ordinary size is one."""
+    for keep in range(0, max(len(data), 1), WINDOW):
+        start, until = max(0, keep - _BEFORE), keep + WINDOW
+        last = until >= len(data)
+        piece = data if last and not start else data[start : until + _AFTER]
+        yield Window(piece, start, keep, len(data) + 1 if last else until)
+
+
+def joined(lowered: bytes, path: str) -> Iterator[tuple[bytes, Callable[[int], int]]]:
+    """Yield the text with the lines joined that a shell joins, and for each what gives the offset in ``lowered``.
+
+    A joint is a blank, as a reader takes it; and it is nothing, as a shell takes it, where a word goes on behind it.
+    """
+    joint = next(each for ends, each in _JOINTS if path.lower().endswith(ends))
+    # A carriage return alone ended a line once, and does for Python today.
+    blanked = joint.sub(lambda match: b" " * len(match[0]), lowered).replace(b"\r", b"\n")
+    yield blanked, int
+    for pattern, text in ((joint, lowered), (_QUOTED, blanked)):
+        gone = [match.span() for match in pattern.finditer(text)]
+        if gone:
+            taken = [0]
+            for start, end in gone:
+                taken.append(taken[-1] + end - start)
+            starts = [start - before for (start, _), before in zip(gone, taken, strict=False)]
+            closed = pattern.sub(b"", text).replace(b"\r", b"\n")
+            yield closed, partial(_before, starts, taken)
+
+
+def _before(starts: list[int], taken: list[int], offset: int) -> int:
+    return offset + taken[bisect_right(starts, offset)]

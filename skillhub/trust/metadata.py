@@ -1,30 +1,39 @@
-"""Building a registry's metadata: pure, and byte for byte the same for the same keys, targets and dates."""
+"""Registry metadata as documents: founding, signing, key rotation, and the bundle for new clients."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from securesystemslib.signer import Signature, SSlibKey  # type: ignore[attr-defined]
 from tuf.api.exceptions import RepositoryError
 from tuf.api.metadata import (  # type: ignore[attr-defined]
+    DelegatedRole,
+    Delegations,
+    Key,
     Metadata,
     MetaFile,
+    Root,
     Signed,
     Snapshot,
+    SuccinctRoles,
     TargetFile,
     Targets,
     Timestamp,
 )
 
-from skillhub.errors import FormatError
+from skillhub.errors import BadMetadataSignature, FormatError, Refused
 from skillhub.model.index import Pinned
-from skillhub.trust.ahead import AHEAD_PATH, ahead
-from skillhub.trust.founding import founding
+from skillhub.trust.keys import PrivateKey, PublicKey
 from skillhub.trust.roles import (
+    LISTING,
     NAMESPACES,
+    RELEASES,
+    ROLES,
     ROOT,
     SNAPSHOT,
     TARGETS,
@@ -33,7 +42,149 @@ from skillhub.trust.roles import (
     publisher_path,
     rule_of,
 )
-from skillhub.trust.signing import Keys, sign, verify
+
+# Signing and verifying one document of a registry's metadata, by TUF's rules of keys and thresholds.
+
+# The private keys of a role that are at hand; asked only for roles whose documents are signed.
+Keys = Callable[[str], Sequence[PrivateKey]]
+
+
+def public_key(key: PublicKey) -> SSlibKey:
+    """Return the key as metadata lists it."""
+    return SSlibKey.from_crypto(load_pem_public_key(key.pem))
+
+
+def keyid(key: PublicKey) -> str:
+    """Return TUF's name for the key."""
+    found: str = public_key(key).keyid
+    return found
+
+
+def sign(role: str, document: Signed, delegators: Sequence[Any], keys: Keys) -> bytes:
+    """Return the document of ``role``, signed by just as many keys as each of ``delegators`` asks for.
+
+    Args:
+        role: The role.
+        document: What it says.
+        delegators: The metadata that delegates to the role, or, for a root, that root and the one before.
+        keys: The keys at hand; those that count for nobody are left alone.
+
+    Raises:
+        Refused: too few of the right keys are at hand.
+    """
+    metadata: Metadata[Any] = Metadata(document)
+    data = metadata.signed_bytes
+    at_hand = {keyid(key.public): key for key in keys(role if role in ROLES else RELEASES)}
+    for delegator in delegators:
+        rule = delegator.get_delegated_role(role)
+        able = [name for name in at_hand if name in rule.keyids]
+        if len(able) < rule.threshold:
+            raise _too_few(role, rule.threshold, len(able))
+        for name in able[: rule.threshold]:
+            metadata.signatures[name] = Signature(name, at_hand[name].sign(data).hex())
+    return metadata.to_bytes()
+
+
+def verify(role: str, data: bytes, delegator: Any) -> None:  # noqa: ANN401 - root or targets: both delegate
+    """Return if the document of ``role`` is signed as ``delegator``, the metadata that delegates to it, asks.
+
+    Raises:
+        BadMetadataSignature: too few of the right keys have signed it.
+        FormatError: it is no metadata.
+    """
+    try:
+        metadata: Metadata[Any] = Metadata.from_bytes(data)
+    except RepositoryError as error:
+        raise FormatError("expected TUF metadata", where=role) from error
+    try:
+        delegator.verify_delegate(role, metadata.signed_bytes, metadata.signatures)
+    except (RepositoryError, ValueError) as error:
+        raise BadMetadataSignature("too few of the right keys have signed it", where=role) from error
+
+
+def _too_few(role: str, expected: int, found: int) -> Refused:
+    kind = "online" if rule_of(role).online else "offline"
+    return Refused(
+        f"the role {role} takes the signatures of {expected} keys, found {found}",
+        hint=f"bring the {kind} keys of the registry, and their passphrase",
+    )
+
+
+# What the documents of a new registry say, role by role: which keys count for what, and nothing offered yet.
+
+
+def founding(keys: Keys, bin_bits: int) -> dict[str, Signed]:
+    """Return the first documents of a registry, by role, unsigned.
+
+    Args:
+        keys: All keys of every role.
+        bin_bits: The releases are spread over two to the power of this many documents, 1 to 32.
+    """
+    public = [public_key(key.public) for key in keys(RELEASES)]
+    bins = SuccinctRoles([key.keyid for key in public], ROLES[RELEASES].threshold, bin_bits, RELEASES)
+    binned = Delegations({key.keyid: key for key in public}, succinct_roles=bins)
+    return {
+        ROOT: _root(keys),
+        TARGETS: Targets(delegations=_delegations(keys)),
+        NAMESPACES: Targets(),
+        RELEASES: Targets(delegations=binned),
+        LISTING: Targets(),
+        **{role: Targets() for role in bins.get_roles()},
+        SNAPSHOT: Snapshot(meta={}),
+        TIMESTAMP: Timestamp(),
+    }
+
+
+def _root(keys: Keys) -> Root:
+    root = Root(consistent_snapshot=True)
+    for role in (ROOT, TARGETS, SNAPSHOT, TIMESTAMP):
+        for key in keys(role):
+            root.add_key(public_key(key.public), role)
+        root.roles[role].threshold = ROLES[role].threshold
+    return root
+
+
+def _delegations(keys: Keys) -> Delegations:
+    known: dict[str, Key] = {}
+    roles = {}
+    for role in (NAMESPACES, RELEASES, LISTING):
+        rule, public = ROLES[role], [public_key(key.public) for key in keys(role)]
+        known |= {key.keyid: key for key in public}
+        keyids = [key.keyid for key in public]
+        roles[role] = DelegatedRole(role, keyids, rule.threshold, terminating=True, paths=list(rule.paths))
+    return Delegations(known, roles)
+
+
+# The documents that every new client wants, whatever it installs, in one file: four round trips for one.
+# A transport and nothing more. A client takes a document out of it where it would have fetched that very one,
+# by its name and version, and verifies it all the same; one that is stale or not there is fetched on its own.
+
+AHEAD_PATH = "metadata/ahead.txt"
+_WANTED = tuple(f".{role}.json" for role in (SNAPSHOT, TARGETS, NAMESPACES, RELEASES))
+
+
+def is_ahead(name: str) -> bool:
+    """Say whether a document of that name may be among those that are packed."""
+    return name.endswith(_WANTED)
+
+
+def ahead(files: Mapping[str, bytes]) -> bytes:
+    """Return the file made of a registry's newest metadata, given by path: for each a line of name and document."""
+    rows = {path.rpartition("/")[2]: data for path, data in files.items() if is_ahead(path)}
+    return b"".join(b"%s %s\n" % (name.encode(), data) for name, data in rows.items() if b"\n" not in data)
+
+
+def read_ahead(data: bytes) -> Mapping[str, bytes]:
+    """Return the documents by name. Bytes that are something else hold nothing that is asked for.
+
+    Roots and the timestamp are always fetched: they say what is newest.
+    """
+    rows = (line.partition(b" ") for line in data.split(b"\n"))
+    found = {name.decode("latin-1"): document for name, _, document in rows}
+    return MappingProxyType({name: data for name, data in found.items() if is_ahead(name)})
+
+
+# Building a registry's metadata: pure, and byte for byte the same for the same keys, targets and dates.
 
 _Kind = TypeVar("_Kind", bound=Signed)
 
@@ -281,3 +432,79 @@ def _as(document: Signed, kind: type[_Kind], role: str) -> _Kind:
     if not isinstance(document, kind):
         raise FormatError(f"expected metadata of the kind {kind.__name__.lower()}", where=role)
     return document
+
+
+# New keys for a role, in steps: a registry is valid after each of them, and so may stop there.
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """A change of keys.
+
+    Attributes:
+        role: Whose.
+        gone: The keys that count no longer, by TUF's name for a key.
+        new: Those that do from now on.
+    """
+
+    role: str
+    gone: frozenset[str]
+    new: tuple[PublicKey, ...]
+
+
+def states(before: MetadataSet, rotation: Rotation, keys: Keys, dates: Dates) -> Iterator[MetadataSet]:
+    """Yield the states after ``before``; each must be published before the next one is asked for.
+
+    A root counts for clients from the moment that it is there, so what it delegates to cannot change with it:
+    one root believes old and new keys, then the new ones sign, then another root forgets the old ones.
+
+    Args:
+        before: The state now.
+        rotation: The change.
+        keys: The keys at hand, the new ones among them.
+        dates: When.
+
+    Raises:
+        Refused: too few keys are at hand, of the role, or of the one that says which keys count for it.
+    """
+
+    def lasting(role: str) -> Sequence[PrivateKey]:
+        found = keys(role)
+        return [key for key in found if role != rotation.role or keyid(key.public) not in rotation.gone]
+
+    if rotation.role == ROOT:
+        yield before.changed({ROOT: _rotated_root(before, rotation, rotation.gone)}, keys, dates)
+    elif delegator_of(rotation.role) == ROOT:
+        if not {keyid(key) for key in rotation.new} <= set(before.keyids(rotation.role)):
+            before = before.changed({ROOT: _rotated_root(before, rotation, frozenset())}, keys, dates)
+            yield before
+        signed = before.renewed([rotation.role], lasting, dates)
+        yield signed
+        yield signed.changed({ROOT: _rotated_root(signed, rotation, rotation.gone)}, keys, dates)
+    else:
+        yield before.changed(_delegated(before, rotation), lasting, dates)
+
+
+def _rotated_root(before: MetadataSet, rotation: Rotation, gone: frozenset[str]) -> Root:
+    root = before.signed(ROOT, Root)
+    _exchange(root, rotation, gone)
+    return root
+
+
+def _delegated(before: MetadataSet, rotation: Rotation) -> dict[str, Signed]:
+    """Return the documents that say which keys count for a role below targets, and those that it signs."""
+    targets = before.signed(TARGETS, Targets)
+    _exchange(targets, rotation, rotation.gone)
+    document = before.signed(rotation.role, Targets)
+    found: dict[str, Signed] = {TARGETS: targets, rotation.role: document}
+    if rotation.role == RELEASES:
+        _exchange(document, rotation, rotation.gone)
+        found |= {role: before.read(role) for role in before.documents if role.startswith(f"{RELEASES}-")}
+    return found
+
+
+def _exchange(delegator: Root | Targets, rotation: Rotation, gone: frozenset[str]) -> None:
+    for key in rotation.new:
+        delegator.add_key(public_key(key), rotation.role)
+    for name in gone:
+        delegator.revoke_key(name, rotation.role)

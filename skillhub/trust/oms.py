@@ -1,21 +1,407 @@
-"""``skill.oms.sig``: the signature at the root of a skill, in the format of OpenSSF Model Signing v1.0.
-
-It covers every file of the folder but itself; the execute bit it does not cover. Not taken over from the
-reference verifier: chains judged at the leaf's own first day, the first of several signatures alone, and
-its fallbacks for what was signed before version 1.
-"""
+"""``skill.oms.sig``: Sigstore bundle, DSSE envelope and in-toto statement (OpenSSF Model Signing v1.0)."""
 
 from __future__ import annotations
 
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
+from typing import cast
 
-from skillhub.errors import BadSignature, UsageError
-from skillhub.model.digest import Digest
+from skillhub.errors import BadSignature, FormatError, UsageError
+from skillhub.formats.digest import Digest, is_hex
+from skillhub.formats.json import strict_json
+from skillhub.formats.text import is_inner_path, quote
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
+from skillhub.trust import x509
 from skillhub.trust.keys import PrivateKey, PublicKey
-from skillhub.trust.oms_bundle import Bundle, pae
-from skillhub.trust.oms_statement import Statement
 from skillhub.trust.x509 import Certificate
+
+# The outer two layers of a skill's signature: a Sigstore bundle v0.3, and in it a DSSE envelope.
+# Read strictly: what the reference verifier of OpenSSF Model Signing would not write is refused, but for the
+# variants that its specification (v1.0, 11.1) obliges a verifier to take.
+
+MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+_CAP = 4 * 1024 * 1024
+_KINDS = ("publicKey", "x509CertificateChain", "certificate")
+_LOGS = ("tlogEntries", "timestampVerificationData")
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A signature and what it is on, nothing of it verified.
+
+    Attributes:
+        hint: Which key is said to have signed; ``None`` where a certificate did, or nothing is said.
+        chain: The certificates, the leaf first; empty where a bare key signed.
+        sigstore: The bytes of the whole, where a Sigstore identity signed; certificate and log entries are
+            read by nobody yet.
+    """
+
+    payload: bytes
+    signature: bytes
+    hint: Digest | None = None
+    chain: tuple[Certificate, ...] = ()
+    sigstore: bytes | None = None
+
+    @classmethod
+    def parse(cls, data: bytes) -> Bundle:
+        """Return the bundle that ``data`` spells.
+
+        Raises:
+            BadSignature: by its flaw ``too-large``, ``json``, ``field-type``, ``field-missing``,
+                ``field-unknown``, ``media-type``, ``payload-type``, ``base64``, ``signature-count``,
+                ``sigstore``, ``material``, ``hint``, ``chain-length``, or a reason of ``x509.parse``.
+        """
+        if len(data) > _CAP:
+            raise BadSignature(
+                "too-large", f"expected at most {_CAP} bytes, found {len(data)}", where=SIGNATURE
+            )
+        bundle = fields(
+            document(data), "bundle", required=("mediaType", "verificationMaterial", "dsseEnvelope")
+        )
+        expect("media-type", "mediaType", bundle["mediaType"], MEDIA_TYPE)
+        payload, signature = _envelope(bundle["dsseEnvelope"])
+        material = fields(
+            bundle["verificationMaterial"], "verificationMaterial", required=(), optional=(*_KINDS, *_LOGS)
+        )
+        if _is_sigstore(material):
+            return cls(payload, signature, sigstore=data)
+        hint, chain = _material(material)
+        return cls(payload, signature, hint, chain)
+
+    def dump(self) -> bytes:
+        """Return the JSON of the bundle, as the reference writes it."""
+        material: dict[str, object] = {"tlogEntries": []}
+        if self.chain:
+            certificates = [{"rawBytes": _encode(certificate.der)} for certificate in self.chain]
+            material["x509CertificateChain"] = {"certificates": certificates}
+        else:
+            material["publicKey"] = {"hint": self.hint.hex} if self.hint else {}
+        envelope = {
+            "payload": _encode(self.payload),
+            "payloadType": PAYLOAD_TYPE,
+            "signatures": [{"sig": _encode(self.signature), "keyid": ""}],
+        }
+        bundle = {"mediaType": MEDIA_TYPE, "verificationMaterial": material, "dsseEnvelope": envelope}
+        return json.dumps(bundle, separators=(",", ":")).encode() + b"\n"
+
+
+def pae(payload: bytes) -> bytes:
+    """Return the bytes that are signed: DSSE's pre-authentication encoding, which binds the payload type."""
+    return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
+
+
+def document(data: bytes) -> object:
+    """Return the value of a JSON document inside a signature.
+
+    Raises:
+        BadSignature: ``json``.
+    """
+    try:
+        return strict_json(data, SIGNATURE, _CAP)
+    except FormatError as error:
+        raise BadSignature("json", error.message, where=error.where) from error
+
+
+def fields(
+    value: object, where: str, required: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> Mapping[str, object]:
+    """Return the object ``value``, which has all ``required`` keys and none besides these and ``optional``.
+
+    Raises:
+        BadSignature: ``field-type``, ``field-missing`` or ``field-unknown``.
+    """
+    if not isinstance(value, dict):
+        raise BadSignature(
+            "field-type", f"expected an object as {where}, found {shown(value)}", where=SIGNATURE
+        )
+    for key in required:
+        if key not in value:
+            raise BadSignature("field-missing", f"expected {key} in {where}, found none", where=SIGNATURE)
+    for key in value:
+        if key not in required and key not in optional:
+            message = f"expected only known fields in {where}, found {quote(key)}"
+            raise BadSignature("field-unknown", message, where=SIGNATURE)
+    return value
+
+
+def items(value: object, where: str) -> list[object]:
+    """Return the array ``value``.
+
+    Raises:
+        BadSignature: ``field-type``.
+    """
+    if not isinstance(value, list):
+        raise BadSignature(
+            "field-type", f"expected an array as {where}, found {shown(value)}", where=SIGNATURE
+        )
+    return cast("list[object]", value)
+
+
+def expect(reason: str, key: str, found: object, expected: str) -> None:
+    """Return if ``found``, the value of ``key``, is ``expected``.
+
+    Raises:
+        BadSignature: with that ``reason``.
+    """
+    if found != expected:
+        message = f"expected {quote(expected)} as {key}, found {shown(found)}"
+        raise BadSignature(reason, message, where=SIGNATURE)
+
+
+def shown(value: object) -> str:
+    """Return a JSON value for an error message; arrays and objects, however deep, by their type alone."""
+    if isinstance(value, list | dict):
+        return "an array" if isinstance(value, list) else "an object"
+    return quote(value)
+
+
+def _envelope(value: object) -> tuple[bytes, bytes]:
+    envelope = fields(value, "dsseEnvelope", required=("payload", "payloadType", "signatures"))
+    expect("payload-type", "payloadType", envelope["payloadType"], PAYLOAD_TYPE)
+    signatures = items(envelope["signatures"], "signatures")
+    if len(signatures) != 1:
+        # Of several the reference looks at the first alone; then the others would vouch for nothing.
+        message = f"expected exactly one signature, found {len(signatures)}"
+        raise BadSignature("signature-count", message, where=SIGNATURE)
+    signature = fields(signatures[0], "signatures[0]", required=("sig",), optional=("keyid",))
+    return _decode(envelope["payload"], "payload"), _decode(signature["sig"], "sig")
+
+
+def _is_sigstore(material: Mapping[str, object]) -> bool:
+    """Say whether a certificate with log entries signed; either without the other is refused."""
+    found = [kind for kind in _KINDS if kind in material]
+    if found == ["certificate"] and material.get("tlogEntries"):
+        return True
+    if "certificate" in found or any(material.get(log) for log in _LOGS):
+        message = "expected a certificate with log entries, or a key or chain with none"
+        raise BadSignature("sigstore", message, where=SIGNATURE)
+    return False
+
+
+def _material(material: Mapping[str, object]) -> tuple[Digest | None, tuple[Certificate, ...]]:
+    if len([kind for kind in _KINDS if kind in material]) != 1:
+        message = "expected either publicKey or x509CertificateChain in verificationMaterial"
+        raise BadSignature("material", message, where=SIGNATURE)
+    if "publicKey" in material:
+        return _hint(material["publicKey"]), ()
+    chain = fields(material["x509CertificateChain"], "x509CertificateChain", required=("certificates",))
+    certificates = items(chain["certificates"], "certificates")
+    if not 1 <= len(certificates) <= x509.LONGEST:
+        message = f"expected 1 to {x509.LONGEST} certificates, found {len(certificates)}"
+        raise BadSignature("chain-length", message, where=SIGNATURE)
+    return None, tuple(_certificate(certificate) for certificate in certificates)
+
+
+def _hint(value: object) -> Digest | None:
+    # Older signers put the key itself in `rawBytes`; a key that comes with the signature proves nothing.
+    key = fields(value, "publicKey", required=(), optional=("hint", "rawBytes", "keyDetails"))
+    hint = key.get("hint")
+    if hint in (None, ""):
+        return None
+    if not isinstance(hint, str) or not is_hex(hint):
+        message = f"expected the SHA-256 of the public key in hex, found {shown(hint)}"
+        raise BadSignature("hint", message, where=SIGNATURE)
+    return Digest("sha256:" + hint)
+
+
+def _certificate(value: object) -> Certificate:
+    return x509.parse(_decode(fields(value, "certificates", required=("rawBytes",))["rawBytes"], "rawBytes"))
+
+
+def _encode(data: bytes) -> str:
+    return b64encode(data).decode("ascii")
+
+
+def _decode(text: object, where: str) -> bytes:
+    """Return what ``text`` encodes (RFC 4648, 4): padded, canonical, no other alphabet, no white space."""
+    try:
+        data = b64decode(text, validate=True) if isinstance(text, str) else b""
+    except ValueError as error:
+        raise BadSignature("base64", f"expected base64 as {where}", where=SIGNATURE) from error
+    if not data or _encode(data) != text:
+        raise BadSignature("base64", f"expected canonical base64 as {where}", where=SIGNATURE)
+    return data
+
+
+# The inner layer of a skill's signature: an in-toto Statement v1 with OpenSSF Model Signing's predicate.
+# It lists files and their SHA-256; the digest of its one subject binds the list.
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "https://model_signing/signature/v1.0"
+# Never covered by any signature (specification, 6.2); the reference refuses a signature that covers one.
+IGNORED = (".git", ".gitattributes", ".github", ".gitignore")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What a signature says of a folder.
+
+    Attributes:
+        files: SHA-256 in hex by path, in the order of the statement.
+        ignored: Paths, of files or folders, that are not part of what was signed.
+    """
+
+    files: dict[str, str]
+    ignored: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, tree: Tree) -> Statement:
+        """Return the statement on every file of ``tree`` that a signature can cover, sorted by path."""
+        ignored = _folders(IGNORED)
+        return cls({path: sha for path, sha in _covered(tree).items() if not _under(path, ignored)}, IGNORED)
+
+    @classmethod
+    def parse(cls, payload: bytes) -> Statement:
+        """Return the statement that ``payload`` spells.
+
+        Raises:
+            BadSignature: ``json``, ``field-type``, ``field-missing``, ``field-unknown``, ``statement-type``,
+                ``predicate-type``, ``subject-count``, ``subject-digest``, ``serialization-method``,
+                ``hash-type``, ``ignore-path``, ``ignores-skill-md``, ``resource-algorithm``,
+                ``resource-path``, ``resource-digest``, ``resource-twice``, ``covers-itself``,
+                ``covers-ignored``.
+        """
+        statement = fields(document(payload), "statement", ("_type", "subject", "predicateType", "predicate"))
+        expect("statement-type", "_type", statement["_type"], STATEMENT_TYPE)
+        expect("predicate-type", "predicateType", statement["predicateType"], PREDICATE_TYPE)
+        predicate = fields(statement["predicate"], "predicate", ("resources", "serialization"))
+        ignored = _serialization(predicate["serialization"])
+        files = _resources(predicate["resources"])
+        uncovered = _folders((*IGNORED, *ignored))
+        for path in files:
+            if _under(path, uncovered):
+                message = "a file that is both covered and ignored by the signature"
+                raise BadSignature("covers-ignored", message, where=quote(path))
+        found = Statement(files, ignored)
+        _check_subject(statement["subject"], found.root_digest)
+        return found
+
+    @property
+    def root_digest(self) -> str:
+        """SHA-256 in hex over the digests of the files, raw and in their order (specification, 6.5.1)."""
+        return sha256(bytes.fromhex("".join(self.files.values()))).hexdigest()
+
+    def dump(self, name: str) -> bytes:
+        """Return the JSON of the statement on the folder ``name``."""
+        resources = [
+            {"name": path, "algorithm": "sha256", "digest": digest} for path, digest in self.files.items()
+        ]
+        serialization = {
+            "method": "files",
+            "hash_type": "sha256",
+            "allow_symlinks": False,
+            "ignore_paths": self.ignored,
+        }
+        statement = {
+            "_type": STATEMENT_TYPE,
+            "subject": [{"name": name, "digest": {"sha256": self.root_digest}}],
+            "predicateType": PREDICATE_TYPE,
+            "predicate": {"serialization": serialization, "resources": resources},
+        }
+        return json.dumps(statement, ensure_ascii=False, separators=(",", ":")).encode()
+
+    def match(self, tree: Tree) -> Tree:
+        """Return ``tree`` less the ignored files, every other file being as the statement says.
+
+        Raises:
+            BadSignature: ``missing-file``, ``extra-file`` or ``changed-file``.
+        """
+        found = _covered(tree)
+        if found == self.files:
+            return tree
+        ignored = _folders(self.ignored)
+        dropped = [path for path in found if _under(path, ignored)]
+        for path in dropped:
+            del found[path]
+        if found == self.files:
+            return tree.without(dropped)
+        for path, digest in self.files.items():
+            if path not in found:
+                raise BadSignature(
+                    "missing-file", "expected a file that is signed, found none", where=quote(path)
+                )
+            if found[path] != digest:
+                message = f"expected the file with SHA-256 {digest}, found {found[path]}"
+                raise BadSignature("changed-file", message, where=quote(path))
+        extra = next(path for path in found if path not in self.files)
+        raise BadSignature("extra-file", "a file that the signature does not cover", where=quote(extra))
+
+
+def _serialization(value: object) -> tuple[str, ...]:
+    required = ("method", "hash_type", "allow_symlinks")
+    found = fields(value, "serialization", required, optional=("ignore_paths", "shard_size"))
+    expect("serialization-method", "method", found["method"], "files")
+    expect("hash-type", "hash_type", found["hash_type"], "sha256")
+    if not isinstance(found["allow_symlinks"], bool):
+        message = f"expected true or false as allow_symlinks, found {shown(found['allow_symlinks'])}"
+        raise BadSignature("field-type", message, where=SIGNATURE)
+    ignored = tuple(
+        _path(item, "ignore-path") for item in items(found.get("ignore_paths", []), "ignore_paths")
+    )
+    if _under(SKILL_MD, _folders(ignored)):
+        raise BadSignature("ignores-skill-md", f"expected {SKILL_MD} to be covered, found it ignored")
+    return ignored
+
+
+def _resources(value: object) -> dict[str, str]:
+    files: dict[str, str] = {}
+    for item in items(value, "resources"):
+        # Resource descriptors may have fields of their own making (specification, 5.2.1).
+        if not isinstance(item, dict):
+            raise BadSignature("field-type", f"expected an object as resource, found {shown(item)}")
+        path, digest = _path(item.get("name"), "resource-path"), item.get("digest")
+        expect("resource-algorithm", "algorithm", item.get("algorithm"), "sha256")
+        if not isinstance(digest, str) or not is_hex(digest):
+            raise BadSignature(
+                "resource-digest", f"expected SHA-256 in hex, found {shown(digest)}", where=quote(path)
+            )
+        if path in files:
+            raise BadSignature("resource-twice", "a file that the signature lists twice", where=quote(path))
+        files[path] = digest
+    if SIGNATURE in files:
+        raise BadSignature("covers-itself", "a signature that covers itself", where=SIGNATURE)
+    return files
+
+
+def _check_subject(value: object, expected: str) -> None:
+    subjects = items(value, "subject")
+    if len(subjects) != 1:
+        raise BadSignature("subject-count", f"expected one subject, found {len(subjects)}", where=SIGNATURE)
+    subject = subjects[0]
+    if not isinstance(subject, dict) or not isinstance(subject.get("name"), str) or not subject["name"]:
+        raise BadSignature("field-missing", "expected a name in the subject, found none", where=SIGNATURE)
+    if subject.get("digest") != {"sha256": expected}:
+        message = f"expected the SHA-256 {expected} of the listed files, found {shown(subject.get('digest'))}"
+        raise BadSignature("subject-digest", message, where=SIGNATURE)
+
+
+def _path(value: object, reason: str) -> str:
+    """Return ``value`` if it is the one spelling of a path inside the folder; ``.`` would be all of it."""
+    if not isinstance(value, str) or "\0" in value or not is_inner_path(value):
+        raise BadSignature(reason, f"expected a path inside the skill, found {shown(value)}", where=SIGNATURE)
+    return value
+
+
+def _covered(tree: Tree) -> dict[str, str]:
+    return {path: file.sha256 for path, file in tree.listing.items() if path != SIGNATURE}
+
+
+def _folders(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(path + "/" for path in paths)
+
+
+def _under(path: str, folders: tuple[str, ...]) -> bool:
+    return (path + "/").startswith(folders)
+
+
+# ``skill.oms.sig``: the signature at the root of a skill, in the format of OpenSSF Model Signing v1.0.
+# It covers every file of the folder but itself; the execute bit it does not cover. Not taken over from the
+# reference verifier: chains judged at the leaf's own first day, the first of several signatures alone, and its
+# fallbacks for what was signed before version 1.
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from skillhub.errors import FormatError, NameNotOwned, NotFound, SourceMismatch, WrongBytes
-from skillhub.model.digest import Digest
-from skillhub.model.index import parse_publisher
-from skillhub.model.release import Admission, Release, Revocation
-from skillhub.model.text import quote
+from skillhub.formats.digest import Digest
+from skillhub.formats.text import quote
+from skillhub.model.index import Admission, Release, Revocation, parse_publisher
+from skillhub.trust.keys import PublicKey
 from skillhub.trust.publishers import Publisher
-
-if TYPE_CHECKING:
-    from skillhub.trust.keys import PublicKey
 
 
 def admitted(publisher: str, data: bytes, where: str) -> Admission:

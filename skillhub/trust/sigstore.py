@@ -23,11 +23,10 @@ from sigstore.verify import Verifier
 from sigstore_models.trustroot.v1 import TrustedRoot as TrustedRootDocument
 
 from skillhub.errors import BadSignature, FormatError
-from skillhub.model.text import quote
+from skillhub.formats.text import quote
 from skillhub.model.tree import SIGNATURE
-from skillhub.trust.identity import Identity
-from skillhub.trust.oms import Envelope
-from skillhub.trust.oms_bundle import PAYLOAD_TYPE, pae
+from skillhub.trust.keys import Identity
+from skillhub.trust.oms import PAYLOAD_TYPE, Envelope, pae
 
 _PUBLIC = "https://tuf-repo-cdn.sigstore.dev"
 _HINT = (

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.archive import Limits, check_path, pack, unpack
-from skillhub.archive.pack import _gzip
+from skillhub.archive.unpack import _gzip
 from skillhub.errors import UnsafeArchive
 from skillhub.model.tree import File, Tree
 

@@ -7,8 +7,7 @@ import tarfile
 import pytest
 
 from skillhub.archive import Limits, unpack
-from skillhub.archive.pax import Pending
-from skillhub.archive.tar import read_tar
+from skillhub.archive.tar import Pending, read_tar
 from skillhub.errors import FormatError, UnsafeArchive
 
 SKILL = b"---\nname: demo\n---\n" + b"words and words\n" * 40

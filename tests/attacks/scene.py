@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from skillhub.disk.folders import remove_tree
 from skillhub.errors import SkillhubError
-from skillhub.world.fetch import Fetcher
-from skillhub.world.folders import remove_tree
-from skillhub.world.sources import Source
-from skillhub.world.tuf_client import Registry
+from skillhub.net.fetch import Fetcher
+from skillhub.sources.configured import Source
+from skillhub.sources.registry import Registry
 from tests.support.registry import URL, Simulator
 from tests.support.world import World, snapshot
 

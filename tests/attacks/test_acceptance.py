@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from skillhub.model.digest import Digest
+from skillhub.formats.digest import Digest
 from tests.support.gitrepos import Repo
 from tests.support.here import Here, let_go
 from tests.support.registry import Simulator, long_ago

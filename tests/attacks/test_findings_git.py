@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from skillhub.world.folders import remove_tree
+from skillhub.disk.folders import remove_tree
 from tests.support.gitrepos import Repo
 from tests.support.here import Here, let_go
 from tests.support.web import Web

@@ -9,18 +9,19 @@ import subprocess
 
 import pytest
 
+from skillhub.audit.audit import Request, audit
+from skillhub.audit.doctor import diagnose
+from skillhub.audit.verify import verify
+from skillhub.disk.folders import remove_tree
 from skillhub.errors import FormatError, LinkLeavesProject, NotFound, Refused, StateError, UnsafeTransfer
-from skillhub.flows.adopt import adopt
-from skillhub.flows.audit.audit import Request, audit
-from skillhub.flows.doctor import diagnose
-from skillhub.flows.listing import unmanaged
-from skillhub.flows.options import Options
-from skillhub.flows.verify import verify
+from skillhub.exchange.adopt import adopt
+from skillhub.formats import toml
+from skillhub.install.context import Options
+from skillhub.install.links import unmanaged
+from skillhub.model.needs import McpServer
 from skillhub.model.question import answered_by
-from skillhub.model.requirement import McpServer
-from skillhub.model.syntax import toml_edit
-from skillhub.world import mcp, tracked
-from skillhub.world.folders import remove_tree
+from skillhub.project import exclude as tracked
+from skillhub.project import mcp
 from tests.support.effort import at_most
 from tests.support.world import Answers, World, refused, skill
 
@@ -105,12 +106,12 @@ def test_folders_deeper_than_a_stack_in_an_enabled_copy(world):
 )
 def test_keys_nested_without_end_in_a_config_of_the_repository(text):
     with at_most(5), pytest.raises(FormatError):
-        toml_edit.insert(text, ("mcp_servers", "x"), {"command": "x"}, "f")
+        toml.insert(text, ("mcp_servers", "x"), {"command": "x"}, "f")
 
 
 def test_prose_with_many_dots_in_a_config_is_no_deep_key():
     text = f'a = "{"So it is. " * 500}"\n'
-    assert toml_edit.insert(text, ("mcp_servers", "x"), {"command": "x"}, "f").startswith(text)
+    assert toml.insert(text, ("mcp_servers", "x"), {"command": "x"}, "f").startswith(text)
 
 
 def test_a_config_of_the_repository_that_takes_a_minute_to_read(world):

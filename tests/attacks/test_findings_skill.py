@@ -7,11 +7,11 @@ import random
 
 import pytest
 
+from skillhub.author.author import pack_skill
+from skillhub.edits.patch import difference
 from skillhub.errors import UsageError
-from skillhub.flows.author import pack_skill
-from skillhub.flows.trusting import Pin, add_source
-from skillhub.model.patch import difference
-from skillhub.model.requirement import McpServer
+from skillhub.install.sources import Pin, add_source
+from skillhub.model.needs import McpServer
 from skillhub.model.tree import File, Tree
 from tests.support.effort import at_most
 from tests.support.world import NOW, World, skill

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.world.exclude import exclude
-from skillhub.world.files import Root
+from skillhub.disk.files import Root
+from skillhub.project.exclude import exclude
 from tests.support.swapping import unchanged
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git makes the repositories")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.model.digest import Digest
+from skillhub.formats.digest import Digest
 from tests.support.here import Here, let_go
 from tests.support.served import Served
 from tests.support.site import JSON, WELL_KNOWN, current, offer

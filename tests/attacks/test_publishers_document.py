@@ -7,14 +7,14 @@ import json
 import pytest
 
 from skillhub.errors import FormatError, NameNotOwned, Refused, SourceError, WrongBytes
-from skillhub.flows.registry.build import add
-from skillhub.flows.registry.check import check
-from skillhub.flows.registry.delegate import Mandate, delegate
-from skillhub.flows.registry.opened import Signing
-from skillhub.flows.registry.push import push
+from skillhub.registry.build import add
+from skillhub.registry.check import check
+from skillhub.registry.delegate import Mandate, delegate
+from skillhub.registry.operator import Signing
+from skillhub.registry.push import push
+from skillhub.registry.push_target import open_target
+from skillhub.sources.history import LastSeen, kept
 from skillhub.trust.roles import namespace_path, publisher_path
-from skillhub.world.last_seen import LastSeen, kept
-from skillhub.world.push.folder import open_target
 from tests.attacks.scene import installs_other
 from tests.support.registry import key_of, write_skill
 

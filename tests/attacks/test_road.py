@@ -19,8 +19,8 @@ from skillhub.errors import (
     SourceError,
     WrongBytes,
 )
+from skillhub.sources.local import read_local
 from skillhub.trust import oms
-from skillhub.world.local import read_local
 from tests.attacks.scene import installs_other
 from tests.attacks.thief import FAR, TIMESTAMP
 from tests.support.registry import Simulator, key_of, long_ago, write_skill

@@ -22,11 +22,11 @@ from skillhub.errors import (
     SourceMismatch,
     WrongBytes,
 )
-from skillhub.model.digest import Digest
+from skillhub.formats.digest import Digest
+from skillhub.sources.history import kept
+from skillhub.sources.local import read_local
 from skillhub.trust import oms
 from skillhub.trust.roles import namespace_path, publisher_path
-from skillhub.world.last_seen import kept
-from skillhub.world.local import read_local
 from tests.attacks.scene import installs_other
 from tests.attacks.thief import FAR, fresh_keys, public, sealed
 from tests.support.registry import Simulator, key_of, write_skill

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from skillhub.disk.folders import remove_tree
 from skillhub.errors import StateError, UsageError
-from skillhub.flows.adopt import adopt
-from skillhub.flows.options import Options
-from skillhub.flows.patch import patch
-from skillhub.world.folders import remove_tree
-from skillhub.world.project import Project
+from skillhub.exchange.adopt import adopt, patch
+from skillhub.install.context import Options
+from skillhub.project.project import Project
 from tests.support.faults import EVERY
 from tests.support.swapping import Swap, link_to, run_with_swap, steps_of, unchanged
 from tests.support.world import STDIO, Answers, World, needs, skill

@@ -7,13 +7,13 @@ from base64 import b64encode
 
 import pytest
 
+from skillhub.disk.folders import remove_tree
 from skillhub.errors import SkillhubError, UnsafeTransfer
-from skillhub.world.fetch import UntrustedClient
-from skillhub.world.folders import remove_tree
-from skillhub.world.http import Http
-from skillhub.world.mirrors import Mirrors
-from skillhub.world.oci.wire import OciWire
-from skillhub.world.settings import Settings
+from skillhub.net.client import Http
+from skillhub.net.fetch import UntrustedClient
+from skillhub.net.mirrors import Mirrors
+from skillhub.net.settings import Settings
+from skillhub.sources.oci import OciWire
 from tests.support.gitbackend import backend
 from tests.support.gitrepos import Repo
 from tests.support.here import Here, let_go

@@ -7,7 +7,7 @@ import pytest
 from skillhub.cli.failure import error_json
 from skillhub.errors import Refused, SkillhubError
 from skillhub.model.question import Answer, Question
-from skillhub.world.http import Http
+from skillhub.net.client import Http
 from tests.support.cli import Shell
 from tests.support.site import AT_ONCE, JSON, WELL_KNOWN, current, offer
 from tests.support.web import Web, answer, raw, redirect

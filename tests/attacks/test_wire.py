@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
-from skillhub.world.http import Http, Patience
+from skillhub.net.client import Http, Patience
 from tests.attacks.scene import Scene, installs_other
 from tests.support.web import Web, answer, endless, hang_up, redirect
 

@@ -20,7 +20,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 from corpus import name_of, write_corpus  # noqa: E402
 
 from skillhub.model.index import SCHEMA  # noqa: E402
-from skillhub.world.site import CURRENT_PLACE  # noqa: E402
+from skillhub.sources.site import CURRENT_PLACE  # noqa: E402
 
 _SERVE = (
     "import sys; from skillhub.server.site import site_server; server = site_server(sys.argv[1], '127.0.0.1', 0);"

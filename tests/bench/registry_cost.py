@@ -20,17 +20,17 @@ from hashlib import sha256
 
 from tuf.ngclient.urllib3_fetcher import Urllib3Fetcher
 
-from skillhub.model.digest import Digest
-from skillhub.model.release import Admission, Index, Release
+from skillhub.formats.digest import Digest
+from skillhub.model.index import Admission, Index, Release
+from skillhub.net.client import Http
+from skillhub.net.fetch import Answer
+from skillhub.net.target import PERSON, Requester
 from skillhub.server.site import site_server
+from skillhub.sources.registry import Registry
+from skillhub.trust.documents import pinned_documents, signed_documents
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet, path_of
-from skillhub.trust.registry_documents import pinned_documents, signed_documents
 from skillhub.trust.roles import WELL_KNOWN, index_path, key_names, namespace_path, skill_path
-from skillhub.world.fetch import Answer
-from skillhub.world.http import Http
-from skillhub.world.requester import PERSON, Requester
-from skillhub.world.tuf_client import Registry
 
 
 @dataclass(frozen=True)

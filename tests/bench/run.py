@@ -25,7 +25,7 @@ PYTHON = sys.executable
 FLOOR = [PYTHON, str(HERE / "floor.py")]
 SKILLHUB = [PYTHON, "-P", "-m", "skillhub"]
 SCAN = (
-    "import sys, time; from skillhub.world.local import read_local; from skillhub.scan import scan;"
+    "import sys, time; from skillhub.sources.local import read_local; from skillhub.scan import scan;"
     "trees = [read_local(path)[0].tree for path in sys.argv[1:]];"
     "start = time.process_time(); [scan(tree) for tree in trees]; print(time.process_time() - start)"
 )

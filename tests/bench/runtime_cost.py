@@ -27,12 +27,12 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 import yaml  # noqa: E402
 from corpus import write_heads  # noqa: E402
 
-from skillhub.model.profile import Bounds, profile  # noqa: E402
-from skillhub.model.syntax.frontmatter import split  # noqa: E402
-from skillhub.runtime.cache import Cache  # noqa: E402
+from skillhub.model.hosts import Bounds, profile  # noqa: E402
+from skillhub.model.manifest import split  # noqa: E402
 from skillhub.runtime.catalog import Catalog  # noqa: E402
 from skillhub.runtime.discover import Discovered, Root, Search, discover  # noqa: E402
 from skillhub.runtime.overview import section  # noqa: E402
+from skillhub.runtime.walk import Cache  # noqa: E402
 
 IMPORT = "import skillhub.runtime"
 

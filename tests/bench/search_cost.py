@@ -23,11 +23,14 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2])]
 
-from skillhub.model.skill import Skill  # noqa: E402
+from skillhub.model.record import Skill  # noqa: E402
 from skillhub.runtime.catalog import Catalog  # noqa: E402
-from skillhub.runtime.ranking import search  # noqa: E402
+from skillhub.runtime.ranking import (  # noqa: E402
+    SearchIndex,
+    Stored,
+    search,
+)
 from skillhub.runtime.resolve import mentioned  # noqa: E402
-from skillhub.runtime.search_index import SearchIndex, Stored  # noqa: E402
 
 _PLAIN = re.compile(r"\$[\w:-]+")
 _COMMON = (

@@ -127,7 +127,7 @@ async def serve(pem: str, rtt: float) -> None:
 
 def fetch(url: str, pem: str, count: int, threads: int) -> tuple[float, float]:
     """Return seconds and those of processor time that ``count`` artifacts take, on new connections."""
-    from skillhub.world.http import Http
+    from skillhub.net.client import Http
 
     context = ssl.create_default_context(cafile=pem)
     with Http(tls=context) as http, ThreadPoolExecutor(threads) as pool:
@@ -143,13 +143,13 @@ def use_http2() -> None:
     """Have the client speak HTTP/2, which it does not: one thread reads what others asked for, so none is counted."""
     import httpcore
 
-    from skillhub.world import http
+    from skillhub.net import client
 
-    class Uncounted(http._Exchange):
+    class Uncounted(client._Exchange):
         def receive(self, count: int) -> None:
             pass
 
-    http._Exchange = partial(Uncounted, received=1)  # type: ignore[assignment,misc]
+    client._Exchange = partial(Uncounted, received=1)  # type: ignore[assignment,misc]
     httpcore.ConnectionPool = partial(httpcore.ConnectionPool, http2=True)  # type: ignore[assignment,misc]
 
 

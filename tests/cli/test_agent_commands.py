@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from skillhub.model.text import clean
+from skillhub.formats.text import clean
 from tests.support.cli import Shell
 from tests.support.here import Here
 

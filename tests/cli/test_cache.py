@@ -53,7 +53,7 @@ def test_a_person_is_asked(shell):
 
 MAKES_AND_IS_KILLED = """
 import os, signal, sys
-from skillhub.world.throwaway import throwaway
+from skillhub.disk.usage import throwaway
 folder = throwaway()
 open(os.path.join(folder.name, "timestamp.json"), "w").close()
 print(folder.name, flush=True)

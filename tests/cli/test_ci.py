@@ -11,10 +11,10 @@ import zipfile
 import pytest
 import yaml
 
-from skillhub.model.digest import Digest
+from skillhub.formats.digest import Digest
 from tests.attacks.test_working_folder import MODULES
-from tests.flows.lock.test_fix import Repository
-from tests.model.test_merge import ONE, THREE, TWO, lock
+from tests.edits.test_merge import ONE, THREE, TWO, lock
+from tests.exchange.test_fix import Repository
 from tests.support.cli import REPO, SECONDS, Shell
 from tests.support.here import Here
 

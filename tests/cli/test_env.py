@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from skillhub.world.home import Home
-from skillhub.world.project import Project
-from skillhub.world.secret_index import Secret
+from skillhub.disk.home import Home
+from skillhub.project.project import Project
+from skillhub.project.secrets import Secret
 from tests.support.cli import SECONDS
 
 PYTHON = sys.executable

@@ -14,10 +14,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skillhub.cli import terminal as terminals
-from skillhub.cli.approver import heads, show
+from skillhub.cli.prompts import heads, show
 from skillhub.cli.terminal import Terminal
+from skillhub.formats.text import collapsed, quoted, word
 from skillhub.model.question import Question
-from skillhub.model.text import collapsed, quoted, word
 from tests.support.cli import COLOURS
 
 ASK = "[N]o: "

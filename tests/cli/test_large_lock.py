@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from skillhub.model.conflict import conflict, sides
-from skillhub.model.digest import Digest
+from skillhub.edits.merge import conflict, sides
+from skillhub.formats.digest import Digest
 from skillhub.model.lock import Lock, Locked, LockedSource
 from tests.support.effort import is_linear, steps
 from tests.support.here import Here
@@ -68,7 +68,7 @@ def test_attack_a_lock_of_very_many_skills(tmp_path, words, kind):
 
 @pytest.mark.parametrize("form", ["cyclonedx", "spdx"])
 def test_attack_a_lock_of_very_many_skills_is_exported(form):
-    write = getattr(pytest.importorskip(f"skillhub.flows.lock.{form}", reason="needs skillhub[sbom]"), form)
+    write = getattr(pytest.importorskip("skillhub.exchange.sbom", reason="needs skillhub[sbom]"), form)
     few, many = (steps(lambda number=number: write(lock_of(number), None)) for number in (FEW, TIMES * FEW))
     assert many < 1.15 * TIMES * few
     # What the libraries beside it do is not counted in steps.

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from skillhub.model.conflict import conflict
-from tests.model.test_merge import HIS, ONE, THREE, TWO, lock, released
+from skillhub.edits.merge import conflict
+from tests.edits.test_merge import HIS, ONE, THREE, TWO, lock, released
 from tests.support.gitserver import served
 from tests.support.here import Here
 

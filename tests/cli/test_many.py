@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from skillhub.world.folders import remove_tree
+from skillhub.disk.folders import remove_tree
 from tests.support import oci
 from tests.support.cli import REPO
 from tests.support.snapshot import skill

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.model.digest import Digest
-from skillhub.world.folders import remove_tree
+from skillhub.disk.folders import remove_tree
+from skillhub.formats.digest import Digest
 from tests.support.cli import Shell
 from tests.support.served import Served, online
 from tests.support.site import WELL_KNOWN, current, entry, skill_md

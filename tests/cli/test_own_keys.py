@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from skillhub.world.folders import remove_tree
+from skillhub.disk.folders import remove_tree
 from tests.cli.test_questions import ASK
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skillhub.world.folders import remove_tree
+from skillhub.disk.folders import remove_tree
 
 REF = "github:release-notes"
 

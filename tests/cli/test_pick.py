@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from skillhub.errors import SourceError
-from skillhub.flows.offered import listings, reference
-from skillhub.model.release import Index, Release
+from skillhub.install.obtain import listings, reference
+from skillhub.model.index import Index, Release
 from tests.support.world import World
 
 PROMPT, ASK = "empty to stop: ", "[N]o: "

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from skillhub.world.folders import remove_tree
+from skillhub.disk.folders import remove_tree
 
 KEEP = "[K]eep this skill as it is: "
 ASK, VALUE = "[N]o: ", "(not shown, empty for none): "

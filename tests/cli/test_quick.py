@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillhub.cli import quick
+from skillhub.cli.main import run_plain
 
 INSTALLS = [
     ("github:release-notes", "--yes"),
@@ -61,4 +61,4 @@ def test_an_install_is_the_same_by_either(many, words):
     ids=" ".join,
 )
 def test_whatever_is_not_plain_is_left_to_typer(words):
-    assert quick.run(words) is None
+    assert run_plain(words) is None

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 from skillhub.cli.table import COMMANDS
-from skillhub.model.digest import Digest
+from skillhub.formats.digest import Digest
 from tests.support.cli import Shell
 from tests.support.here import Here
 

@@ -6,8 +6,8 @@ import shlex
 
 import pytest
 
-from skillhub.model.digest import Digest
-from skillhub.world import embedded
+from skillhub.formats.digest import Digest
+from skillhub.sources import embedded
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import http.server
 
 import pytest
 
-from skillhub.model.digest import Digest
+from skillhub.formats.digest import Digest
 from tests.support.serving import serving
 
 

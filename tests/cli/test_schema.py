@@ -6,10 +6,10 @@ from importlib import import_module
 import jsonschema
 import pytest
 
+from skillhub.answers.schema import DOCUMENTS, schema_of
+from skillhub.answers.table import ANSWERS
+from skillhub.answers.version import VERSION
 from skillhub.cli.table import COMMANDS
-from skillhub.model.answers import VERSION
-from skillhub.model.answers.schema import DOCUMENTS, schema_of
-from skillhub.model.answers.table import ANSWERS
 
 # What they print is a document of another format, or another program's.
 NO_ANSWERS = {"env exec", "lock export", "pick"}

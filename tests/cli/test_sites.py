@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.model.digest import Digest
-from skillhub.world.folders import remove_tree
+from skillhub.disk.folders import remove_tree
+from skillhub.formats.digest import Digest
 from tests.support.cli import REPO
 from tests.support.site import (
     JSON,

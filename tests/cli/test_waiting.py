@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from skillhub.world.home import Home
-from skillhub.world.project import Project
+from skillhub.disk.home import Home
+from skillhub.project.project import Project
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.attacks_oms.forge import statement
 from skillhub.model.tree import SIGNATURE, File, Tree
-from skillhub.trust.identity import Identity
+from skillhub.trust.keys import Identity
 from tests.support.cli import REPO
 from tests.support.sigstore import ISSUER, NAME, Sigstore
 

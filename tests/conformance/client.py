@@ -10,10 +10,10 @@ import os
 import sys
 from urllib.parse import quote
 
+from skillhub.disk.files import read, write_atomic
 from skillhub.errors import NotFound, SkillhubError
-from skillhub.world.files import read, write_atomic
-from skillhub.world.http import Http
-from skillhub.world.tuf_client import ROOT_CAP, Registry
+from skillhub.net.client import Http
+from skillhub.sources.registry import ROOT_CAP, Registry
 
 PINNED = "pinned"  # Not `*.json`: the suite takes every such file for a role.
 

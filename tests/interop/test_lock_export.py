@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from skillhub.model.digest import Digest
+from skillhub.formats.digest import Digest
 from skillhub.model.lock import Lock, Locked, LockedSource
 
 pytestmark = pytest.mark.interop
@@ -11,8 +11,8 @@ schemas = pytest.importorskip("cyclonedx.validation.json", reason="needs skillhu
 spdx_parser = pytest.importorskip("spdx_tools.spdx.parser.json.json_parser", reason="needs skillhub[sbom]")
 spdx_rules = pytest.importorskip("spdx_tools.spdx.validation.document_validator")
 V1_6 = pytest.importorskip("cyclonedx.schema").SchemaVersion.V1_6
-cyclonedx = pytest.importorskip("skillhub.flows.lock.cyclonedx").cyclonedx
-spdx = pytest.importorskip("skillhub.flows.lock.spdx").spdx
+cyclonedx = pytest.importorskip("skillhub.exchange.sbom").cyclonedx
+spdx = pytest.importorskip("skillhub.exchange.sbom").spdx
 
 TREE, ARTIFACT = Digest.of(b"tree"), Digest.of(b"artifact")
 SIGNER = f"key:{Digest.of(b'key')}:Acme: the publisher"

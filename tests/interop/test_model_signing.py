@@ -17,9 +17,8 @@ from fixtures.attacks_oms.forge import TREE as SKILL
 from skillhub.errors import BadSignature
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust import oms, x509
-from skillhub.trust.judgement import judge
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.publishers import Publisher
+from skillhub.trust.publishers import Publisher, judge
 from tests.support.cli import Shell
 
 pytestmark = pytest.mark.interop

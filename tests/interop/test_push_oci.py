@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import FormatError, Refused, Rollback, SourceError, StateError, UsageError
-from skillhub.flows.registry.check import check
-from skillhub.flows.registry.push import push
-from skillhub.model.digest import Digest
+from skillhub.formats.digest import Digest
+from skillhub.registry.check import check
+from skillhub.registry.push import push
 from tests.support.docker_registry import registry
 from tests.support.published import change
 from tests.support.registry import Simulator, now
 from tests.support.web import Web, answer, endless
 
-push_oci = pytest.importorskip("skillhub.world.push.oci")
+push_oci = pytest.importorskip("skillhub.registry.push_oci")
 pytestmark = pytest.mark.interop
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 TIMESTAMP = "metadata/timestamp.json"

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import NotFound, Refused, Rollback, SourceError, StateError, UsageError
-from skillhub.flows.registry.push import push
-from skillhub.model.digest import Digest
+from skillhub.formats.digest import Digest
+from skillhub.registry.push import push
 from tests.support.cli import Shell
 from tests.support.published import change, offered
 from tests.support.registry import Simulator, now
 
 boto3 = pytest.importorskip("boto3")
-push_s3 = pytest.importorskip("skillhub.world.push.s3")
+push_s3 = pytest.importorskip("skillhub.registry.push_s3")
 pytestmark = pytest.mark.interop
 REPO = Path(__file__).resolve().parents[2]
 PUBLIC_READ = (

@@ -18,9 +18,8 @@ from fixtures.attacks_oms.forge import NOW, changed, signed, statement
 from skillhub.errors import BadSignature, FormatError, SkillhubError
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust import oms
-from skillhub.trust.identity import Identity
-from skillhub.trust.judgement import judge
-from skillhub.trust.publishers import Publisher
+from skillhub.trust.keys import Identity
+from skillhub.trust.publishers import Publisher, judge
 from tests.support.sigstore import AT, ISSUER, NAME, Account, Sigstore, encode, key_of
 
 pytestmark = pytest.mark.interop

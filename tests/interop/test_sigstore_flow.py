@@ -9,7 +9,7 @@ from cryptography import x509
 
 from fixtures.attacks_oms.forge import signed, statement
 from skillhub.model.tree import SIGNATURE, File, Tree
-from skillhub.trust.identity import Identity
+from skillhub.trust.keys import Identity
 from tests.support.sigstore import ISSUER, NAME, Account, Sigstore, key_of
 
 pytestmark = pytest.mark.interop

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import SkillhubError
-from skillhub.model.head import Rules, read
-from skillhub.model.profile import profile
-from skillhub.model.skill import Skill
+from skillhub.model.hosts import profile
+from skillhub.model.manifest import Rules, read_head
+from skillhub.model.record import Skill
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.overview import section
 
@@ -62,7 +62,7 @@ def real():
 
 def ours(folder):
     try:
-        return read((folder / "SKILL.md").read_bytes(), folder.name, STRICT)
+        return read_head((folder / "SKILL.md").read_bytes(), folder.name, STRICT)
     except SkillhubError as error:
         return error.message
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillhub.model.configured_server import facts, runs_code
+from skillhub.model.mcp_server import facts, runs_code
 from tests.support.effort import at_most
 
 TOKEN = "ghp_Zk3vQ9xT1bLm7RyWc5Hn2Pf8Dg4Js6UaEo0i"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import ForbiddenVariable, SecurityError, UndeclaredVariable
-from skillhub.model import declared
+from skillhub.model import needs as declared
 from skillhub.model.tree import File, Tree
 
 OPENAI, OWN = declared.FILES

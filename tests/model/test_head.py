@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.model import plain
-from skillhub.model.head import Rules, is_specified_name, one_line, read
-from skillhub.model.syntax import yaml_events
+from skillhub.formats import yaml
+from skillhub.formats import yaml as yaml_events
+from skillhub.model.manifest import Rules, is_specified_name, one_line, read_head
 
 STRICT = Rules(strict=True)
 LENIENT = Rules()
 
 
 def skill(text, rules=LENIENT, folder="demo"):
-    return read(f"---\n{text}\n---\n# Title\n\nBody.\n".encode(), folder, rules)
+    return read_head(f"---\n{text}\n---\n# Title\n\nBody.\n".encode(), folder, rules)
 
 
 def test_three_hyphens_in_a_value_do_not_cut_it():
@@ -80,26 +80,26 @@ def test_names_that_are_none(name):
 
 def test_what_stands_in_for_a_name():
     text = b"---\ndescription: x\n---\n# The Title\n"
-    assert read(text, "place", Rules(nameless="folder")).name == "place"
-    assert read(text, "place", Rules(nameless="heading")).name == "The Title"
+    assert read_head(text, "place", Rules(nameless="folder")).name == "place"
+    assert read_head(text, "place", Rules(nameless="heading")).name == "The Title"
     with pytest.raises(FormatError, match="expected a name"):
-        read(text, "place", LENIENT)
+        read_head(text, "place", LENIENT)
 
 
 def test_what_stands_in_for_a_description():
     text = b"---\nname: demo\n---\n\n# Title\n\nFirst\nparagraph.\n\nSecond.\n"
-    assert read(text, "demo", Rules(undescribed="paragraph")).description == "First paragraph."
-    assert read(text, "demo", Rules(undescribed="empty")).description == ""
+    assert read_head(text, "demo", Rules(undescribed="paragraph")).description == "First paragraph."
+    assert read_head(text, "demo", Rules(undescribed="empty")).description == ""
     with pytest.raises(FormatError, match="expected a description"):
-        read(text, "demo", LENIENT)
+        read_head(text, "demo", LENIENT)
 
 
 def test_a_skill_without_frontmatter_has_a_name_where_the_host_gives_it_one():
     rules = Rules(nameless="heading", undescribed="paragraph")
-    head = read(b"# plain\n\nJust text.\n", "x", rules)
+    head = read_head(b"# plain\n\nJust text.\n", "x", rules)
     assert (head.name, head.description, head.body_line) == ("plain", "Just text.", 1)
     with pytest.raises(FormatError, match="expected '---'"):
-        read(b"# plain\n", "x", LENIENT)
+        read_head(b"# plain\n", "x", LENIENT)
 
 
 def test_all_that_other_agents_write_is_kept():
@@ -125,7 +125,7 @@ def test_hidden_letters_never_reach_a_model():
 def test_any_bytes_are_read_or_refused(data, strict, nameless):
     for text in (data, b"---\n" + data + b"\n---\n"):
         try:
-            read(text, "demo", Rules(strict, nameless, "paragraph"))
+            read_head(text, "demo", Rules(strict, nameless, "paragraph"))
         except SkillhubError as error:
             assert error.code == "format"
 
@@ -142,26 +142,26 @@ _LINE = st.tuples(
 
 @given(st.lists(_LINE, max_size=6).map("\n".join))
 def test_what_is_read_without_a_parser_means_the_same_to_one(text):
-    found = plain.parse(text)
+    found = yaml.parse_plain(text)
     for parser in (yaml_events.FASTEST, pyyaml.SafeLoader):
-        assert found is None or yaml_events.parse(text, "x", parser=parser) == found
+        assert found is None or yaml_events.parse_events(text, "x", parser=parser) == found
 
 
 @pytest.mark.parametrize("before", ["", "metadata:\n  "])
 def test_a_key_that_is_longer_than_a_parser_looks_is_none(before):
-    assert plain.parse(f"{before}{'k' * 1024}: v") is not None
+    assert yaml.parse_plain(f"{before}{'k' * 1024}: v") is not None
     text = f"{before}{'k' * 1025}: v"
-    assert plain.parse(text) is None
+    assert yaml.parse_plain(text) is None
     with pytest.raises(FormatError):
-        yaml_events.parse(text, "x")
+        yaml_events.parse_events(text, "x")
 
 
 def test_most_frontmatters_need_no_parser():
     text = 'name: demo\ndescription: "Does: it"\nlicense: MIT\nmetadata:\n  version: "1.0"\n  author: me\n'
-    assert plain.parse(text) == {
+    assert yaml.parse_plain(text) == {
         "name": "demo",
         "description": "Does: it",
         "license": "MIT",
         "metadata": {"version": "1.0", "author": "me"},
     }
-    assert plain.parse(text.replace("\n", "\r\n")) == plain.parse(text)
+    assert yaml.parse_plain(text.replace("\n", "\r\n")) == yaml.parse_plain(text)

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.model.digest import NO_FILES, Digest
+from skillhub.formats.digest import NO_FILES, Digest
+from skillhub.formats.text import RESERVED_ALIASES, clean
 from skillhub.model.lock import CAP, LOCAL, Lock, Locked, LockedSource, Patch
-from skillhub.model.text import RESERVED_ALIASES, clean
 from tests.support.effort import at_most
 
 TREE = Digest.of(b"tree")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.model.digest import Digest
+from skillhub.formats.digest import Digest
 from skillhub.model.provenance import Provenance
 from skillhub.model.record import Facts, Record, Records
 

@@ -5,7 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skillhub.errors import SkillhubError, UsageError
-from skillhub.model.ref import (
+from skillhub.formats.text import RESERVED_ALIASES, is_alias
+from skillhub.model.reference import (
     Git,
     GitHub,
     Local,
@@ -18,7 +19,6 @@ from skillhub.model.ref import (
     parse_remote,
     repository,
 )
-from skillhub.model.text import RESERVED_ALIASES, is_alias
 
 ROWS = [
     ("github:gh-fix-ci", Named("gh-fix-ci", "github")),

@@ -1,7 +1,7 @@
 import pytest
 
 from skillhub.errors import NotFound
-from skillhub.model.release import Index, Release, newest_first
+from skillhub.model.index import Index, Release, newest_first
 
 
 def release(version):

@@ -3,7 +3,7 @@
 import pytest
 
 from skillhub.errors import ForbiddenVariable, FormatError
-from skillhub.model.requirement import McpServer, Requirement, is_forbidden, references, split_command
+from skillhub.model.needs import McpServer, Requirement, is_forbidden, references, split_command
 
 FORBIDDEN = [
     *(

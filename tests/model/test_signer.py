@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError
-from skillhub.model.digest import Digest
-from skillhub.model.signer import Signer
-from skillhub.model.text import clean
+from skillhub.formats.digest import Digest
+from skillhub.formats.text import clean
+from skillhub.model.lock import Signer
 
 PRINT = Digest.of(b"key")
 

@@ -1,8 +1,8 @@
 import json
 
-from skillhub.model.digest import Digest
-from skillhub.model.signer import Signer
-from skillhub.model.skill import Need, Skill
+from skillhub.formats.digest import Digest
+from skillhub.model.lock import Signer
+from skillhub.model.record import Need, Skill
 
 KEYS = [
     *("name", "source", "version", "digest", "tree", "size", "url", "path", "links", "scope", "state"),

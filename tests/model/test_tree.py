@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from skillhub.archive import Entry, gather
 from skillhub.errors import UnsafeArchive
-from skillhub.model.digest import Digest
+from skillhub.formats.digest import Digest
 from skillhub.model.tree import SKILL_MD, File, ListedFile, Listing, Tree
 
 # Word for word as the format is told to users.

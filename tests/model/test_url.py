@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.model.url import (
+from skillhub.model.reference import (
     Url,
     authority,
     is_prefix,

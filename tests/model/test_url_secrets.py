@@ -3,11 +3,10 @@
 import pytest
 
 from skillhub.errors import FormatError, UsageError
-from skillhub.model.digest import Digest
-from skillhub.model.intent import Intent
+from skillhub.formats.digest import Digest
 from skillhub.model.lock import Lock, Locked
-from skillhub.model.ref import parse_ref
-from skillhub.model.url import holds_secret, masked
+from skillhub.model.reference import holds_secret, masked, parse_ref
+from skillhub.project.intent import Intent
 
 GHP = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ0bC2dE4fG6"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillhub.runtime.arguments import Given, put_in, split_words
+from skillhub.runtime.loading import Given, put_in, split_words
 from tests.support.effort import at_most
 
 

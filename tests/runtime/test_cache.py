@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from skillhub.model.head import Rules
-from skillhub.runtime.cache import Cache
+from skillhub.model.manifest import Rules
 from skillhub.runtime.discover import Root, Search, discover
+from skillhub.runtime.walk import Cache
 from tests.runtime.test_discover import write
 
 

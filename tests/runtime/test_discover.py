@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from skillhub.model.head import Rules
-from skillhub.model.profile import Bounds
+from skillhub.model.hosts import Bounds
+from skillhub.model.manifest import Rules
 from skillhub.runtime.catalog import Problem
 from skillhub.runtime.discover import Root, Search, discover, found_name
 

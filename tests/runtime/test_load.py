@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import Drifted, NotFound, OutsideSkill, Refused, SkillhubError, StateError, UsageError
-from skillhub.model.digest import Digest
-from skillhub.model.profile import profiles
-from skillhub.model.skill import Skill
-from skillhub.model.text import clean
+from skillhub.formats.digest import Digest
+from skillhub.formats.text import clean
+from skillhub.model.hosts import profiles
+from skillhub.model.record import Skill
 from skillhub.model.tree import File, Tree
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.envelope import inject, listed, safe, to_json

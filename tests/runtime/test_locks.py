@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from skillhub.errors import Drifted, FormatError, NotFound, Refused, SkillhubError, StateError
-from skillhub.model.skill import Skill
+from skillhub.model.record import Skill
 from skillhub.runtime import (
     Cache,
     Request,
@@ -28,7 +28,7 @@ from skillhub.runtime import (
     section,
     skills_list,
 )
-from skillhub.runtime.roots import roots
+from skillhub.runtime.discover import roots
 from tests.support.here import Here
 
 EVIL = "---\nname: demo\ndescription: EVIL\n---\nEVIL\n"

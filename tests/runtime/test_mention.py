@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillhub.runtime.code_spans import code_spans
-from skillhub.runtime.mention import mentions
+from skillhub.runtime.mention import code_spans, mentions
 from tests.support.effort import at_most, is_linear
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.model.profile import Budget, profile, profiles
-from skillhub.model.skill import Skill
+from skillhub.model.hosts import Budget, profile, profiles
+from skillhub.model.record import Skill
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.overview import Limit, section
-from skillhub.runtime.roots import Surroundings
 from tests.runtime.test_discover import write
 
 GOLDEN = Path(__file__).parents[1] / "golden"

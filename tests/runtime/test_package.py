@@ -30,15 +30,26 @@ def test_all_of_it_loads_no_network_and_no_cryptography():
     out = run_bare("import sys; from skillhub.runtime import *; print(*sys.modules)").split()
     heavy = {"tuf", "cryptography", "typer", "ssl", "http.client", "httpx", "rich"}
     assert not heavy & set(out)
-    assert not [name for name in out if name.startswith(("skillhub.flows", "skillhub.trust"))]
-    assert {name for name in out if name.startswith("skillhub.world.")} <= READ
+    assert not [
+        name
+        for name in out
+        if name.startswith(("skillhub.install", "skillhub.sources", "skillhub.net", "skillhub.trust"))
+    ]
+    assert {name for name in out if name.startswith("skillhub.project.")} <= READ
 
 
-# What of the floor below is loaded: it reads where skillhub's things are, locks and records.
+# What of the room below is loaded: it reads where skillhub's things are, locks and records.
 READ = {
-    f"skillhub.world.{name}"
+    f"skillhub.project.{name}"
     for name in (
-        *("home", "project", "store", "links", "installed"),
-        *("exclude", "files", "folders", "secret_index", "state_file", "vouching"),
+        "project",
+        "store",
+        "copies",
+        "installed",
+        "intent",
+        "exclude",
+        "secrets",
+        "publishers",
+        "mcp",
     )
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skillhub.model.skill import Skill
-from skillhub.runtime.permission import Rule, permitted
+from skillhub.model.record import Skill
+from skillhub.runtime.state import Rule, permitted
 from tests.support.effort import at_most
 
 

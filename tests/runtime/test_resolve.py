@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillhub.model.skill import Skill
+from skillhub.model.record import Skill
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.completion import complete
 from skillhub.runtime.resolve import Rules, Selected, mentioned

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import StateError
-from skillhub.model.skill import Skill
-from skillhub.runtime.ranking import LIMIT_MAX, rows_of, search
-from skillhub.runtime.search_index import SearchIndex, Stored
+from skillhub.model.record import Skill
+from skillhub.runtime.ranking import LIMIT_MAX, SearchIndex, Stored, rows_of, search
 
 SKILLS = {
     "systematic-debugging": "Find the cause of a bug before fixing it.",

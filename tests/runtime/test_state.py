@@ -9,16 +9,14 @@ import tomllib
 import pytest
 
 from skillhub.errors import FormatError, LinkLeavesProject, Refused, StateError
-from skillhub.model.profile import profile
-from skillhub.model.skill import Skill
-from skillhub.model.syntax import jsonc
+from skillhub.formats import jsonc
+from skillhub.model.hosts import profile
+from skillhub.model.record import Skill
 from skillhub.runtime.agent import catalog_of
+from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.loading import load
-from skillhub.runtime.permission import Rule, permitted
 from skillhub.runtime.resolve import mentioned
-from skillhub.runtime.roots import Surroundings
-from skillhub.runtime.state import answers, remember, set_reach, settled
-from skillhub.runtime.state_forms import FORMS, Layer
+from skillhub.runtime.state import FORMS, Layer, Rule, answers, permitted, remember, set_reach, settled
 from tests.runtime.test_discover import write
 from tests.support.effort import at_most
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.world.folders import list_folder, remove_tree
+from skillhub.disk.folders import list_folder, remove_tree
 from tests.scenario.team import Team
 from tests.support.here import let_go
 from tests.support.served import online

@@ -5,11 +5,11 @@ import pytest
 
 from fixtures.build import EMBEDDED
 from skillhub.errors import StateError, UsageError
-from skillhub.flows.registry.check import check
+from skillhub.net.client import Http
+from skillhub.registry.check import check
 from skillhub.server.site import site_server
-from skillhub.world.embedded import root
-from skillhub.world.http import Http
-from skillhub.world.tuf_client import Registry
+from skillhub.sources.embedded import root
+from skillhub.sources.registry import Registry
 from tests.support.registry import now
 from tests.support.serving import serving
 

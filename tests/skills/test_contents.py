@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from skillhub.model.text import is_hidden, is_name
+from skillhub.formats.text import is_hidden, is_name
 
 ROOT = Path(__file__).parents[2]
 SKILLS = ROOT / "fixtures" / "skills"

@@ -2,9 +2,9 @@
 
 import os
 
-from skillhub.world import mcp
-from skillhub.world.home import Home
-from skillhub.world.project import Project
+from skillhub.disk.home import Home
+from skillhub.project import mcp
+from skillhub.project.project import Project
 
 
 def owner(project):

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillhub.model.answers.setup import ErrorAnswer
+from skillhub.answers.setup import ErrorAnswer
 from tests.support import forked
 from tests.support.forked import REPO
 

@@ -12,7 +12,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
-from skillhub.world.git.objects import date_of
+from skillhub.sources.git_snapshot import date_of
 from tests.support.gitrepos import Repo
 
 _HEX = re.compile(r"[0-9a-f]{40}")

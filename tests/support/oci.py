@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from skillhub.model.digest import Digest
+from skillhub.formats.digest import Digest
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 
 from skillhub.cli import streams
-from skillhub.cli.picker import pick
+from skillhub.cli.prompts import pick
 from skillhub.cli.terminal import Terminal
-from skillhub.model.release import Release
+from skillhub.model.index import Release
 
 
 def main(args: Sequence[str]) -> int:

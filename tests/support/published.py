@@ -6,8 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
-from skillhub.world.embedded import FolderFetcher
-from skillhub.world.tuf_client import Registry
+from skillhub.sources.embedded import FolderFetcher
+from skillhub.sources.registry import Registry
 
 
 def tree_of(folder: Path | str) -> dict[str, bytes]:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from skillhub.cli.network import Network
-from skillhub.flows.ports import Ports
-from skillhub.flows.update import behind
+from skillhub.install.context import Ports
+from skillhub.install.update import behind
 from tests.support.world import Answers, World
 
 

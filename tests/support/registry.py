@@ -11,15 +11,14 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 from skillhub.errors import NotFound, WrongBytes
-from skillhub.flows.registry.build import Setup, add, init
-from skillhub.flows.registry.opened import Signing
+from skillhub.net.fetch import Answer
+from skillhub.net.target import PERSON, Requester
+from skillhub.registry.build import Setup, add, init
+from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
+from skillhub.sources.registry import Registry
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet, path_of
 from skillhub.trust.roles import key_names, namespace_path
-from skillhub.world.fetch import Answer
-from skillhub.world.registry_dir import RegistryDir, RegistrySettings
-from skillhub.world.requester import PERSON, Requester
-from skillhub.world.tuf_client import Registry
 
 URL = "https://registry.example/hub"
 

@@ -9,13 +9,11 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from skillhub.model.digest import Digest
+from skillhub.formats.digest import Digest
 from skillhub.model.index import SCHEMA
-from skillhub.world.cache import Cache
-from skillhub.world.download import Downloads
-from skillhub.world.http import Http, Patience
-from skillhub.world.site import Site
-from skillhub.world.site_seen import Seen
+from skillhub.net.client import Http, Patience
+from skillhub.net.download import Cache, Downloads, Seen
+from skillhub.sources.site import Site
 from tests.support.web import Web, answer
 
 WELL_KNOWN = "/.well-known/agent-skills/index.json"

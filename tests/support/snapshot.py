@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 
 from skillhub.errors import NotFound
-from skillhub.world.snapshot import Node
+from skillhub.sources.repository import Node
 
 
 class Memory:

@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-from skillhub.world.requester import PERSON, Requester
+from skillhub.net.target import PERSON, Requester
 
 Act = Callable[[socket.socket], None]
 

@@ -12,27 +12,25 @@ from typing import NamedTuple
 
 import pytest
 
+from skillhub.audit.verify import verify
+from skillhub.disk.home import Home
 from skillhub.errors import NotFound
-from skillhub.flows.enable import enable
-from skillhub.flows.install import install
-from skillhub.flows.locked import from_lock
-from skillhub.flows.options import Options
-from skillhub.flows.ports import Ports
-from skillhub.flows.remove import disable, remove
-from skillhub.flows.sync import sync
-from skillhub.flows.update import update
-from skillhub.flows.verify import verify
+from skillhub.install.context import Options, Ports
+from skillhub.install.install import enable, install
+from skillhub.install.locked import from_lock
+from skillhub.install.remove import disable, remove
+from skillhub.install.sync import sync
+from skillhub.install.update import update
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
-from skillhub.model.ref import Local, parse_ref
-from skillhub.world.embedded import embedded
-from skillhub.world.first_seen import FirstSeen
-from skillhub.world.home import Home
-from skillhub.world.policies import read_policies
-from skillhub.world.project import Project
-from skillhub.world.publishers import Publishers
-from skillhub.world.sources import Source, Sources
-from skillhub.world.store import Store
-from skillhub.world.tuf_client import Registry
+from skillhub.model.reference import Local, parse_ref
+from skillhub.project.policies import read_policies
+from skillhub.project.project import Project
+from skillhub.project.publishers import Publishers
+from skillhub.project.store import Store
+from skillhub.sources.configured import Source, Sources
+from skillhub.sources.embedded import embedded
+from skillhub.sources.history import FirstSeen
+from skillhub.sources.registry import Registry
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 SAID = {"yes": YES, "no": NO, "unanswered": UNANSWERED}

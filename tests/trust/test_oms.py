@@ -18,11 +18,11 @@ from fixtures.attacks_oms.forge import (
     statement,
 )
 from skillhub.errors import BadSignature, UsageError
-from skillhub.model.text import is_hidden
+from skillhub.formats.text import is_hidden
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust import oms, x509
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.oms_bundle import Bundle
+from skillhub.trust.oms import Bundle
 from tests.support.effort import seconds
 
 

@@ -8,10 +8,9 @@ import pytest
 from fixtures.attacks_oms import bundles, chains, statements
 from fixtures.attacks_oms.forge import KEY, LEAF, MIDDLE, NOW, ROOT, TREE, bundle, chain, leaf_key, signed
 from skillhub.errors import BadSignature
-from skillhub.model.text import is_hidden
+from skillhub.formats.text import is_hidden
 from skillhub.trust import x509
-from skillhub.trust.judgement import judge
-from skillhub.trust.publishers import Publisher
+from skillhub.trust.publishers import Publisher, judge
 
 BUNDLES = [*bundles.cases(), *statements.cases()]
 CHAINS = list(chains.cases())

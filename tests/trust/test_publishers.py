@@ -18,12 +18,11 @@ from fixtures.attacks_oms.forge import (
     signed,
 )
 from skillhub.errors import BadSignature
-from skillhub.model.signer import Signer
+from skillhub.model.lock import Signer
 from skillhub.model.tree import File, Tree
 from skillhub.trust import oms, x509
-from skillhub.trust.judgement import judge
 from skillhub.trust.keys import PublicKey
-from skillhub.trust.publishers import Publisher
+from skillhub.trust.publishers import Publisher, judge
 
 CHAIN = chain(LEAF, MIDDLE, ROOT)
 ROOT_CERTIFICATE = x509.parse(CHAIN[-1])

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from skillhub.model.digest import Digest
-from skillhub.model.release import Admission, Index, Release
-from skillhub.trust.registry_documents import LISTING_PATH, signed_documents
+from skillhub.formats.digest import Digest
+from skillhub.model.index import Admission, Index, Release
+from skillhub.trust.documents import LISTING_PATH, signed_documents
 from skillhub.trust.roles import index_path
 
 

@@ -7,10 +7,19 @@ from tuf.api.metadata import Metadata, Root, Targets
 
 from fixtures.attacks_oms.forge import LEAF, MIDDLE, NOW, ROOT, chain
 from skillhub.errors import FormatError, NameNotOwned, NotFound, Refused, SourceMismatch, WrongBytes
-from skillhub.model.digest import Digest
-from skillhub.model.index import parse_listing, parse_namespaces, parse_releases, parse_skill
-from skillhub.model.release import Admission, Index, Release, Revocation
+from skillhub.formats.digest import Digest
+from skillhub.model.index import (
+    Admission,
+    Index,
+    Release,
+    Revocation,
+    parse_listing,
+    parse_namespaces,
+    parse_releases,
+    parse_skill,
+)
 from skillhub.trust import x509
+from skillhub.trust.documents import pinned_documents, signed_documents
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet, publisher_target
 from skillhub.trust.registry import (
@@ -22,7 +31,6 @@ from skillhub.trust.registry import (
     refuse_shared,
     released_by,
 )
-from skillhub.trust.registry_documents import pinned_documents, signed_documents
 from skillhub.trust.roles import NAMESPACE_PATHS, ROLES, index_path, key_names, namespace_path
 from tests.support.registry import role_keys
 

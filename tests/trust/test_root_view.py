@@ -5,7 +5,7 @@ import json
 import pytest
 
 from skillhub.errors import FormatError
-from skillhub.trust.root_view import RoleView, RootView, changes, view_expiry, view_root
+from skillhub.trust.roles import RoleView, RootView, changes, view_expiry, view_root
 
 ROLES = {"root": {"threshold": 2, "keyids": ["a", "b"]}, "targets": {"threshold": 1, "keyids": ["c"]}}
 SIGNED = {"version": 3, "expires": "2027-01-01T00:00:00Z", "roles": ROLES}

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.attacks_oms.forge import NOW, changed, signed, statement
+from skillhub.disk.home import Home
 from skillhub.errors import BadSignature, FormatError, SkillhubError
-from skillhub.model.digest import Digest
-from skillhub.model.signer import Signer
+from skillhub.formats.digest import Digest
+from skillhub.model.lock import Signer
 from skillhub.model.tree import File, Tree
+from skillhub.project.publishers import Publishers, Trusted
 from skillhub.trust import oms
-from skillhub.trust.identity import Identity
-from skillhub.trust.judgement import judge
-from skillhub.world.home import Home
-from skillhub.world.publishers import Publishers, Trusted
+from skillhub.trust.keys import Identity
+from skillhub.trust.publishers import judge
 from tests.support.sigstore import ISSUER, NAME, Sigstore
 
 OWN = Sigstore()
@@ -72,7 +72,7 @@ import sys
 sys.modules["sigstore"] = None  # as where it is not installed
 from fixtures.attacks_oms.forge import NOW, signed
 from skillhub.errors import BadSignature
-from skillhub.trust.judgement import judge
+from skillhub.trust.publishers import judge
 try:
     judge(signed(open(sys.argv[1], "rb").read()), (), None, NOW)
 except BadSignature as error:
@@ -91,7 +91,7 @@ def test_without_the_extra_an_identity_is_refused_and_the_extra_named(tmp_path):
 
 
 def test_nobody_loads_the_extra_but_who_meets_an_identity():
-    code = "import sys, skillhub.trust.publishers, skillhub.flows.obtain; print('sigstore' in sys.modules)"
+    code = "import sys, skillhub.trust.publishers, skillhub.install.obtain; print('sigstore' in sys.modules)"
     run = [sys.executable, "-c", code]
     assert subprocess.run(run, cwd=REPO, capture_output=True, text=True, check=True).stdout == "False\n"
 

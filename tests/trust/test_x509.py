@@ -1,6 +1,5 @@
 import contextlib
 import subprocess
-import sys
 import warnings
 from dataclasses import replace
 from datetime import timedelta
@@ -222,8 +221,3 @@ def openssl_accepts(folder, made, root):
     if len(made) == 1:
         command = [part for part in command if part not in ("-untrusted", "others.pem")]
     return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
-
-
-def test_who_has_no_certificate_loads_none_of_it():
-    code = "import sys, skillhub.trust.publishers, skillhub.trust.registry; print('cryptography.x509' in sys.modules)"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"

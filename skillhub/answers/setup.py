@@ -1,0 +1,375 @@
+"""Answers about what stands around skills: this machine, sources, publishers, keys, registries; and errors."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from skillhub.answers.parts import Answer, IssueRow, Json, QuestionRow, ReasonRow, Row, Text, Texts
+from skillhub.model.lock import Kind as SignerKind
+from skillhub.model.record import Scope, SkillScope
+from skillhub.policy.policy import Level
+
+
+class KeyRow(Row):
+    """A key; a dry run makes none, and knows neither its fingerprint nor its files."""
+
+    name: Text
+    kind: Text | None
+    fingerprint: Text | None
+    path: Text = ""
+    public_path: Text = ""
+
+
+class KeyAnswer(KeyRow, Answer):
+    """A key that was made, taken over or shown."""
+
+    public_key: Text = ""
+
+
+class KeysAnswer(Answer):
+    """Your keys."""
+
+    keys: tuple[KeyRow, ...]
+
+
+class VariableRow(Row):
+    """A variable of which a value is stored, and the skills that may have it."""
+
+    name: Text
+    skills: Texts
+    scope: Scope
+    project: Text | None
+
+
+class VariableAnswer(VariableRow, Answer):
+    """A variable whose value was stored, or removed: then ``stored`` says whether one is left."""
+
+    stored: bool = False
+
+
+class VariablesAnswer(Answer):
+    """The variables of which a value is stored."""
+
+    variables: tuple[VariableRow, ...]
+
+
+class PlaceRow(Row):
+    """What is kept in one place on this disk."""
+
+    name: Text
+    path: Text
+    files: int
+    size: int
+
+
+class CacheAnswer(Answer):
+    """What is kept on this disk."""
+
+    places: tuple[PlaceRow, ...]
+    size: int
+
+
+class WasteRow(Row):
+    """Something that nobody needs."""
+
+    kind: Literal["tree", "leftover", "download", "repository"]
+    path: Text
+    size: int
+    name: Text | None
+    tree: Text | None
+
+
+class CollectedAnswer(Answer):
+    """What was removed from this disk."""
+
+    removed: tuple[WasteRow, ...]
+    size: int
+    changed: bool
+    gone: Texts
+    questions: tuple[QuestionRow, ...]
+
+
+class CheckRow(Row):
+    """One check of this machine."""
+
+    name: Text
+    ok: bool
+    message: Text
+    hint: Text | None
+
+
+class RootRow(Row):
+    """A folder that skills are read from."""
+
+    path: Text
+    scope: SkillScope
+
+
+class AgentRow(Row):
+    """An agent that is in use here."""
+
+    id: Text
+    name: Text
+
+
+class SourceSpotRow(Row):
+    """A source in short."""
+
+    name: Text
+    url: Text
+    root: Text | None
+
+
+class DoctorAnswer(Answer):
+    """Whether this machine and this project are set up soundly."""
+
+    ok: bool
+    checks: tuple[CheckRow, ...]
+    roots: tuple[RootRow, ...]
+    agents: tuple[AgentRow, ...]
+    sources: tuple[SourceSpotRow, ...]
+
+
+class PolicyRow(Row):
+    """One line of a policy."""
+
+    level: Level
+    key: Text
+    value: Json
+    where: Text
+    in_force: bool
+
+
+class PolicyAnswer(Answer):
+    """The policy that is in force."""
+
+    effective: dict[Text, Json]
+    lines: tuple[PolicyRow, ...]
+    places: dict[Text, Text]
+
+
+class SourceRow(Row):
+    """A source by its alias; ``scope`` is ``project`` where this project brings it."""
+
+    name: Text
+    kind: Literal["registry", "well-known"]
+    url: Text
+    root: Text | None
+    scope: Scope = "user"
+
+
+class SourceAnswer(SourceRow, Answer):
+    """A source that was added, trusted or removed."""
+
+
+class RoleRow(Row):
+    """A role of a registry's metadata."""
+
+    role: Text
+    threshold: int
+    keys: Texts
+
+
+class MetadataRow(Row):
+    """One metadata file, and until when it holds."""
+
+    role: Text
+    version: int
+    expires: Text
+
+
+class SourceFactsRow(SourceRow):
+    """A source, and the trust in it."""
+
+    root_version: int | None
+    expires: Text | None
+    roles: tuple[RoleRow, ...]
+    metadata: tuple[MetadataRow, ...]
+    refreshed: Text | None
+    changes: Texts
+    warnings: Texts
+
+
+class SourcesAnswer(Answer):
+    """The sources that count here."""
+
+    sources: tuple[SourceFactsRow, ...]
+
+
+class OfferRow(Row):
+    """A skill that a source lists."""
+
+    name: Text
+    version: Text | None
+    publisher: Text | None
+    description: Text
+
+
+class SourceShowAnswer(SourceFactsRow, Answer):
+    """A source, and the skills that it lists."""
+
+    skills: tuple[OfferRow, ...]
+
+
+class TrustedSignerRow(Row):
+    """A key, a certificate root, or an identity with its OpenID provider."""
+
+    kind: SignerKind
+    fingerprint: Text
+    identity: Text = ""
+    issuer: Text = ""
+
+
+class PublisherRow(Row):
+    """Whom you trust to sign, and for which sources; none is every source."""
+
+    name: Text
+    signers: tuple[TrustedSignerRow, ...]
+    sources: Texts
+
+
+class PublisherAnswer(PublisherRow, Answer):
+    """A publisher that was trusted or removed."""
+
+
+class PublishersAnswer(Answer):
+    """Whom you trust to sign skills."""
+
+    publishers: tuple[PublisherRow, ...]
+
+
+class RegistryAnswer(Answer):
+    """A registry that was made; a dry run makes no root."""
+
+    path: Text
+    site: Text
+    fingerprint: Text | None
+
+
+class PublishedRow(Row):
+    """A release in a registry."""
+
+    name: Text
+    version: Text | None
+    digest: Text | None
+    tree: Text | None
+
+
+class AddedAnswer(Answer):
+    """What was published, and what had been."""
+
+    added: tuple[PublishedRow, ...]
+    unchanged: tuple[PublishedRow, ...]
+
+
+class RecalledRow(Row):
+    """A release that was yanked, offered again, or withdrawn."""
+
+    name: Text
+    version: Text | None
+    yanked: Text | None
+    withdrawn: Text | None
+
+
+class RecalledAnswer(RecalledRow, Answer):
+    """A release that was yanked, offered again, or withdrawn."""
+
+
+class RevokedRow(Row):
+    """A key that no longer speaks for its publisher."""
+
+    fingerprint: Text
+    since: Text
+
+
+class DelegatedAnswer(Answer):
+    """What a publisher may sign and publish now."""
+
+    publisher: Text
+    keys: Texts
+    names: Texts
+    revoked: tuple[RevokedRow, ...]
+    withdrawn: tuple[RecalledRow, ...]
+
+
+class RotatedAnswer(Answer):
+    """The keys of a role before and after."""
+
+    role: Text
+    gone: Texts
+    new: Texts
+    kept: Texts
+    at_hand: Texts
+
+
+class ExpiryRow(Row):
+    """When what a role signed expires."""
+
+    role: Text
+    expires: Text
+
+
+class RefreshedAnswer(Answer):
+    """What was signed anew, and what waits for offline keys."""
+
+    renewed: tuple[ExpiryRow, ...]
+    waiting: tuple[ExpiryRow, ...]
+
+
+class RegistryCheckAnswer(Answer):
+    """Whether a registry is sound."""
+
+    ok: bool
+    problems: tuple[IssueRow, ...]
+    warnings: tuple[IssueRow, ...]
+
+
+class ServedAnswer(Answer):
+    """Where a registry is served."""
+
+    url: Text
+
+
+class PushedAnswer(Answer):
+    """What was published to a target."""
+
+    target: Text
+    written: Texts
+    unchanged: int
+
+
+class UnsafeRow(ReasonRow):
+    """A skill that is not what was promised."""
+
+    reason: Text | None
+
+
+class ErrorRow(Row):
+    """What went wrong: ``skills`` names each of several, ``reason`` tells more of the code."""
+
+    code: Text
+    message: Text
+    where: Text | None
+    hint: Text | None
+    reason: Text = ""
+    skills: tuple[UnsafeRow, ...] = ()
+
+
+class ErrorAnswer(Answer):
+    """Why a command did nothing, and the questions that were open."""
+
+    error: ErrorRow
+    questions: tuple[QuestionRow, ...]
+
+
+class VersionAnswer(Answer):
+    """The version of the program."""
+
+    version: Text
+
+
+class SchemaAnswer(Answer):
+    """The names of documents and answers whose JSON Schema there is."""
+
+    documents: Texts
+    answers: Texts

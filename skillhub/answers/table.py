@@ -1,0 +1,120 @@
+"""The class of each answer by its command; ``skillhub schema`` makes its JSON Schema of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from skillhub.answers.parts import Answer
+from skillhub.answers.setup import (
+    AddedAnswer,
+    CacheAnswer,
+    CollectedAnswer,
+    DelegatedAnswer,
+    DoctorAnswer,
+    ErrorAnswer,
+    KeyAnswer,
+    KeysAnswer,
+    PolicyAnswer,
+    PublisherAnswer,
+    PublishersAnswer,
+    PushedAnswer,
+    RecalledAnswer,
+    RefreshedAnswer,
+    RegistryAnswer,
+    RegistryCheckAnswer,
+    RotatedAnswer,
+    SchemaAnswer,
+    ServedAnswer,
+    SourceAnswer,
+    SourcesAnswer,
+    SourceShowAnswer,
+    VariableAnswer,
+    VariablesAnswer,
+    VersionAnswer,
+)
+from skillhub.answers.skills import (
+    AuditAnswer,
+    CatalogAnswer,
+    DiffAnswer,
+    ListAnswer,
+    LoadAnswer,
+    LockFixAnswer,
+    LockMergeAnswer,
+    NewAnswer,
+    OutcomeAnswer,
+    PackAnswer,
+    ResolveAnswer,
+    SearchAnswer,
+    ShowAnswer,
+    SignAnswer,
+    ValidateAnswer,
+    VerifyAnswer,
+)
+from skillhub.answers.version import VERSION
+
+# By the command as it is typed.
+ANSWERS: Final[Mapping[str, type[Answer]]] = {
+    "--version": VersionAnswer,
+    "adopt": OutcomeAnswer,
+    "audit": AuditAnswer,
+    "cache gc": CollectedAnswer,
+    "cache info": CacheAnswer,
+    "catalog": CatalogAnswer,
+    "diff": DiffAnswer,
+    "disable": OutcomeAnswer,
+    "doctor": DoctorAnswer,
+    "doctor policy": PolicyAnswer,
+    "enable": OutcomeAnswer,
+    "env list": VariablesAnswer,
+    "env set": VariableAnswer,
+    "env unset": VariableAnswer,
+    "error": ErrorAnswer,
+    "install": OutcomeAnswer,
+    "key import": KeyAnswer,
+    "key list": KeysAnswer,
+    "key new": KeyAnswer,
+    "key show": KeyAnswer,
+    "list": ListAnswer,
+    "load": LoadAnswer,
+    "lock fix": LockFixAnswer,
+    "lock import": OutcomeAnswer,
+    "lock merge": LockMergeAnswer,
+    "new": NewAnswer,
+    "pack": PackAnswer,
+    "patch": OutcomeAnswer,
+    "publisher list": PublishersAnswer,
+    "publisher remove": PublisherAnswer,
+    "publisher trust": PublisherAnswer,
+    "registry add": AddedAnswer,
+    "registry check": RegistryCheckAnswer,
+    "registry delegate": DelegatedAnswer,
+    "registry init": RegistryAnswer,
+    "registry push": PushedAnswer,
+    "registry refresh": RefreshedAnswer,
+    "registry rotate": RotatedAnswer,
+    "registry serve": ServedAnswer,
+    "registry withdraw": RecalledAnswer,
+    "registry yank": RecalledAnswer,
+    "remove": OutcomeAnswer,
+    "resolve": ResolveAnswer,
+    "schema": SchemaAnswer,
+    "search": SearchAnswer,
+    "show": ShowAnswer,
+    "sign": SignAnswer,
+    "source add": SourceAnswer,
+    "source list": SourcesAnswer,
+    "source remove": SourceAnswer,
+    "source show": SourceShowAnswer,
+    "source trust": SourceAnswer,
+    "sync": OutcomeAnswer,
+    "update": OutcomeAnswer,
+    "validate": ValidateAnswer,
+    "verify": VerifyAnswer,
+}
+
+
+def answer(command: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a command prints, with the version of its form, as the class of its answer has it."""
+    found = ANSWERS[command].model_validate({"schema": VERSION, **value})
+    return found.model_dump(by_alias=True, exclude_unset=True)

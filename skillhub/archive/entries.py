@@ -1,0 +1,322 @@
+"""Entries of an archive: permitted paths, limits, and inflation that counts bytes."""
+
+from __future__ import annotations
+
+import re
+import stat
+import unicodedata
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from skillhub.errors import FormatError, UnsafeArchive
+from skillhub.formats.text import clean, is_hidden, quote
+from skillhub.model.tree import SKILL_MD, File
+
+# What a reader hands to the gate, and how much of it the gate lets through.
+
+Kind = Literal["zip", "tar.gz"]
+
+_ZIP_TYPES: Final = frozenset({"application/zip", "application/x-zip", "application/x-zip-compressed"})
+_TAR_TYPES: Final = frozenset(
+    {"application/gzip", "application/x-gzip", "application/x-tgz", "application/x-gtar"}
+    | {"application/x-compressed-tar", "application/x-tar-gz"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large a skill may be; what is larger is refused, there is no second path.
+
+    Args:
+        total: Bytes of all files together.
+        files: Number of files.
+        name: Bytes of one segment of a path, in UTF-8.
+        path: Bytes of a path.
+        depth: Segments of a path.
+    """
+
+    total: int = 64 << 20
+    files: int = 2000
+    name: int = 255
+    path: int = 1024
+    depth: int = 32
+
+    @property
+    def entries(self) -> int:
+        """Files, folders and litter together: a million empty entries must not cost a million steps."""
+        return 2 * self.files
+
+    @property
+    def stream(self) -> int:
+        """Bytes that a tar of such a skill can need: headers, long names and padding besides the files."""
+        return self.total + 16 * 1024 * self.files
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file, or a folder (``file`` is None), as a reader found it and nobody judged it yet."""
+
+    path: str
+    file: File | None
+
+
+def kind_of(filename: str, content_type: str | None = None) -> Kind | None:
+    """Return the kind that the content type says, else the one that the extension says, else None."""
+    media = (content_type or "").partition(";")[0].strip().lower()
+    if media in _ZIP_TYPES or media.endswith("+zip"):
+        return "zip"
+    if media in _TAR_TYPES or media.endswith("tar+gzip"):
+        return "tar.gz"
+    name = filename.lower()
+    if name.endswith((".zip", ".skill")):
+        return "zip"
+    return "tar.gz" if name.endswith((".tar.gz", ".tgz")) else None
+
+
+def unsafe(reason: str, message: str, path: str | None = None) -> UnsafeArchive:
+    """Return the refusal of the entry at ``path``, which may be any text."""
+    return UnsafeArchive(reason, message, where=None if path is None else clean(path[:1024]))
+
+
+def executable(mode: int, *, folder: bool, path: str) -> bool:
+    """Return the owner's execute bit of a Unix mode, once nothing else in the mode matters.
+
+    Args:
+        mode: Permission bits and, where the archive keeps them, the bits of the type; 0 says nothing.
+        folder: What the archive's own way of marking a folder says.
+        path: Where the entry is, for the error.
+
+    Raises:
+        UnsafeArchive: ``link``, ``special-file``, ``kind-mismatch``, ``mode-bits``.
+    """
+    kind = stat.S_IFMT(mode)
+    if kind == stat.S_IFLNK:
+        raise unsafe("link", "a skill holds no links, found a symbolic one", path)
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise unsafe("special-file", f"expected a file or folder, found type {kind:#o}", path)
+    if kind and folder != (kind == stat.S_IFDIR):
+        raise unsafe("kind-mismatch", "name and type disagree on whether this is a folder", path)
+    if stat.S_IMODE(mode) & 0o7000 or mode >> 16:
+        raise unsafe("mode-bits", f"set-id and sticky bits are refused, found mode {mode:#o}", path)
+    return not folder and bool(mode & stat.S_IXUSR)
+
+
+# What a path inside a skill may be, on any system that the skill may ever be unpacked on.
+
+# Device names stay reserved before any extension; superscript digits count (Win32 "Naming Files").
+_DEVICE: Final = r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])"
+_RESERVED: Final = re.compile(rf"{_DEVICE} *(?:\.|\Z)", re.IGNORECASE)
+_PLAIN_SEGMENT: Final = rf"(?!{_DEVICE}(?:[./]|\Z))[a-z0-9_-][a-z0-9_.-]*(?<!\.)"
+# Nearly every honest path; it need not meet the slow rules, all of which it obeys.
+_PLAIN: Final = re.compile(rf"(?:{_PLAIN_SEGMENT}/)*{_PLAIN_SEGMENT}", re.IGNORECASE | re.ASCII)
+_DRIVE: Final = re.compile(r"[A-Za-z]:")
+_FORBIDDEN: Final = re.compile(r'[<>"|?*]')
+# A variation selector belongs to an emoji (or closes a keycap, as in 1️⃣); after a plain letter it only hides.
+_STRAY_SELECTOR: Final = re.compile(r"(?:\A|(?<=[\x00-\x7f]))[\ufe00-\ufe0f](?!\u20e3)")
+_SELECTORS: Final = re.compile(r"[\ufe00-\ufe0f]")
+_SHORT_GIT: Final = re.compile(r"git~[0-9]+")
+# Letters that pass for one of SKILL.md's, after NFKD and case folding; i, l and 1 are one letter to the eye.
+_CONFUSABLE: Final = str.maketrans(
+    dict.fromkeys("i1|!ıɩɪιіӏⲓᎥᏞꓡꓲʟǀ∣", "l")
+    | dict.fromkeys("5ѕꜱƽᏚꓢտ", "s")
+    | dict.fromkeys("κкᴋĸⲕқҝᏦꓗ", "k")
+    | dict.fromkeys("μмᴍⲙϻᎷꓟ", "m")
+    | dict.fromkeys("ԁɗđᎠꓓᴅ", "d")
+    | dict.fromkeys("·۰", ".")
+)
+
+
+def check_path(path: str, limits: Limits) -> None:
+    """Let a relative path pass that every system keeps inside the skill's folder, under this very name.
+
+    Args:
+        path: Segments joined by ``/``, without one at the end; may hold lone surrogates.
+        limits: How long and deep it may be.
+
+    Raises:
+        UnsafeArchive: a reason of the families paths, names and limits.
+    """
+    if (
+        len(path) <= min(limits.name, limits.path)
+        and _PLAIN.fullmatch(path)
+        and path.count("/") < limits.depth
+    ):
+        return
+    segments = path.split("/")
+    _check_length(path, segments, limits)
+    _check_syntax(path)
+    for segment in segments:
+        _check_segment(segment, path)
+
+
+def fold(segment: str) -> str:
+    """Return what all names share that some file system takes for one (case, Unicode form, final dots)."""
+    if segment.isascii():
+        return segment.lower().rstrip(". ")
+    # Upper case first: NTFS compares so, and dotless i, final sigma and long s only meet there.
+    wide = unicodedata.normalize("NFKC", _SELECTORS.sub("", segment))
+    return unicodedata.normalize("NFKC", wide.upper().casefold()).rstrip(". ")
+
+
+def is_lookalike(name: str) -> bool:
+    """Say whether a person would take ``name`` for ``SKILL.md``, which it is not."""
+    if name == SKILL_MD or (name.isascii() and len(name) not in (8, 9)):
+        return False
+    return _skeleton(name) == _SKILL_SKELETON
+
+
+def _skeleton(name: str) -> str:
+    letters = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())
+    bare = "".join(char for char in letters if not unicodedata.combining(char))
+    return _SELECTORS.sub("", bare).translate(_CONFUSABLE).replace("rn", "m")
+
+
+_SKILL_SKELETON: Final = _skeleton(SKILL_MD)
+
+
+def _check_length(path: str, segments: list[str], limits: Limits) -> None:
+    try:
+        sizes = [len(segment.encode()) for segment in segments]
+    except UnicodeEncodeError as error:
+        message = f"expected a name in UTF-8, found a lone surrogate in {quote(path)}"
+        raise unsafe("name-encoding", message, path) from error
+    if max(sizes) > limits.name:
+        raise unsafe("name-too-long", f"a name has at most {limits.name} bytes, found {max(sizes)}", path)
+    if (length := sum(sizes) + len(sizes) - 1) > limits.path:
+        raise unsafe("path-too-long", f"a path has at most {limits.path} bytes, found {length}", path)
+    if len(sizes) > limits.depth:
+        raise unsafe("too-deep", f"a path has at most {limits.depth} segments, found {len(sizes)}", path)
+
+
+def _check_syntax(path: str) -> None:
+    """Refuse what some system reads as something else than a relative path of plain names."""
+    if "\0" in path:
+        raise _bad("path-nul", "no NUL", path)
+    if path.startswith(("/", "\\\\")) or _DRIVE.match(path):
+        raise _bad("path-absolute", "a relative path", path)
+    if "\\" in path:
+        raise _bad("path-backslash", "/ between segments", path)
+    if ":" in path:
+        raise _bad("path-stream", "no colon (it opens a stream on NTFS)", path)
+
+
+def _check_segment(segment: str, path: str) -> None:
+    wide = unicodedata.normalize("NFKC", segment)
+    if not wide or (wide.startswith(".") and not wide.strip(". ")):
+        raise _bad("path-traversal", "no empty segment and none of dots alone", path)
+    if any(map(is_hidden, segment)) or _STRAY_SELECTOR.search(segment):
+        raise _bad("name-hidden", "no control, bidirectional, invisible or unassigned character", path)
+    if _is_git(wide):
+        raise _bad("name-dot-git", "no name that git keeps for itself", path)
+    if segment[-1] in ". " or _FORBIDDEN.search(segment) or _RESERVED.match(segment):
+        raise _bad("name-reserved", "a name that Windows can hold", path)
+
+
+def _is_git(wide: str) -> bool:
+    # NTFS drops dots and spaces at the end, and its short name of .git is git~1.
+    name = _SELECTORS.sub("", wide).casefold().rstrip(". ")
+    return name == ".git" or _SHORT_GIT.fullmatch(name) is not None
+
+
+def _bad(reason: str, expected: str, path: str) -> UnsafeArchive:
+    return unsafe(reason, f"expected {expected} in a path, found {quote(path)}", path)
+
+
+# Inflation that counts while it goes, so that no bomb gets larger than what was allowed.
+
+MAGIC = b"\x1f\x8b"
+# Input goes in by steps: zlib copies what it did not consume, which over large input would be quadratic.
+_STEP_IN = 1 << 16
+_STEP_OUT = 1 << 18
+# Parallel compressors make a member of 64 KiB or more, 1024 for a full skill; empty ones cost a step each.
+_MEMBERS = 4096
+
+
+def inflate(packed: memoryview, size: int, path: str) -> bytes:
+    """Return the ``size`` bytes of a raw deflate stream (RFC 1951), which ends where ``packed`` ends.
+
+    Raises:
+        UnsafeArchive: ``deflate`` (broken, cut short, or followed by other bytes), ``wrong-size``.
+    """
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        # One byte more than promised, or zlib would stop before it sees the end of the stream.
+        data = inflater.decompress(packed, size + 1)
+    except zlib.error as error:
+        raise unsafe("deflate", f"the deflate stream is broken: {error}", path) from error
+    if len(data) > size:
+        raise unsafe("wrong-size", f"expected {size} bytes, found more", path)
+    if not inflater.eof:
+        raise unsafe("deflate", "the deflate stream is cut short", path)
+    if inflater.unused_data:
+        raise unsafe("deflate", f"{len(inflater.unused_data)} bytes follow the deflate stream", path)
+    if len(data) < size:
+        raise unsafe("wrong-size", f"expected {size} bytes, found {len(data)}", path)
+    return data
+
+
+class Gunzipped:
+    """The bytes of a gzip file (RFC 1952, members one after the other), read forward.
+
+    Args:
+        data: The whole file.
+        limit: How many bytes may come out.
+
+    Raises:
+        FormatError: ``data`` does not begin as gzip does.
+        UnsafeArchive: from ``read``: ``gzip``, ``too-large``.
+    """
+
+    def __init__(self, data: bytes, limit: int) -> None:
+        if not data.startswith(MAGIC):
+            raise FormatError("expected a gzip file, found something else")
+        self._pieces = _gunzip(memoryview(data), limit)
+        self._piece = b""
+        self._at = 0
+
+    def read(self, size: int) -> bytes:
+        """Return the next ``size`` bytes, fewer only where the file ends."""
+        start, stop = self._at, self._at + size
+        if stop <= len(self._piece):
+            self._at = stop
+            return self._piece[start:stop]
+        parts = [self._piece[start:]]
+        missing = size - len(parts[0])
+        self._piece = b""
+        self._at = 0
+        for piece in self._pieces:
+            if len(piece) >= missing:
+                self._piece, self._at = piece, missing
+                parts.append(piece[:missing])
+                break
+            parts.append(piece)
+            missing -= len(piece)
+        return b"".join(parts)
+
+
+def _gunzip(data: memoryview, limit: int) -> Iterator[bytes]:
+    at = total = members = 0
+    while at < len(data):
+        members += 1
+        if data[at : at + 2] != MAGIC or members > _MEMBERS:
+            raise unsafe("gzip", f"expected at most {_MEMBERS} gzip members and nothing after, found more")
+        # zlib itself reads a member's header and checks its CRC and length.
+        inflater = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        while not inflater.eof:
+            waiting = inflater.unconsumed_tail
+            step = waiting or data[at : at + _STEP_IN]
+            at += 0 if waiting else len(step)
+            try:
+                piece = inflater.decompress(step, _STEP_OUT)
+            except zlib.error as error:
+                raise unsafe("gzip", f"the gzip stream is broken: {error}") from error
+            if not (step or piece):
+                raise unsafe("gzip", "the gzip stream is cut short")
+            total += len(piece)
+            if total > limit:
+                raise unsafe("too-large", f"more than {limit} bytes unpacked, with headers and padding")
+            if piece:
+                yield piece
+        at -= len(inflater.unused_data)

@@ -1,0 +1,182 @@
+"""Cache: what skillhub keeps on this disk, and the removal of what nobody needs.
+
+A tree that seems unused is set aside first; then every project is asked again, each under its lock, and what one of
+them has come to need meanwhile is put back. Whoever installs the tree after that finds it gone, and stores it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from typing import Literal
+
+from skillhub.disk import files, usage
+from skillhub.disk.home import Home
+from skillhub.disk.usage import abandoned
+from skillhub.errors import FormatError, StateError
+from skillhub.formats.digest import Digest
+from skillhub.install.context import Ports, ask
+from skillhub.model.manifest import glance
+from skillhub.model.question import Asked, Question
+from skillhub.model.tree import SKILL_MD
+from skillhub.project.project import Known, known
+from skillhub.project.store import Store
+
+DAY = 24 * 60 * 60.0
+_SHOWN = 20
+_HEAD_CAP = 1 << 20
+_PARTS = {"http": "downloads", "git": "git"}
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A folder, or a file, in which something is kept; ``size`` in bytes."""
+
+    name: str
+    path: str
+    files: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waste:
+    """Something that nobody needs.
+
+    Attributes:
+        about: For a person: of a tree the name of its skill, if it can be read.
+        tree: Of a tree its digest.
+    """
+
+    kind: Literal["tree", "leftover", "download", "repository"]
+    path: str
+    size: int
+    about: str = ""
+    tree: Digest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What was removed, or could be; ``gone`` are the projects that are no more and alone had some of the trees."""
+
+    waste: tuple[Waste, ...]
+    gone: tuple[str, ...] = ()
+    asked: tuple[Asked, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """All of it, in bytes."""
+        return sum(each.size for each in self.waste)
+
+
+def places(home: Home, store: Store) -> tuple[Kept, ...]:
+    """Return what is kept where: the store, and each part of the cache."""
+    parts = dict.fromkeys((*_PARTS, *_parts(home)))
+    paths = {
+        "store": store.root,
+        **{_PARTS.get(part, part): os.path.join(home.cache, part) for part in parts},
+    }
+    return tuple(Kept(name, path, *usage.use(path)) for name, path in paths.items())
+
+
+def collect(home: Home, days: float, ports: Ports, *, dry_run: bool = False) -> Collected:
+    """Remove stored trees that no project needs, downloads older than ``days``, and what killed processes left.
+
+    Raises:
+        Refused: nobody agreed that trees go; nothing was removed.
+        FormatError: a project's lock is malformed, so that nobody knows what it needs; nothing was removed.
+        StateError: the disk is in the way, or another process at work for too long.
+    """
+    now = ports.clock().timestamp()
+    projects = list(known(home))
+    trees = list(_unused(projects, ports.store))
+    gone = _gone(projects, trees)
+    rest = [*_leftovers(home, now - DAY), *_old(home, now - days * DAY)]
+    if dry_run:
+        return Collected((*trees, *rest), gone)
+    asked = ask(_questions(trees, gone), ports)
+    dropped = _drop([each.tree for each in trees if each.tree], home, ports.store)
+    removed = [each for each in trees if each.tree in dropped] + [each for each in rest if _remove(each)]
+    return Collected(tuple(removed), gone, tuple(asked))
+
+
+def _parts(home: Home) -> list[str]:
+    return sorted(os.listdir(home.cache)) if os.path.isdir(home.cache) else []
+
+
+def _needed(projects: Sequence[Known]) -> frozenset[Digest]:
+    return frozenset(tree for each in projects if not each.gone for tree in each.trees)
+
+
+def _unused(projects: Sequence[Known], store: Store) -> Iterator[Waste]:
+    needed = _needed(projects)
+    for tree in store.trees():
+        if tree not in needed:
+            path = store.path(tree)
+            yield Waste("tree", path, usage.use(path).size, _name(path), tree)
+
+
+def _name(path: str) -> str:
+    """Return what a stored skill calls itself, if it says."""
+    try:
+        data = files.read(os.path.join(path, SKILL_MD), _HEAD_CAP)
+    except (FormatError, StateError):
+        return ""
+    return glance(data or b"").name or ""
+
+
+def _gone(projects: Sequence[Known], trees: Sequence[Waste]) -> tuple[str, ...]:
+    unused = {each.tree for each in trees}
+    return tuple(each.base for each in projects if each.gone and not unused.isdisjoint(each.trees))
+
+
+def _leftovers(home: Home, before: float) -> Iterator[Waste]:
+    # On some systems several of these are one folder, or one is in another.
+    folders = (home.config, home.data, home.cache, home.state)
+    found = {each.path: each for folder in folders for each in usage.leftovers(folder, before)}
+    found |= {each.path: each for each in abandoned(before)}
+    return (Waste("leftover", each.path, each.size) for each in found.values())
+
+
+def _old(home: Home, before: float) -> Iterator[Waste]:
+    for each in usage.old_repositories(home.cache, before):
+        yield Waste("repository", each.path, each.size)
+    for part in _parts(home):
+        if part != "git":
+            for each in usage.old_files(os.path.join(home.cache, part), before):
+                yield Waste("download", each.path, each.size)
+
+
+def _questions(trees: Sequence[Waste], gone: Sequence[str]) -> list[Question]:
+    if not trees:
+        return []
+    size = sum(each.size for each in trees)
+    lines = [f"{each.about or 'a skill'}: {each.tree}, {each.size} bytes" for each in trees[:_SHOWN]]
+    lines += [f"and {len(trees) - _SHOWN} more"] if len(trees) > _SHOWN else []
+    lines += [f"{base} had some of these, and is no more" for base in gone]
+    many = "a stored skill" if len(trees) == 1 else f"{len(trees)} stored skills"
+    message = f"Remove {many} that no project needs, {size} bytes?"
+    return [Question("unused", "store", message, tuple(lines))]
+
+
+def _drop(trees: Sequence[Digest], home: Home, store: Store) -> Set[Digest]:
+    """Remove those of these trees that no project has come to need; return them."""
+    aside: dict[Digest, str] = {}
+    needed: Set[Digest] = frozenset(trees)  # all of them, until every project was asked
+    try:
+        for tree in trees:
+            aside[tree] = store.set_aside(tree)
+        needed = _needed(list(known(home)))
+    finally:
+        for tree, place in aside.items():
+            if tree in needed:
+                store.put_back(tree, place)
+            else:
+                store.discard(place)
+    return aside.keys() - needed
+
+
+def _remove(each: Waste) -> bool:
+    if each.kind == "repository":
+        return usage.remove_repository(each.path)
+    return usage.remove(each.path)

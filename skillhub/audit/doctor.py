@@ -1,0 +1,191 @@
+"""Doctor: what is odd about this machine and this project, and what to do about each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from skillhub.errors import SkillhubError, StateError
+from skillhub.formats.text import as_command
+from skillhub.install.context import Ports, command
+from skillhub.install.links import agent_folders, beside, unmanaged
+from skillhub.model.hosts import Host, detect, hosts
+from skillhub.model.record import Skill
+from skillhub.policy.policy import rows
+from skillhub.project import copies as links
+from skillhub.project import exclude
+from skillhub.project.installed import managed
+from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.discover import Root, discover
+from skillhub.sources.configured import Source
+from skillhub.sources.shown_time import ShownTime
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at; ``hint`` says what to do where it is not well."""
+
+    name: str
+    ok: bool
+    message: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Everything that was looked at."""
+
+    checks: tuple[Check, ...]
+    roots: tuple[Root, ...]
+    agents: tuple[Host, ...]
+    sources: tuple[Source, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether all is well."""
+        return all(check.ok for check in self.checks)
+
+
+def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
+    """Look at sources, lock, agents, skills and their needs; change nothing and use no network.
+
+    Args:
+        ports: The world.
+        time: By what expiry is judged, whose clock is looked at; None to look at no clock.
+    """
+    agents = detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
+    roots = tuple(_roots(agents, ports))
+    sources, source_check = _sources(ports)
+    checks = [source_check, _policy(ports), *_clock(time)]
+    try:
+        skills = managed(ports.project, ports.store, ports.environ)
+    except SkillhubError as error:
+        where = error.where or ports.project.lock_path
+        checks += [Check("lock", False, f"{where}: {error.message}", error.hint)]
+        checks += [*_links(agents, ports), _agents(agents)]
+    else:
+        checks += [*_lock(skills, ports), *_links(agents, ports), _agents(agents)]
+        checks += _catalog(skills, roots, ports)
+    return Diagnosis(tuple(checks), roots, agents, sources)
+
+
+def _clock(time: ShownTime | None) -> Iterator[Check]:
+    """Yield a clock that is behind what signed documents show."""
+    try:
+        if time is not None and time.behind:
+            yield Check("clock", False, time.behind, time.remedy)
+    except StateError as error:
+        yield Check("clock", False, f"{error.where}: {error.message}", error.hint)
+
+
+def _policy(ports: Ports) -> Check:
+    try:
+        found = list(rows(ports.policies))
+    except SkillhubError as error:
+        return Check("policy", False, f"{error.where}: {error.message}", error.hint)
+    if not found:
+        return Check("policy", True, "none is in force")
+    return Check("policy", True, f"{len(found)} lines; skillhub doctor policy shows them")
+
+
+def _roots(agents: tuple[Host, ...], ports: Ports) -> Iterator[Root]:
+    """Yield the folders that agents read here, the project's before the user's."""
+    project, seen = ports.project, set[str]()
+    for each in (project, project.users(ports.user_home)):
+        for folder in agent_folders(each, ports.user_home, ports.environ, agents):
+            if folder not in seen:
+                seen.add(folder)
+                yield Root(folder, each.scope)
+
+
+def _sources(ports: Ports) -> tuple[tuple[Source, ...], Check]:
+    try:
+        sources = tuple(ports.sources.all().values())
+        registries = [source for source in sources if source.root is not None]
+        for source in registries:
+            ports.sources.root(source)
+    except SkillhubError as error:
+        return (), Check("sources", False, error.message, error.hint)
+    others = len(sources) - len(registries)
+    message = f"{len(registries)} configured, each with its trusted root"
+    message += f", and {others} that nobody signs" if others else ""
+    return sources, Check("sources", True, message)
+
+
+def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
+    yield Check("lock", True, f"{len(skills)} locked")
+    for skill in skills:
+        enabling = command(ports.project.scope, "enable", skill.name)
+        missing = [need.spell() for need in skill.requires if need.open]
+        if missing:
+            yield Check(
+                f"needs of {skill.name}",
+                False,
+                f"missing: {', '.join(missing)}",
+                enabling,
+            )
+        elif skill.state == "disabled":
+            yield Check(f"state of {skill.name}", True, "disabled", enabling)
+    folders = agent_folders(ports.project, ports.user_home, ports.environ)
+    copies = dict.fromkeys(link for skill in skills for link in skill.links)
+    # Also what nobody here agreed to: agents read what is in their folders, whoever put it there.
+    copies |= dict.fromkeys(os.path.join(folder, skill.name) for folder in folders for skill in skills)
+    try:
+        for path in exclude.copies(ports.project.base, list(copies)):
+            hint = as_command("git", "rm", "-r", "--cached", path)
+            yield Check("git", False, f"an enabled copy is tracked by git: {path}", hint)
+    except StateError as error:
+        yield Check("git", False, error.message, "git status tells more")
+
+
+def _links(agents: tuple[Host, ...], ports: Ports) -> Iterator[Check]:
+    """Yield the first agent's folder that cannot be linked into, for it leads out of the project."""
+    try:
+        links.link_folders(ports.project, agents, ports.user_home, ports.environ)
+        for record in ports.project.records().skills.values():
+            for link in record.links:
+                links.place(ports.project, link)
+    except SkillhubError as error:
+        hint = error.hint or "put a folder in its place; until then no skill is linked or verified"
+        yield Check("links", False, f"{error.where}: {error.message}", hint)
+
+
+def _agents(agents: tuple[Host, ...]) -> Check:
+    names = ", ".join(host.name for host in agents)
+    if names:
+        return Check("agents", True, f"found: {names}")
+    return Check("agents", True, f"none of the {len(hosts())} known agents found; .agents/skills is used")
+
+
+def _catalog(skills: Sequence[Skill], roots: tuple[Root, ...], ports: Ports) -> Iterator[Check]:
+    strangers = set(unmanaged(ports.project, ports.user_home, ports.environ))
+    try:
+        users = beside(ports.project, ports.user_home, ports.store, ports.environ)
+    except SkillhubError as error:
+        users = []
+        yield Check("your own lock", False, f"{error.where}: {error.message}", error.hint)
+    found = discover(roots)
+    ours = {link for skill in users for link in skill.links}
+    loose = [
+        skill
+        for skill in found.skills
+        if strangers.intersection(skill.links)
+        or (skill.scope != ports.project.scope and not ours.intersection(skill.links))
+    ]
+    enabled = [skill for skill in skills if skill.state == "enabled"]
+    catalog = Catalog.of([*enabled, *users, *loose], found.problems)
+    waiting = {skill.name for skill in skills if skill.state == "disabled"}
+    for skill in found.skills:
+        if strangers.intersection(skill.links) and skill.name in waiting:
+            message = (
+                f"{skill.links[0]}: it has the name of {skill.name}, which the lock has and which is disabled"
+            )
+            yield Check("skill", False, message, "take it away")
+    for problem in catalog.problems:
+        line = f":{problem.line}" if problem.line else ""
+        is_ok = problem.level == "warning"
+        yield Check("skill", is_ok, f"{problem.path}{line}: {problem.message}", "mend it, or take it away")
+    for hidden in catalog.shadowed:
+        path, by = ((*each.links, each.path)[0] for each in (hidden.skill, hidden.by))
+        yield Check("shadowed", True, f"{path} is hidden by {by}")

@@ -1,0 +1,234 @@
+"""Audit of sources: what each says of the locked skills now; its URL, root and expiry dates against the lock's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from skillhub.audit.report import Locations
+from skillhub.audit.rules import note
+from skillhub.errors import (
+    Forbidden,
+    FormatError,
+    NameNotOwned,
+    NotFound,
+    Refused,
+    SecurityError,
+    SkillhubError,
+    SourceError,
+    UnsafeTransfer,
+    UsageError,
+)
+from skillhub.formats.text import as_command
+from skillhub.install.candidates import Standing
+from skillhub.install.context import May, Network, Place, Ports, State, command
+from skillhub.install.sources import view_source
+from skillhub.install.update import is_fixed, newest_of, wanted_under
+from skillhub.model.changes import source_changes
+from skillhub.model.finding import Finding
+from skillhub.model.lock import Lock, Locked, LockedSource
+from skillhub.model.reference import Local, Remote
+from skillhub.net.target import Who
+from skillhub.sources.configured import Source
+
+
+class Inquiry:
+    """Asks whoever the locked skills are from, and looks at the sources themselves.
+
+    Args:
+        state: What is locked, and what is wanted.
+        locations: Where findings are shown.
+        ports: The world.
+        refresh: Ask; else what registries last said counts, and only places on this machine are looked at.
+
+    Attributes:
+        standings: By skill how it stands with its registry, as that says or last said; only of what is from one.
+        findings: What came of asking.
+        notes: Who was not asked, or could not be, and what a reader should know of the rest.
+    """
+
+    def __init__(self, state: State, locations: Locations, ports: Ports, *, refresh: bool) -> None:
+        self.state = state
+        self.locations = locations
+        self.ports = ports
+        self.standings: dict[str, Standing] = {}
+        self.findings: list[Finding] = []
+        self.notes: list[str] = []
+        self._refresh = refresh
+
+    def ask_registries(self, names: Iterable[str]) -> None:
+        """Hear the registries of these skills; of one that cannot or is not to be asked, its last word counts.
+
+        Raises:
+            StateError: the disk refuses to keep what they say.
+        """
+        lock, sources = self.state.lock, self.ports.sources
+        by_source: dict[str, list[str]] = {}
+        for name in names:
+            by_source.setdefault(lock.skills[name].source, []).append(name)
+        for alias, asked in by_source.items():
+            locked = lock.sources.get(alias)
+            if locked is None or locked.root is None:
+                continue
+            mine = sources.all().get(alias)
+            is_same = mine is not None and mine.is_meant(locked)
+            if mine is not None and is_same and (self._refresh or mine.embedded):
+                self._ask_registry(mine, asked)
+            elif is_same or self._refresh:
+                self.notes.append(f"{alias} was not asked: {self._last(locked)}")
+            for name in asked:
+                if name not in self.standings:
+                    entry = lock.skills[name]
+                    self.standings[name] = Standing.last_seen(name, entry, locked.root, sources)
+
+    def _last(self, locked: LockedSource) -> str:
+        when = self.ports.sources.last_seen(locked.root).refreshed if locked.root else None
+        return f"what it said last counts, {when}" if when else "and nothing is known of what it says"
+
+    def _ask_registry(self, source: Source, names: Iterable[str]) -> None:
+        """Hear a registry about each of these skills; it is left alone at the first sign that it cannot be asked."""
+        try:
+            registry = self.ports.open(source)
+            for name in names:
+                try:
+                    said = registry.release_index([name])
+                    self.standings[name] = Standing(name, self.state.lock.skills[name], said)
+                except NotFound as error:
+                    self._found("release-gone", error.message, name)
+                except NameNotOwned as error:
+                    self._found("name-not-owned", error.message, name)
+        except Forbidden as error:
+            self.notes.append(f"{source.alias} was not asked, and what it said last counts: {error.message}")
+        except SourceError as error:
+            self.findings.append(self._about(source.alias, "source-unreachable", error.message))
+        except (SecurityError, FormatError) as error:
+            self.findings.append(self._about(source.alias, "source-refused", error.message))
+
+    def ask_places(self, names: Iterable[str]) -> None:
+        """Ask what is no registry for something newer, held against the lock as an update would hold it.
+
+        Raises:
+            StateError: the disk is in the way.
+        """
+        ports = replace(self.ports, network=_Reaching(self.ports.network))
+        for place, here in self._by_place(names).items():
+            if not self._refresh and not self.state.lock.skills[here[0]].local:
+                self.notes.append(f"{place} was not asked: nobody knows whether it has anything newer")
+                continue
+            try:
+                self._ask_place(here, ports)
+            except (SourceError, UnsafeTransfer) as error:
+                self.notes.append(f"{place} could not be asked for anything newer: {error.message}")
+
+    def _by_place(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Return the skills that may be outdated, by place; what a registry says of its own is known already."""
+        lock, found = self.state.lock, dict[str, list[str]]()
+        for name in names:
+            entry = lock.skills[name]
+            if entry.named:
+                mine, locked = self.ports.sources.all().get(entry.source), lock.sources.get(entry.source)
+                if mine is None or mine.root is not None or mine.locked() != locked:
+                    continue
+            if not is_fixed(wanted_under(name, entry, self.state), entry):
+                found.setdefault(f"./{entry.path}" if entry.local else entry.place, []).append(name)
+        return found
+
+    def _ask_place(self, names: Iterable[str], ports: Ports) -> None:
+        locked = self.state.lock.skills
+        unknown: dict[str, list[str]] = {}
+
+        def excuse(name: str, error: SkillhubError) -> None:
+            if isinstance(error, NotFound | UsageError | Refused):
+                unknown.setdefault(error.message, []).append(name)
+            elif isinstance(error, SecurityError | FormatError) and not isinstance(error, UnsafeTransfer):
+                message = f"what {locked[name].place} has now is refused: {error.message}"
+                self._found("newer-refused", message, name)
+            else:
+                raise error  # a place that cannot be asked about one cannot be asked about the next
+
+        newer = newest_of(names, self.state, ports, keep=True, excuse=excuse)
+        for each in newer.found.values():
+            before = locked[each.name]
+            old, new = _spelled(before, each.entry), _spelled(each.entry, before)
+            message = f"{each.name} is locked at {old}, {before.place} has {new}"
+            look, take = (command(ports.project.scope, verb, each.name) for verb in ("diff", "update"))
+            self._found("outdated", message, each.name, f"{look} shows what it changes, {take} takes it")
+        self.notes += newer.warnings
+        self.notes += [
+            f"nobody knows whether there is anything newer of {', '.join(skills)}: {message}"
+            for message, skills in unknown.items()
+        ]
+
+    def configured(self, aliases: Iterable[str]) -> Iterator[Finding]:
+        """Yield what is wrong with sources as this user has them, and as the lock has them."""
+        mine = self.ports.sources.all()
+        for alias in aliases:
+            source, locked, at = (
+                mine.get(alias),
+                self.state.lock.sources.get(alias),
+                self.locations.source(alias),
+            )
+            if source is None:
+                message = f"{alias} ({locked.url if locked else ''}) is no source of yours"
+                unknown = note("source-unknown", message, None, at)
+                if locked is None:
+                    yield unknown
+                else:
+                    add = as_command("skillhub", "source", "add", alias, locked.url)
+                    yield replace(unknown, hint=f"remove what came from it, or if you trust it: {add}")
+                continue
+            if locked is not None and locked != source.locked():
+                message = f"{alias} is {source.locked()}; the lock has {locked}"
+                yield note("source-changed", message, None, at)
+            if source.url.lower().startswith("http://"):
+                yield note("source-http", f"{alias} is at {source.url}", None, at)
+            if source.root is not None and not source.embedded:
+                yield from self._dated(source)
+
+    def _dated(self, source: Source) -> Iterator[Finding]:
+        now = self.ports.clock()
+        try:
+            view = view_source(source, self.ports.sources, now)
+        except SkillhubError as error:
+            yield self._about(source.alias, "source-refused", error.message)
+            return
+        for each, warning in zip(view.late, view.warnings, strict=True):
+            if each.expires_within(0, now):
+                yield self._about(source.alias, "source-expired", f"{each.role} expired {each.expires}")
+            else:
+                yield self._about(source.alias, "source-expiring", warning)
+
+    def changed(self, before: Lock) -> Iterator[Finding]:
+        """Yield what became of the sources of an earlier lock."""
+        rules = {"added": "source-added", "removed": "source-removed", "changed": "origin-changed"}
+        for each in source_changes(before.sources, self.state.lock.sources):
+            at = self.locations.source(each.alias) if each.after else (None, 0)
+            yield note(rules[each.status], each.line, None, at)
+
+    def _found(self, rule: str, message: str, name: str, hint: str = "") -> None:
+        found = note(rule, message, name, self.locations.skill(name))
+        self.findings.append(replace(found, hint=hint or found.hint))
+
+    def _about(self, alias: str, rule: str, message: str) -> Finding:
+        return note(rule, f"{alias}: {message}", None, self.locations.source(alias))
+
+
+class _Reaching:
+    """Opens a place; one that is not there can be asked for no other skill either."""
+
+    def __init__(self, network: Network) -> None:
+        self.open, self.fetch_root = network.open, network.fetch_root
+        self._reach = network.reach
+
+    def reach(
+        self, ref: Remote | Local, pin: str | None = None, *, named_by: Who = "person", may: May | None = None
+    ) -> Place:
+        try:
+            return self._reach(ref, pin, named_by=named_by, may=may)
+        except NotFound as error:
+            raise SourceError(error.message, where=error.where) from error
+
+
+def _spelled(entry: Locked, other: Locked) -> str:
+    """Return what tells the one from the other: the version if that does."""
+    return entry.version if entry.version and entry.version != other.version else entry.short

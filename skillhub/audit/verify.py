@@ -1,0 +1,233 @@
+"""Verify: store, links, lock and signatures against each other, offline, every byte."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from skillhub.disk.folders import Problem, compare
+from skillhub.edits.edited import listing_of_copy, read_patch
+from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SourceMismatch
+from skillhub.formats.digest import Digest
+from skillhub.install import candidates
+from skillhub.install.candidates import Standing
+from skillhub.install.context import Ports, command
+from skillhub.install.links import refuse_unknown
+from skillhub.install.sync import imitations, is_outside, strays
+from skillhub.model.lock import Lock, Locked, Signer, spelled
+from skillhub.model.manifest import Manifest
+from skillhub.model.record import Record, Records
+from skillhub.model.tree import SIGNATURE, Listing, Tree
+from skillhub.project import copies as links
+from skillhub.project.project import Project
+from skillhub.trust.publishers import Publisher, judge
+
+# What no copying mends.
+BEYOND_SYNC = frozenset(
+    {
+        *("signature", "patch", "withdrawn", "revoked", "name-not-owned", "not-enabled"),
+        *("origin-changed", "other-skill", "other-tree", SourceMismatch.code),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was found about one skill; no problems means that it is as locked, to the last byte.
+
+    Attributes:
+        notes: What is worth knowing and wrong with nothing: a yanked release, an expired certificate.
+    """
+
+    name: str
+    problems: tuple[Problem, ...]
+    notes: tuple[Problem, ...] = ()
+
+
+def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
+    """Compare what is locked with what is stored and enabled, and judge the stored signatures again, offline.
+
+    A release that its registry has withdrawn, or whose key it has revoked, is a problem as far as this machine has
+    heard of it. What left the lock, and agents still read, is one too.
+
+    Args:
+        names: The skills; none means all.
+        ports: The world; no registry is opened, and nobody is asked.
+
+    Raises:
+        NotFound: a name that is not locked.
+        FormatError: the lock is malformed.
+        StateError: the lock cannot be read, or a link leads out of the project.
+    """
+    project, store = ports.project, ports.store
+    lock, records = project.lock(), project.records()
+    left = _left(lock, records, project)
+    refuse_unknown(names, {*lock.skills, *left}, project.scope)
+    astray, imitating = strays(lock, records, ports), imitations(lock, ports)
+    found = []
+    for name in dict.fromkeys(names or (*lock.skills, *left)):
+        if name in left:
+            found.append(Verified(name, left[name]))
+            continue
+        entry, record = lock.skills[name], records.skills.get(name)
+        tree = store.read(entry.original.tree)
+        problems, notes = _vouched(name, entry.original, tree, lock.root_of(entry), ports)
+        if record is None or record.tree != entry.tree:  # what was agreed to under this name has it
+            problems += _named(name, entry, store.read(entry.tree) if entry.patch else tree, ports)
+        problems += _patched(entry, ports)
+        places = links.places(project, record.links) if record else []
+        there = [*places, *astray.get(name, ())]
+        listing = store.listing(entry.tree) or listing_of_copy(there, entry.tree)
+        problems += _linked(entry, record, places, listing, ports)
+        problems += _elsewhere(name, entry, record, project)
+        is_enabled = record is not None and record.enabled and record.is_of(entry)
+        problems += _namesakes(astray.get(name, ()), listing, is_enabled, project)
+        copies = imitating.get(name, ())
+        problems += [_other(path) for path in copies if not is_enabled or _is_another(path, listing)]
+        found.append(Verified(name, tuple(problems), tuple(notes)))
+    return found
+
+
+def _left(lock: Lock, records: Records, project: Project) -> dict[str, tuple[Problem, ...]]:
+    """Return what is where agents read it though it left the lock; without a lock there is nothing to verify."""
+    found = {}
+    for name, record in records.skills.items() if os.path.lexists(project.lock_path) else ():
+        if name not in lock.skills:
+            there = _still(links.places(project, record.links), "left the lock")
+            if there:
+                found[name] = there
+    return found
+
+
+def _still(places: Sequence[str], what: str) -> tuple[Problem, ...]:
+    message = f"the skill {what}, and agents still read it here"
+    return tuple(Problem("not-enabled", path, message) for path in places if os.path.lexists(path))
+
+
+def _vouched(
+    name: str, entry: Locked, tree: Tree | None, root: Digest | None, ports: Ports
+) -> tuple[list[Problem], list[Problem]]:
+    """Return what is wrong with the stored tree, its signature and its release, and what is merely odd."""
+    problems, notes = [], []
+    standing = Standing.last_seen(name, entry, root, ports.sources)
+    place = ports.project.lock_path
+    if error := standing.objection:
+        problems.append(_problem(error, place))
+    notes += [Problem("yanked", place, text) for text in standing.yanked]
+    if tree is None or ports.store.listing(entry.tree) is None:
+        problems += ports.store.check(entry.tree)  # tells what is wrong with it
+    if tree is not None and entry.signed_by:
+        signature = f"{ports.store.path(entry.tree)}/{SIGNATURE}"
+        try:
+            known = candidates.pinned(name, entry, root, ports.publishers)
+            if _is_expired(entry, tree, known, candidates.revoking(standing), ports):
+                notes.append(Problem("certificate-expired", signature, candidates.EXPIRED))
+        except (SecurityError, FormatError) as broken:
+            found = _problem(broken, signature, "signature")
+            problems += [found] if found.code not in {each.code for each in problems} else []
+    return problems, notes
+
+
+def _named(name: str, entry: Locked, tree: Tree | None, ports: Ports) -> Iterator[Problem]:
+    """Yield that what is stored is called otherwise."""
+    if tree is None:
+        return
+    try:
+        found = Manifest.read(tree).name
+    except FormatError as error:
+        yield Problem("malformed", error.where or ports.store.path(entry.tree), error.message)
+        return
+    if found != name:
+        message = f"the lock names {name}, its SKILL.md {found}"
+        yield Problem(SourceMismatch.code, ports.project.lock_path, message)
+
+
+def _patched(entry: Locked, ports: Ports) -> Iterator[Problem]:
+    """Yield what is wrong with the patch that the project agreed to, and with what comes of it."""
+    if entry.patch is None:
+        return
+    yield from ports.store.check(entry.tree)
+    try:
+        read_patch(entry.patch, ports.project)
+    except (NotFound, SecurityError, FormatError) as error:
+        yield Problem("patch", error.where or entry.patch.path, error.message)
+
+
+def _is_expired(
+    entry: Locked, tree: Tree, known: Sequence[Publisher], revoking: Sequence[Publisher], ports: Ports
+) -> bool:
+    """Prove that a whole tree is signed as the lock says; return whether its certificate is past its time.
+
+    Raises:
+        SecurityError: it is not signed so.
+        FormatError: a key, root or identity that is to vouch for it is none.
+    """
+    if not known:
+        doubt = "no key is known here for what the lock says of version, source and signer"
+        raise SecurityError(f"{doubt}; {_install(ports.project)} gets it, or tells what is not so")
+    verdict = judge(tree, [*known, *revoking], None, ports.clock(), locked=(entry.tree,))
+    locked = {signer.fingerprint for signer in map(Signer.parse, entry.signed_by)}
+    if verdict.signer is None or verdict.signer.fingerprint not in locked:
+        raise SecurityError(f"expected it to be signed by {spelled(entry.signed_by, ports.voucher(entry))}")
+    return verdict.expired
+
+
+def _problem(error: SecurityError | FormatError, path: str, code: str | None = None) -> Problem:
+    """Return the problem that an error tells of; what a registry recalled has a code that says so."""
+    if isinstance(error, Reasoned) and error.reason == "revoked":
+        code = error.reason
+    return Problem(code or error.code, path, error.message)
+
+
+def _namesakes(
+    places: Sequence[str], listing: Listing | None, is_enabled: bool, project: Project
+) -> Iterator[Problem]:
+    """Yield what agents would take for the locked skill though it is not, or is not to be there."""
+    for path in places:
+        if _is_another(path, listing) or (not is_enabled and is_outside(path, project)):
+            yield _other(path)
+        elif not is_enabled:
+            yield from _still([path], "is not enabled")
+
+
+def _is_another(path: str, listing: Listing | None) -> bool:
+    return listing is None or bool(compare(path, listing))
+
+
+def _other(path: str) -> Problem:
+    message = "has the name of a locked skill, and skillhub did not put it there"
+    return Problem("other-skill", path, message)
+
+
+def _elsewhere(name: str, entry: Locked, record: Record | None, project: Project) -> Iterator[Problem]:
+    """Yield that the lock has what was agreed to from somewhere else, or by somebody else, whatever the tree."""
+    if record is not None and (elsewhere := record.elsewhere(entry)):
+        message = "{} was agreed to {}; the lock has it {} now".format(name, *elsewhere)
+        message = f"{message}; {_install(project)} asks about it, or tells what is not so"
+        yield Problem("origin-changed", project.lock_path, message)
+
+
+def _linked(
+    entry: Locked, record: Record | None, places: Sequence[str], listing: Listing | None, ports: Ports
+) -> Iterator[Problem]:
+    if record is None:
+        return
+    if record.tree != entry.tree:
+        message = (
+            f"the lock has another version than the one enabled here; {_install(ports.project)} asks about it"
+        )
+        yield from (Problem("other-tree", path, message) for path in places)
+        return
+    if not record.enabled:
+        yield from _still(places, "is not enabled")
+        return
+    for path in places:
+        if listing is None:
+            yield Problem("unknown", path, "is not what is locked, and the store no longer lists its files")
+            continue
+        yield from links.inspect(path, listing, ports.store.path(entry.tree), record.link)[1]
+
+
+def _install(project: Project) -> str:
+    return command(project.scope, "install")

@@ -1,0 +1,1 @@
+"""For authors of skills: new, validate, pack, sign."""

@@ -1,0 +1,275 @@
+"""Who answers questions (a person, ``--yes``, nobody), and the picker."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from skillhub.cli.terminal import Terminal
+from skillhub.formats.text import Quoted, quote
+from skillhub.model.index import Release
+from skillhub.model.question import (
+    NEEDS,
+    NO,
+    UNANSWERED,
+    YES,
+    Answer,
+    Question,
+    Way,
+    answered_by,
+    unanswerable,
+)
+
+# Who answers questions: a person at a terminal, ``--yes``, or nobody.
+
+_T = TypeVar("_T")
+_TRIES = 3
+# A digest that is proven, and that nobody compares by eye as they do those of a new root or key.
+_PROVEN = re.compile(r"(?<=[ (]sha256:)([0-9a-f]{12})[0-9a-f]{52}")
+_HEAD = ("NAME", "VERSION", "SOURCE", "SIGNED BY", "CAN", "NEEDS")
+_YES = dict.fromkeys(("y", "yes"), "yes")
+_ALL = dict.fromkeys(("a", "all"), "all")
+_NO = dict.fromkeys(("", "n", "no"), "no")
+_WAYS: Mapping[Way, str] = {
+    "save": "[s]ave as a patch",
+    "merge": "[m]erge",
+    "take": "[t]hrow away",
+}
+
+
+def heads(questions: Sequence[Question]) -> dict[str, Question]:
+    """Return what each skill is, to be shown before the first question about it."""
+    return {
+        each.skill: replace(each, message=f"{' '.join(each.row[:2])} asks to be let in:")
+        for each in questions
+        if each.kind == "install"
+    }
+
+
+def show(question: Question, unshown: dict[str, Question], terminal: Terminal, label: str = "") -> None:
+    """Show a question with its facts, and before it the head of its skill, unless that was shown."""
+    head = unshown.pop(question.skill, None)
+    own = replace(question, message=f"{label}{question.message}")
+    for each in filter(None, (head, replace(own, details=()) if question.kind == "install" else own)):
+        terminal.prose("")
+        terminal.prose(each.message, tone="bold")
+        is_short = each.kind in ("install", "unused") and not terminal.verbose
+        for line in each.details:
+            shorten = is_short and not isinstance(line, Quoted)
+            terminal.prose(_PROVEN.sub(r"\1…", line) if shorten else line, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """Answers given beforehand, each by a flag that answers questions of that kind."""
+
+    given: frozenset[str] = frozenset()
+
+    def answer(self, questions: Sequence[Question]) -> list[Answer]:
+        """Answer what the flags answer, and leave the rest unanswered."""
+        return [YES if self.agree_to(question) else UNANSWERED for question in questions]
+
+    def agree_to(self, question: Question) -> bool:
+        """Say whether the flags are a yes to this question."""
+        return answered_by(question, self.given)
+
+
+def _is_alike(one: Question, other: Question) -> bool:
+    return bool(one.alike) and (one.kind, one.alike) == (other.kind, other.alike)
+
+
+def _counted(question: Question, count: int) -> str:
+    return f"{count} " + _PROVEN.sub(r"\1…", question.alike)
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Whoever sits at the terminal; asked only what the flags do not answer."""
+
+    terminal: Terminal
+    flags: Flags
+
+    def answer(self, questions: Sequence[Question]) -> list[Answer]:
+        """Show all skills in one table, then each question with its facts.
+
+        A skill is described before the first question about it. ``a`` is a yes to all that are about the very same,
+        and shows first what was not shown yet. A no that refuses the whole command is the last: what else was to be
+        asked stays unanswered. Where something is that only a policy may agree to, nothing is asked.
+        """
+        if any(question.kind == "critical-finding" for question in questions):
+            return self.flags.answer(questions)
+        asked = [each for each in questions if not self.flags.agree_to(each)]
+        self._summarize([each.row for each in asked if each.row])
+        unshown = heads(asked)
+        shown: set[str] = set()
+        answers: dict[int, Answer] = {}
+        for number, question in enumerate(asked):
+            if id(question) in answers:
+                self.terminal.prose("")
+                self.terminal.prose(question.message, tone="bold")
+                self.terminal.prose("yes, as said before", 2, "dim")
+                continue
+            show(question, unshown, self.terminal)
+            shown.add(question.skill)
+            alike = [each for each in asked[number + 1 :] if _is_alike(each, question)]
+            answer, is_for_all = self._ask(question, len(alike) + 1)
+            answer = replace(answer, seen=True)
+            if is_for_all:
+                new = [each for each in alike if each.skill not in shown]
+                answer = self._ask_all(question, len(alike) + 1, new, unshown)
+                shown |= {each.skill for each in new}
+                answers |= {id(each): answer for each in alike}
+            answers[id(question)] = answer
+            if answer.said == "no" and unanswerable([(question, answer)]):
+                break
+        unseen = iter(self.flags.answer(questions))
+        return [answers.get(id(each), answer) for each, answer in zip(questions, unseen, strict=True)]
+
+    def _summarize(self, rows: Sequence[tuple[str, ...]]) -> None:
+        if len(rows) > 1:
+            self.terminal.prose("")
+            self.terminal.prose(f"{len(rows)} skills ask to be let in:", tone="bold")
+            self.terminal.facts(_HEAD, rows)
+
+    def _ask(self, question: Question, alike: int) -> tuple[Answer, bool]:
+        """Return the answer, and whether it is to be one to all that are alike."""
+        if question.kind == "env":
+            value = self.terminal.secret(f"  value of {question.subject} (not shown, empty for none):")
+            return Answer("yes", value) if value else UNANSWERED, False
+        if question.ways:
+            return self._ask_way(question.ways), False
+        if question.kind in NEEDS:
+            refusal = "a no leaves the configuration as it is; unless it is enabled already,"
+            self.terminal.prose(f"{refusal} {question.skill} stays disabled", 2)
+        words = {**_YES, **_ALL, **_NO} if alike > 1 else {**_YES, **_NO}
+        of_all = f"[a]ll {_counted(question, alike)}, " if alike > 1 else ""
+        said = self._word(f"[y]es, {of_all}[N]o", words, "no")
+        return NO if said == "no" else YES, said == "all"
+
+    def _ask_all(
+        self, question: Question, count: int, new: Sequence[Question], unshown: dict[str, Question]
+    ) -> Answer:
+        """Show those of the ``count`` alike whose skills were not shown yet, and ask once more if there are any."""
+        for each in new:
+            show(each, unshown, self.terminal)
+        if not new:
+            return replace(YES, seen=True)
+        self.terminal.prose("")
+        self.terminal.prose(f"Yes to all {_counted(question, count)}?", tone="bold")
+        return replace(NO if self._word("[y]es, [N]o", {**_YES, **_NO}, "no") == "no" else YES, seen=True)
+
+    def _ask_way(self, ways: Sequence[Way]) -> Answer:
+        chosen = {way: Answer("yes", way=way) for way in ways if way != "keep"}
+        words = {word: answer for way, answer in chosen.items() for word in (way, way[0])}
+        words |= dict.fromkeys(_YES, YES) | dict.fromkeys((*_NO, "k", "keep"), NO)
+        last = "[K]eep this skill as it is" if "keep" in ways else "[N]o"
+        return self._word(", ".join([*(_WAYS[way] for way in chosen), last]), words, NO)
+
+    def _word(self, prompt: str, words: Mapping[str, _T], default: _T) -> _T:
+        """Return what the typed word means; what means nothing is asked for again, but not forever."""
+        for _ in range(_TRIES):
+            line = self.terminal.prompt(f"  {prompt}:")
+            said = line.strip()
+            if said.lower() in words:
+                return words[said.lower()]
+            if not line:
+                break
+            self.terminal.prose(f"expected one of the letters in brackets, found {quote(said)}", 2)
+        return default
+
+
+# Lets a person pick among many skills, line by line, so that a screen reader can follow.
+
+_HELP = "numbers or names to install, words to narrow the list, all for all that is listed, empty to stop:"
+_NUMBERS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
+_AROUND = 5  # lines of the screen that are not rows of the list
+
+
+def pick(terminal: Terminal, releases: Sequence[Release]) -> tuple[Release, ...]:
+    """Let the person at the terminal pick; empty if they stop.
+
+    Numbers stay those of the whole list, however it is narrowed; each search is in the whole list again.
+    """
+    offered = _Offered(releases)
+    listed = list(range(len(releases)))
+    while True:
+        _show(terminal, offered, listed)
+        said = terminal.prompt(f"  {_HELP}")
+        words = said.replace(",", " ").split()
+        if not words:
+            return ()
+        if words == ["all"]:
+            return tuple(releases[number] for number in listed)
+        chosen = offered.named(words)
+        if chosen:
+            return tuple(releases[number] for number in chosen)
+        found = offered.matching(words)
+        if found:
+            listed = found
+        else:
+            terminal.prose(f"nothing here is called or about {' '.join(words)[:200]}", 2, "yellow")
+
+
+class _Offered:
+    """Every release with what it is called here: its name, or what tells it from others of that name."""
+
+    def __init__(self, releases: Sequence[Release]) -> None:
+        names = Counter(release.name for release in releases)
+        full = Counter((release.plugin, release.name) for release in releases)
+        self.labels = [
+            release.name
+            if names[release.name] == 1
+            else f"{release.plugin}:{release.name}"
+            if release.plugin and full[release.plugin, release.name] == 1
+            else release.path or release.name
+            for release in releases
+        ]
+        self.descriptions = [release.description for release in releases]
+        self._called: dict[str, list[int]] = {}
+        for number, (label, release) in enumerate(zip(self.labels, releases, strict=True)):
+            for word in {label, release.name, f"{release.plugin}:{release.name}"}:
+                self._called.setdefault(word.lower(), []).append(number)
+        self._texts = [
+            " ".join((release.name, release.plugin or "", release.path or "", release.description)).lower()
+            for release in releases
+        ]
+
+    def named(self, words: Sequence[str]) -> list[int]:
+        """Return what these numbers and names mean; empty if one of the words is neither, or means several."""
+        chosen: dict[int, None] = {}
+        for word in words:
+            meant = self._numbered(word)
+            if meant is None:
+                meant = self._called.get(word.lower(), [])
+                if len(meant) > 1:
+                    return []
+            if not meant:
+                return []
+            chosen |= dict.fromkeys(meant)
+        return list(chosen)
+
+    def matching(self, words: Sequence[str]) -> list[int]:
+        """Return what says every one of these words somewhere."""
+        wanted = [word.lower() for word in words]
+        return [number for number, text in enumerate(self._texts) if all(word in text for word in wanted)]
+
+    def _numbered(self, word: str) -> list[int] | None:
+        """Return what ``3`` or ``3-5`` means, nothing if there are not so many; None of what is no number."""
+        found = _NUMBERS.fullmatch(word)
+        if found is None:
+            return None
+        first, last = int(found[1]), int(found[2] or found[1])
+        return list(range(first - 1, last)) if 1 <= first <= last <= len(self.labels) else []
+
+
+def _show(terminal: Terminal, offered: _Offered, listed: Sequence[int]) -> None:
+    room = max(1, terminal.height - _AROUND)
+    shown = listed if len(listed) <= room else listed[: room - 1]
+    rows = [(str(number + 1), offered.labels[number], offered.descriptions[number]) for number in shown]
+    terminal.table(("#", "skill", "what it does"), rows, sys.stderr)
+    if len(shown) < len(listed):
+        terminal.prose(f"and {len(listed) - len(shown)} more", 2, "dim")

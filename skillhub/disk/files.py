@@ -1,0 +1,506 @@
+"""One file at a time: bounded reads, atomic writes, and the lock that keeps processes apart."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from skillhub.errors import FormatError, LinkLeavesProject, StateError
+from skillhub.formats.text import is_segment, quote
+
+# The disk, one file at a time: reads that cannot hang, writes that are whole or did not happen.
+# A path inside a project goes through ``inside`` first: a repository may bring links, and none of them may lead
+# a read or a write out of it. What ``inside`` returns names no link, so ``read`` and ``write_atomic`` refuse to
+# follow one. What is there when it is looked at may be a link when something is done: whatever writes, renames
+# or removes in a project goes through ``Root.hold``, which opens each folder on the way as itself. Every
+# ``OSError`` leaves here as a ``StateError`` that names the path and says what can be done.
+
+# What is absent on a system is not needed there: Windows has no FIFO to hang on, POSIX no text mode.
+CLOEXEC = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0) | getattr(os, "O_BINARY", 0)
+NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | CLOEXEC
+HAS_HANDLES = {
+    os.open,
+    os.mkdir,
+    os.rename,
+    os.rmdir,
+    os.stat,
+    os.symlink,
+    os.unlink,
+} <= os.supports_dir_fd and os.scandir in os.supports_fd
+# To go through a folder is less than to list it.
+_THROUGH = FOLDER | getattr(os, "O_PATH", 0)
+_READ = os.O_RDONLY | NO_LINK | CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC
+_HINTS = {
+    errno.ENOSPC: "free some space on that disk and run the command again",
+    errno.EDQUOT: "the quota on that disk is used up; free some space",
+    errno.EFBIG: "the file is larger than this system lets a process write",
+    errno.EROFS: "that disk is mounted read-only",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "check who owns it and who may use it"),
+    errno.ENOTDIR: "a file is where a folder should be; move it away",
+    errno.ELOOP: "it is a link where none may be; put the thing itself there",
+    errno.EISDIR: "a folder is where a file should be; move it away",
+}
+
+
+def disk_error(error: OSError, path: str) -> StateError:
+    """Return the ``StateError`` that tells a person what the operating system found wrong at ``path``."""
+    # `shutil` tells of all that it could not copy: a list of from where, to where, and the words of an `OSError`.
+    rows = error.args[0] if error.args else None
+    said = str(rows[0][-1] if rows and isinstance(rows, list) else error)
+    why = error.strerror or quote(said.partition("] ")[2].partition(": ")[0] or said)
+    return StateError(f"the disk refused: {why}", where=path, hint=_HINTS.get(error.errno or 0))
+
+
+@contextmanager
+def disk_errors(path: str) -> Iterator[None]:
+    """Raise an ``OSError`` from within as the ``StateError`` that ``disk_error`` makes of it."""
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(error, path) from error
+
+
+def inside(root: str, relative: str) -> str:
+    """Return the path that ``relative`` (``/`` between segments) names below ``root``, free of links.
+
+    Links that stay inside are followed; what does not exist yet is no link. ``root`` is taken as it is.
+
+    Raises:
+        LinkLeavesProject: a component is ``..``, or a link to somewhere else or into ``.git``.
+        StateError: a component cannot be looked at.
+    """
+    segments = relative.split("/")
+    if not all(map(is_segment, segments)):
+        raise LinkLeavesProject(
+            f"expected a plain path below the project, found {quote(relative)}", where=root
+        )
+    path = root
+    for position, segment in enumerate(segments, 1):
+        path = os.path.join(path, segment)
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            return os.path.join(path, *segments[position:])
+        except OSError as error:
+            raise disk_error(error, path) from error
+        if _is_link(status):
+            return _resolved(root, path, segments[position:])
+    return path
+
+
+class Root:
+    """A folder that is opened once: what is done below it is done in that very folder, and behind no link.
+
+    Between a look at a path and what is done there, each folder on the way can become a link, and so can those above
+    the project. So the way is gone anew from the open folder, name by name. Where a system opens no folders, every
+    name is looked at once more right before.
+
+    Args:
+        path: The folder; None is the whole machine, for paths that are free of links from their beginning on.
+        handle: The folder itself where the caller has opened it, to be closed by this.
+    """
+
+    def __init__(self, path: str | None, handle: int | None = None) -> None:
+        self.path = path
+        self._handle = handle
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        """Close the folder, also where modules are gone already as the interpreter ends."""
+        if self._handle is not None:
+            close(self._handle)
+
+    def open(self) -> None:
+        """Open the folder now, where it is there; else that is done when it is needed."""
+        with suppress(OSError):
+            self._opened()
+
+    def covers(self, path: str) -> bool:
+        """Say whether ``path`` is spelled as one below this folder."""
+        return path.startswith(self._top(path))
+
+    def parent(self) -> Root | None:
+        """Return the folder that this one is in, as the disk has it; None for one that is in no other.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        path = os.path.realpath(self.path or os.sep)
+        above = os.path.dirname(path)
+        if above == path:
+            return None
+        return Root(above, os.open("..", _THROUGH, dir_fd=self._opened()) if HAS_HANDLES else None)
+
+    @contextmanager
+    def hold(self, path: str, *, make: bool = False) -> Iterator[tuple[str, int | None]]:
+        """Yield the name of ``path`` in its folder, and the folder: what functions of ``os`` take, and as ``dir_fd``.
+
+        Args:
+            path: Absolute, below this folder, and free of links when it was looked at.
+            make: Whether folders on the way that are missing are made.
+
+        Raises:
+            LinkLeavesProject: a link is on the way by now.
+            StateError: by now this folder is another.
+            OSError: the folder is not there, or the disk refuses.
+        """
+        *folders, name = self._names(path)
+        if not HAS_HANDLES:
+            self._look(path, folders, make)
+            yield path, None
+            return
+        if make and self._handle is None and self.path is not None:
+            os.makedirs(self.path, exist_ok=True)
+        at = top = self._opened()
+        try:
+            for position, each in enumerate(folders):
+                try:
+                    inner = _into(each, at, make)
+                except OSError as error:
+                    if is_link_at(each, at):
+                        raise _came_between(
+                            os.sep.join(path.split(os.sep)[: position - len(folders)])
+                        ) from error
+                    raise
+                if at != top:
+                    os.close(at)
+                at = inner
+            yield name, at
+        finally:
+            if at != top:
+                os.close(at)
+
+    def _top(self, path: str) -> str:
+        top = os.path.splitdrive(path)[0] if self.path is None else self.path
+        return top.rstrip(os.sep) + os.sep
+
+    def _names(self, path: str) -> list[str]:
+        below = path.removeprefix(self._top(path)).replace(os.altsep or os.sep, os.sep)
+        names = [name for name in below.split(os.sep) if name]
+        if not self.covers(path) or not names or not {os.curdir, os.pardir}.isdisjoint(names):
+            raise LinkLeavesProject("expected a plain path below the project", where=path)
+        return names
+
+    def _opened(self) -> int:
+        """Return the open folder; what has its name by now has to be that one."""
+        if self.path is None:
+            if self._handle is None:
+                self._handle = os.open(os.sep, _THROUGH)
+        elif self._handle is None:
+            self._handle = os.open(self.path, _THROUGH & ~getattr(os, "O_NOFOLLOW", 0))
+        elif not os.path.samestat(os.fstat(self._handle), os.stat(self.path)):
+            hint = "run the command again"
+            raise StateError(
+                "another folder is there than when the command began", where=self.path, hint=hint
+            )
+        return self._handle
+
+    def _look(self, path: str, folders: list[str], make: bool) -> None:
+        for _ in range(1 + make):
+            each = self._top(path)
+            for name in folders:
+                each = os.path.join(each, name)
+                with suppress(FileNotFoundError):
+                    if _is_link(os.lstat(each)):
+                        raise _came_between(each)
+            if make:
+                os.makedirs(each, exist_ok=True)
+        os.lstat(each)
+
+
+MACHINE = Root(None)
+
+
+def is_link_at(name: str, at: int | None) -> bool:
+    """Say whether ``name`` in the folder ``at`` is a link of any sort."""
+    try:
+        return _is_link(os.stat(name, dir_fd=at, follow_symlinks=False))
+    except OSError:
+        return False
+
+
+def _into(name: str, at: int, make: bool) -> int:
+    """Open a folder of the folder ``at``, which may have to be made."""
+    try:
+        return os.open(name, _THROUGH, dir_fd=at)
+    except FileNotFoundError:
+        if not make:
+            raise
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=at)
+        return os.open(name, _THROUGH, dir_fd=at)
+
+
+def _came_between(path: str) -> LinkLeavesProject:
+    hint = "put the folder itself there, then run the command again"
+    return LinkLeavesProject("a link is where a folder was", where=path, hint=hint)
+
+
+def read(path: str, limit: int, *, root: Root | None = None) -> bytes | None:
+    """Return the bytes of the regular file at ``path``, at most ``limit`` of them; None if nothing is there.
+
+    ``root`` is what the way to it must not leave by now.
+
+    Raises:
+        FormatError: there are more than ``limit`` bytes.
+        StateError: a link, a folder, a pipe or a device is there, or the disk refuses.
+    """
+    with disk_errors(path):
+        try:
+            with _held(path, root) as (name, at):
+                return _read_in(name, at, limit, path)
+        except FileNotFoundError:
+            return None
+
+
+@contextmanager
+def _held(path: str, root: Root | None, *, make: bool = False) -> Iterator[tuple[str, int | None]]:
+    """Hold ``path`` below its root; one of skillhub's own, which has none, is taken as it is."""
+    if root is None:
+        yield path, None
+        return
+    with root.hold(path, make=make) as held:
+        yield held
+
+
+def _read_in(name: str, at: int | None, limit: int, path: str) -> bytes | None:
+    try:
+        handle = _open(name, _READ, at=at)
+        try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise StateError("expected a file, found a folder, pipe or device", where=path)
+            data = _read_all(handle, limit + 1)
+        finally:
+            os.close(handle)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise disk_error(error, path) from error
+    if len(data) > limit:
+        raise FormatError(f"expected at most {limit} bytes, found more", where=path)
+    return data
+
+
+def write_atomic(
+    path: str, data: bytes, *, mode: int | None = None, sync: bool = True, root: Root | None = None
+) -> None:
+    """Make ``data`` the content of ``path``: whoever looks sees the old file whole or the new one whole.
+
+    Missing parent folders are made. A link at ``path`` is replaced, never written through.
+
+    Args:
+        path: Where the file is to be.
+        data: All of its bytes.
+        mode: Its permission bits; None keeps those of the file that is there, or leaves them to the umask.
+        sync: Whether the bytes are on the disk before this returns; False is for what can be made again,
+            since after a power cut the file may be empty.
+        root: What the way to it must not leave by now; None for a file of skillhub's own.
+
+    Raises:
+        LinkLeavesProject: a link is on the way by now.
+        StateError: the disk refuses; the old file is as it was and no temporary file is left.
+    """
+    with _staged(path, data, mode, sync, root) as (temporary, name, at):
+        _rename(temporary, name, at, sync)
+
+
+def swap(
+    path: str, before: bytes | None, after: bytes, *, mode: int | None = None, root: Root | None = None
+) -> bool:
+    """Do ``write_atomic`` if ``path`` still holds ``before`` (None: nothing); say whether it did.
+
+    For files that other programs write too, which know nothing of our locks: the comparison is the last step
+    before the rename.
+
+    Raises:
+        LinkLeavesProject: a link is on the way by now.
+        StateError: the disk refuses; the old file is as it was and no temporary file is left.
+    """
+    with _staged(path, after, mode, True, root) as (temporary, name, at):
+        try:
+            same = _read_in(name, at, len(before or b""), path) == before
+        except FormatError:
+            same = False
+        if same:
+            _rename(temporary, name, at, sync=True)
+    return same
+
+
+def _is_link(status: os.stat_result) -> bool:
+    # A junction of Windows is no S_IFLNK, but like a link it is a reparse point.
+    return stat.S_ISLNK(status.st_mode) or bool(getattr(status, "st_reparse_tag", 0))
+
+
+def _resolved(root: str, link: str, rest: list[str]) -> str:
+    """Follow every link below ``link``, as far as all of it stays in ``root``."""
+    with disk_errors(link):
+        top, real = os.path.realpath(root), os.path.realpath(os.path.join(link, *rest))
+        relative = "" if real == top else real.removeprefix(top.rstrip(os.sep) + os.sep)
+        if relative == real:
+            raise LinkLeavesProject(f"a link leads out of the project, to {quote(real)}", where=link)
+        # A skill called `hooks` behind a link to `.git` would be run by git.
+        if ".git" in relative.lower().split(os.sep):
+            raise LinkLeavesProject("a link leads into .git", where=link)
+        with suppress(FileNotFoundError):
+            os.stat(real)  # links that lead to each other: ELOOP
+    return os.path.join(root, relative) if relative else root
+
+
+def _open(path: str, flags: int, mode: int = 0o666, *, at: int | None = None) -> int:
+    try:
+        return os.open(path, flags, mode, dir_fd=at)
+    except ValueError as error:
+        raise StateError("expected a path, found a NUL byte in it", where=quote(path)) from error
+
+
+def create(path: str, flags: int, mode: int) -> int:
+    """Open a file that may have to be made, and its folder with it.
+
+    Raises:
+        StateError: a NUL byte is in the path.
+        OSError: the disk refuses.
+    """
+    try:
+        return _open(path, flags, mode)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return _open(path, flags, mode)
+
+
+def _read_all(handle: int, limit: int) -> bytes:
+    parts, missing = [], limit
+    while missing and (part := os.read(handle, missing)):
+        parts.append(part)
+        missing -= len(part)
+    return b"".join(parts)
+
+
+@contextmanager
+def _staged(
+    path: str, data: bytes, mode: int | None, sync: bool, root: Root | None
+) -> Iterator[tuple[str, str, int | None]]:
+    """Hold ``data`` in a new file beside ``path``; unless it was renamed, it is gone in the end."""
+    with disk_errors(path), _held(path, root, make=True) as (name, at):
+        temporary = os.path.join(os.path.dirname(name), f".skillhub-{os.urandom(8).hex()}.tmp")
+        mode = _mode_of(name, at) if mode is None else mode
+        # Never wider than the file is to be, not even before fchmod: others may not be meant to read it.
+        first = 0o666 if mode is None else mode & 0o600
+        handle = create(temporary, _CREATE, first) if at is None else _open(temporary, _CREATE, first, at=at)
+        try:
+            _fill(handle, data, mode, sync)
+            yield temporary, name, at
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=at)
+
+
+def _fill(handle: int, data: bytes, mode: int | None, sync: bool) -> None:
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(handle, left) :]
+        if mode is not None and sys.platform != "win32":
+            os.fchmod(handle, mode)
+        if sync:
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _mode_of(name: str, at: int | None) -> int | None:
+    try:
+        status = os.stat(name, dir_fd=at, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return stat.S_IMODE(status.st_mode) if stat.S_ISREG(status.st_mode) else None
+
+
+def _rename(temporary: str, name: str, at: int | None, sync: bool) -> None:
+    os.replace(temporary, name, src_dir_fd=at, dst_dir_fd=at)
+    if sync and sys.platform != "win32":
+        # The new file is there already; that some network disks cannot sync a folder is no failure.
+        with suppress(OSError):
+            handle = os.open(os.path.dirname(name) or ".", os.O_RDONLY | os.O_DIRECTORY | CLOEXEC, dir_fd=at)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+
+# The disk as installing has it: what ``skillhub.disk.files`` offers, and the lock that keeps processes apart.
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+
+_TELL_AFTER = 1.0  # seconds
+_LOCK = os.O_RDWR | os.O_CREAT | NO_LINK | CLOEXEC
+
+
+@contextmanager
+def lock(path: str, *, timeout: float = 60.0, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+    """Hold the lock file at ``path`` against every other process and thread of this machine.
+
+    The system frees the lock when its holder dies, so a lock file that was left behind is harmless. It is
+    never removed: a process could then hold the lock of a file that has no name any more. Not reentrant.
+    ``waiting`` is called once, when the wait takes longer than a second.
+
+    Raises:
+        StateError: another process held it for ``timeout`` seconds, or the disk refuses.
+    """
+    # Written by hand: the package `filelock` takes 40 ms to import.
+    with disk_errors(path):
+        handle = create(path, _LOCK, 0o600)
+    try:
+        began = time.monotonic()
+        while not _try_lock(handle, path):
+            waited = time.monotonic() - began
+            if waited >= timeout:
+                raise StateError(
+                    f"another skillhub has been at work for more than {timeout:g} s",
+                    where=path,
+                    hint="wait for it to end, or end it, and run the command again",
+                )
+            if waiting is not None and waited >= _TELL_AFTER:
+                waiting()
+                waiting = None
+            time.sleep(0.02)
+        try:
+            yield
+        finally:
+            _unlock(handle)
+    finally:
+        os.close(handle)
+
+
+if sys.platform == "win32":
+
+    def _try_lock(handle: int, path: str) -> bool:
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    def _unlock(handle: int) -> None:
+        os.lseek(handle, 0, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
+
+else:
+
+    def _try_lock(handle: int, path: str) -> bool:
+        with disk_errors(path), suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        return False
+
+    def _unlock(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_UN)

@@ -1,0 +1,432 @@
+"""Trees on disk: written, walked, compared, removed; no link is ever followed inside of one."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from errno import ELOOP
+from hashlib import sha256
+
+from skillhub.disk.files import FOLDER, HAS_HANDLES
+from skillhub.errors import UnsafeArchive
+from skillhub.model.tree import File, ListedFile, Listing, Tree
+
+if sys.platform != "win32":
+    import fcntl
+
+_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_HAS_EXECUTE_BIT = os.name == "posix"
+_HAS_JUNCTIONS = os.name == "nt"
+# ioctl_ficlone(2) of Linux; file systems without it say so at the first file.
+_FICLONE = 0x40049409 if sys.platform == "linux" else 0
+
+LARGEST = 64 << 20  # bytes; no skill has a file as large, so that nobody needs what is in it
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One way in which a folder is not what its listing says: a stable code, the path, a sentence."""
+
+    code: str
+    path: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One thing met in a folder: a regular file with its bytes, or something that no tree may hold."""
+
+    path: str
+    file: File | None
+
+
+def write_tree(
+    folder: str, files: Iterable[tuple[str, File]], *, read_only: bool, dir_fd: int | None = None
+) -> None:
+    """Write files below ``folder``, which must not exist yet; modes do not depend on the umask.
+
+    Raises:
+        OSError: as the system says; what was written so far stays for the caller to remove.
+    """
+    with _NewFolder(folder, dir_fd) as new:
+        for path, file in files:
+            mode = (
+                (0o555 if file.executable else 0o444) if read_only else (0o755 if file.executable else 0o644)
+            )
+            name, at = new.place(path)
+            write_file(name, file.data, mode, at)
+        if read_only:
+            new.close_to_writing()
+
+
+def clone_tree(source: str, folder: str, tree: Tree, dir_fd: int | None = None) -> bool:
+    """Write ``tree`` to ``folder`` as reflinks of the files in ``source``; say whether that was possible.
+
+    If not (another file system, or ``source`` is not whole), ``folder`` does not exist afterwards. What was
+    cloned has been hashed: it is ``tree``, whatever ``source`` holds by now.
+    """
+    if not _FICLONE:
+        return False
+    try:
+        with _NewFolder(folder, dir_fd) as new:
+            for path, file in tree.items():
+                name, at = new.place(path)
+                mode = 0o755 if file.executable else 0o644
+                if _clone_file(f"{source}/{path}", name, mode, at) != tree.listing[path].sha256:
+                    raise OSError(f"{source}/{path} is not what was stored")
+    except OSError:
+        remove_tree(folder, dir_fd)
+        return False
+    return True
+
+
+class _NewFolder:
+    """A folder that is made, and those below it; each is opened as itself, so that no link leads out of it."""
+
+    def __init__(self, folder: str, dir_fd: int | None) -> None:
+        os.mkdir(folder, 0o755, dir_fd=dir_fd)
+        self._folder = folder
+        self._made = {""}
+        self._top = os.open(folder, FOLDER, dir_fd=dir_fd) if HAS_HANDLES else None
+        self._last = "", self._top
+
+    def __enter__(self) -> _NewFolder:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._leave(self._last[1])
+        if self._top is not None:
+            os.close(self._top)
+
+    def place(self, path: str) -> tuple[str, int | None]:
+        """Return what ``os`` takes as path and ``dir_fd`` for this file; its folders are made."""
+        parent, _, name = path.rpartition("/")
+        at = self._at(parent)
+        return (name, at) if at is not None else (f"{self._folder}/{path}", None)
+
+    def close_to_writing(self) -> None:
+        """Take the right to write from all folders that were made."""
+        for parent in sorted(self._made, reverse=True):
+            at = self._at(parent)
+            os.chmod(at if at is not None else f"{self._folder}/{parent}".rstrip("/"), 0o555)
+
+    def _at(self, parent: str) -> int | None:
+        """Return this folder, opened; what it takes to come there is made."""
+        if parent == self._last[0]:
+            return self._last[1]
+        path, at = "", self._top
+        try:
+            for name in parent.split("/") if parent else ():
+                path = f"{path}/{name}" if path else name
+                if path not in self._made:
+                    os.mkdir(name if at is not None else f"{self._folder}/{path}", 0o755, dir_fd=at)
+                    self._made.add(path)
+                if at is not None:
+                    inner = os.open(name, FOLDER, dir_fd=at)
+                    self._leave(at)
+                    at = inner
+        except OSError:
+            self._leave(at)
+            raise
+        self._leave(self._last[1])
+        self._last = parent, at
+        return at
+
+    def _leave(self, at: int | None) -> None:
+        if at is not None and at != self._top:
+            os.close(at)
+
+
+def _clone_file(source: str, path: str, mode: int, dir_fd: int | None) -> str:
+    """Write a file that shares the blocks of ``source``, and return the SHA-256 of what it has."""
+    read = os.open(source, _READ)
+    try:
+        write = os.open(path, _CREATE, mode, dir_fd=dir_fd)
+        try:
+            fcntl.ioctl(write, _FICLONE, read)
+            os.fchmod(write, mode)
+            hashed = sha256()
+            while part := os.read(write, 1 << 20):
+                hashed.update(part)
+            return hashed.hexdigest()
+        finally:
+            os.close(write)
+    finally:
+        os.close(read)
+
+
+def write_file(path: str, data: bytes, mode: int, dir_fd: int | None = None) -> None:
+    """Write a file that must not exist yet.
+
+    Raises:
+        OSError: as the system says; what was written so far stays for the caller to remove.
+    """
+    handle = os.open(path, _CREATE, mode, dir_fd=dir_fd)
+    try:
+        written = os.write(handle, data)
+        while written < len(data):
+            written += os.write(handle, memoryview(data)[written:])
+        if _HAS_EXECUTE_BIT:
+            os.fchmod(handle, mode)
+    finally:
+        os.close(handle)
+
+
+def walk(folder: str, *, largest: int, skip: str | None = None, dir_fd: int | None = None) -> Iterator[Found]:
+    """Yield every file below ``folder`` with its bytes, and what is neither file nor folder with None.
+
+    Args:
+        folder: Where to start; it may itself be reached through a link.
+        largest: The bytes that a single file may have.
+        skip: A name that is passed over wherever it stands.
+        dir_fd: The open folder that ``folder`` is in: neither it nor one below it may be a link by now.
+
+    Raises:
+        OSError: something cannot be read.
+        UnsafeArchive: a file is larger than ``largest``.
+    """
+    if dir_fd is not None:
+        yield from _walk_open(folder, largest, skip, dir_fd)
+        return
+    for path, is_file in _paths(folder, skip):
+        read = _read(f"{folder}/{path}", path, largest) if is_file else None
+        yield Found(path, File(*read) if read else None)
+
+
+def _walk_open(folder: str, largest: int, skip: str | None, dir_fd: int) -> Iterator[Found]:
+    top = os.open(folder, FOLDER, dir_fd=dir_fd)
+    try:
+        waiting: list[tuple[str, ...]] = [()]
+        while waiting:
+            names = waiting.pop()
+            at = _open_below(top, names)
+            try:
+                with os.scandir(at) as rows:
+                    for row in (each for each in rows if each.name != skip):
+                        if row.is_dir(follow_symlinks=False):
+                            waiting.append((*names, row.name))
+                            continue
+                        path = "/".join((*names, row.name))
+                        is_file = row.is_file(follow_symlinks=False)
+                        read = _read(row.name, path, largest, at) if is_file else None
+                        yield Found(path, File(*read) if read else None)
+            finally:
+                os.close(at)
+    finally:
+        os.close(top)
+
+
+def _open_below(top: int, names: tuple[str, ...]) -> int:
+    """Open a folder below an open one, each on the way as itself."""
+    at = os.dup(top) if not names else top
+    for position, name in enumerate(names):
+        try:
+            inner = os.open(name, FOLDER, dir_fd=at)
+        finally:
+            if position:
+                os.close(at)
+        at = inner
+    return at
+
+
+def _paths(folder: str, skip: str | None = None) -> Iterator[tuple[str, bool]]:
+    """Yield everything below ``folder`` that is no folder, and whether it is a regular file."""
+    waiting = [""]
+    while waiting:
+        prefix = waiting.pop()
+        with os.scandir(f"{folder}/{prefix}" if prefix else folder) as rows:
+            for row in rows:
+                if row.name == skip:
+                    continue
+                if row.is_dir(follow_symlinks=False) and not (_HAS_JUNCTIONS and is_link(row.path)):
+                    waiting.append(f"{prefix}{row.name}/")
+                else:
+                    yield prefix + row.name, row.is_file(follow_symlinks=False)
+
+
+def _read(full: str, path: str, largest: int, dir_fd: int | None = None) -> tuple[bytes, bool] | None:
+    """Return the bytes of a regular file and whether it is executable; None if it is no such file by now."""
+    handle = os.open(full, _READ, dir_fd=dir_fd)
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        size = status.st_size
+        if size <= largest:
+            # At the exact size and one more: one big read buffer doubles the time of many small files.
+            data = os.read(handle, size + 1)
+            while size != len(data) <= largest:  # it grew or shrank, or is larger than one read gives
+                size = len(data)
+                data += os.read(handle, 1 << 20)
+            size = len(data)
+        if size > largest:
+            raise UnsafeArchive("too-large", f"expected at most {largest} bytes, found {size}", where=path)
+    finally:
+        os.close(handle)
+    return data, bool(status.st_mode & 0o100)
+
+
+def list_folder(folder: str) -> Listing | None:
+    """Return the listing of what is in ``folder``, or None if something there is in no skill."""
+    rows = []
+    for path, is_file in _paths(folder):
+        try:
+            read = _read(f"{folder}/{path}", path, LARGEST) if is_file else None
+        except UnsafeArchive:
+            return None
+        if read is None:
+            return None
+        rows.append((path, ListedFile(sha256(read[0]).hexdigest(), read[1])))
+    return Listing(rows)
+
+
+def compare(folder: str, listing: Listing) -> list[Problem]:
+    """Hash every byte below ``folder`` and return in what it differs from ``listing``; empty means equal."""
+    problems = []
+    missing = dict(listing)
+    try:
+        for path, is_file in _paths(folder):
+            expected = missing.pop(path, None)
+            if problem := _difference(f"{folder}/{path}", is_file, expected):
+                problems.append(Problem(problem[0], f"{folder}/{path}", problem[1]))
+    except OSError as error:
+        problems.append(Problem("unreadable", folder, f"cannot be read: {error.strerror}"))
+        return problems
+    problems += [Problem("missing-file", f"{folder}/{path}", "the file is gone") for path in missing]
+    return sorted(problems, key=lambda problem: problem.path)
+
+
+def _difference(full: str, is_file: bool, expected: ListedFile | None) -> tuple[str, str] | None:
+    if is_file and expected is None:
+        return "extra-file", "a file that the lock does not know"
+    try:
+        found = _read(full, full, LARGEST) if is_file else None
+    except UnsafeArchive as error:
+        return "changed-file", error.message
+    if found is None or expected is None:
+        return "not-a-file", "neither a file nor a folder"
+    data, executable = found
+    actual = sha256(data).hexdigest()
+    if actual != expected.sha256:
+        return "changed-file", f"expected sha256 {expected.sha256[:12]}…, found {actual[:12]}…"
+    if _HAS_EXECUTE_BIT and executable != expected.executable:
+        return "changed-mode", "the execute bit was " + ("taken away" if expected.executable else "set")
+    return None
+
+
+def is_link(path: str) -> bool:
+    """Say whether ``path`` is a link of any sort: a symbolic one, or a junction of Windows."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISLNK(status.st_mode) or bool(getattr(status, "st_reparse_tag", 0))
+
+
+def remove_tree(folder: str, dir_fd: int | None = None) -> None:
+    """Remove ``folder`` and all below it, read-only or not; links are removed, not followed; absent is fine.
+
+    Raises:
+        OSError: something cannot be removed, or changed into something else meanwhile.
+    """
+    try:
+        status = os.stat(folder, dir_fd=dir_fd, follow_symlinks=False)
+        if not stat.S_ISDIR(status.st_mode) or getattr(status, "st_reparse_tag", False):
+            os.unlink(folder, dir_fd=dir_fd)
+            return
+    except FileNotFoundError:
+        return
+    if not HAS_HANDLES:
+        _remove_by_path(folder)
+        return
+    _empty(folder, dir_fd)
+    os.rmdir(folder, dir_fd=dir_fd)
+
+
+def _empty(folder: str, dir_fd: int | None) -> None:
+    """Remove all that is in a folder, in the folders that were opened and nowhere else."""
+    # With a list, not by recursion, and one open folder at a time: whoever put a folder there may have nested it
+    # deeper than either goes. The way back is `..`, if that still is where we came from.
+    at = _enter(folder, dir_fd)
+    above: list[tuple[str, os.stat_result, list[str]]] = []
+    try:
+        waiting = _without_files(at)
+        while waiting or above:
+            if waiting:
+                name, was = waiting.pop(), os.fstat(at)
+                inner = _enter(name, at)
+                above.append((name, was, waiting))
+                os.close(at)
+                at = inner
+                waiting = _without_files(at)
+                continue
+            name, was, waiting = above.pop()
+            outer = os.open("..", FOLDER, dir_fd=at)
+            os.close(at)
+            at = outer
+            if not os.path.samestat(was, os.fstat(at)):
+                raise OSError(ELOOP, "a folder was moved away while it was removed", name)
+            os.rmdir(name, dir_fd=at)
+    finally:
+        os.close(at)
+
+
+def _without_files(at: int) -> list[str]:
+    """Remove what is in an open folder and is none, and return the names of its folders."""
+    folders = []
+    with os.scandir(at) as rows:
+        for row in rows:
+            if row.is_dir(follow_symlinks=False):
+                folders.append(row.name)
+            else:
+                os.unlink(row.name, dir_fd=at)
+    return folders
+
+
+def _enter(name: str, dir_fd: int | None) -> int:
+    """Open a folder whose content is to go, whatever its mode."""
+    try:
+        handle = os.open(name, FOLDER, dir_fd=dir_fd)
+    except PermissionError:
+        _permit(name, dir_fd)
+        handle = os.open(name, FOLDER, dir_fd=dir_fd)
+    with suppress(PermissionError):
+        if os.fstat(handle).st_mode & 0o700 != 0o700:
+            os.fchmod(handle, 0o755)
+    return handle
+
+
+def _permit(name: str, dir_fd: int | None) -> None:
+    """Let us into a folder of ours; a link is not followed."""
+    if os.chmod in os.supports_follow_symlinks:
+        os.chmod(name, 0o755, dir_fd=dir_fd, follow_symlinks=False)
+        return
+    handle = os.open(name, FOLDER | getattr(os, "O_PATH", 0), dir_fd=dir_fd)
+    try:
+        os.chmod(f"/proc/self/fd/{handle}", 0o755)
+    finally:
+        os.close(handle)
+
+
+def _remove_by_path(folder: str) -> None:
+    waiting, emptied = [folder], []
+    while waiting:
+        if is_link(waiting[-1]):
+            raise OSError(ELOOP, "a folder became a link while it was removed", waiting[-1])
+        emptied.append(waiting.pop())
+        with suppress(PermissionError):
+            os.chmod(emptied[-1], 0o755)
+        with os.scandir(emptied[-1]) as rows:
+            for row in rows:
+                # To Python 3.11 a junction is a folder, and what lies behind it is not ours to remove.
+                if row.is_dir(follow_symlinks=False) and not is_link(row.path):
+                    waiting.append(row.path)
+                else:
+                    os.unlink(row.path)
+    for each in reversed(emptied):
+        os.rmdir(each)

@@ -1,0 +1,133 @@
+"""Where skillhub keeps its own things on this machine."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from skillhub.disk.files import disk_error
+from skillhub.errors import StateError
+
+# The base directories of freedesktop.org: the variable, and where it is below the home folder without it.
+_XDG = (
+    ("XDG_CONFIG_HOME", (".config",)),
+    ("XDG_DATA_HOME", (".local", "share")),
+    ("XDG_CACHE_HOME", (".cache",)),
+    ("XDG_STATE_HOME", (".local", "state")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Four folders: ``config`` a person writes, ``data`` has the store, ``cache`` may be deleted, ``state``."""
+
+    config: str
+    data: str
+    cache: str
+    state: str
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> Home:
+        """Return the home that ``SKILLHUB_HOME`` names, else the platform's own folders.
+
+        Raises:
+            StateError: somebody else owns it or may write it, who would so decide whom this user trusts; or nothing
+                says where it is.
+        """
+        root = environ.get("SKILLHUB_HOME", "")
+        if not root or root.startswith("~"):
+            user_home()
+        if root:
+            top = os.path.abspath(os.path.expanduser(root))
+            home = cls(*(os.path.join(top, part) for part in ("config", "data", "cache", "state")))
+            _refuse_others(top)
+        else:
+            # 20 ms of import that SKILLHUB_HOME spares.
+            from platformdirs import PlatformDirs  # noqa: PLC0415
+
+            place = PlatformDirs("skillhub", appauthor=False)
+            home = cls(place.user_config_dir, place.user_data_dir, place.user_cache_dir, place.user_state_dir)
+        # What lies in the store and the cache is checked against digests each time it is used.
+        _refuse_others(home.config)
+        _refuse_others(home.state)
+        return home
+
+    @classmethod
+    def around(cls, environ: Mapping[str, str], user_home: str) -> Home:
+        """Return the home of somebody whose variables and home folder are given, which need not be this process's.
+
+        Raises:
+            StateError: as ``of`` raises it.
+        """
+        root = environ.get("SKILLHUB_HOME", "")
+        if root:
+            if root == "~" or root.startswith(("~/", f"~{os.sep}")):
+                root = user_home + root[1:]
+            return cls.of({"SKILLHUB_HOME": root})
+        home = cls(*_platforms(environ, user_home))
+        _refuse_others(home.config)
+        _refuse_others(home.state)
+        return home
+
+
+def _platforms(environ: Mapping[str, str], user_home: str) -> tuple[str, str, str, str]:
+    """Return the four folders of the platform below this home folder, as ``platformdirs`` has them below its own."""
+    if sys.platform in ("win32", "darwin"):
+        from platformdirs import PlatformDirs  # noqa: PLC0415 - as above
+
+        place, own = PlatformDirs("skillhub", appauthor=False), os.path.expanduser("~")
+        there = (place.user_config_dir, place.user_data_dir, place.user_cache_dir, place.user_state_dir)
+        config, data, cache, state = (
+            user_home + each[len(own) :] if each.startswith(own + os.sep) else each for each in there
+        )
+        return config, data, cache, state
+    config, data, cache, state = (
+        os.path.join(said if said.strip() else os.path.join(user_home, *below), "skillhub")
+        for variable, below in _XDG
+        for said in [environ.get(variable, "")]
+    )
+    return config, data, cache, state
+
+
+def user_home() -> str:
+    """Return the user's home folder.
+
+    Raises:
+        StateError: nobody says where it is, or only from wherever the program happens to run.
+    """
+    home = os.path.expanduser("~")
+    if os.environ.get("HOME") == "" or not os.path.isabs(home):
+        message = "expected the absolute path of your home folder, which nothing says"
+        raise StateError(message, where="HOME", hint="set HOME to it")
+    return home
+
+
+def _refuse_others(folder: str) -> None:
+    if not hasattr(os, "geteuid"):
+        return
+    try:
+        status = os.stat(folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise disk_error(error, folder) from error
+    if not stat.S_ISDIR(status.st_mode):
+        hint = "SKILLHUB_HOME names a folder; one that is not there is made"
+        raise StateError("expected a folder to keep skillhub's own things in", where=folder, hint=hint)
+    if status.st_uid not in (os.geteuid(), 0):  # root decides anyway
+        raise StateError(
+            "it belongs to another user, who would decide whom you trust",
+            where=folder,
+            hint="take it over with chown if you trust what is in it, or name your own with SKILLHUB_HOME",
+        )
+    # A umask of 002 lets the group write, which is nobody else where each user has a group of their own.
+    is_private = status.st_gid == status.st_uid == os.getegid()
+    if status.st_mode & (stat.S_IWOTH if is_private else stat.S_IWOTH | stat.S_IWGRP):
+        raise StateError(
+            "other users may write it, and so decide whom you trust",
+            where=folder,
+            hint="look at what is in it, then take that away: chmod go-w",
+        )

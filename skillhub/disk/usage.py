@@ -1,0 +1,191 @@
+"""Sizes of skillhub's folders, temporary folders, and what killed commands left behind. No link is followed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from tempfile import TemporaryDirectory, gettempdir
+from typing import NamedTuple
+
+from skillhub.disk import files
+from skillhub.disk.folders import remove_tree
+from skillhub.errors import StateError
+from skillhub.formats.digest import is_hex
+
+# The size of skillhub's folders, and what in them is left over or was not needed for long. No link is followed.
+
+# What `Store`, `write_atomic` and `GitCache` work on beside the place it is meant for.
+_LEFTOVER = re.compile(
+    r"(?a)[0-9a-f]{64}\.[0-9a-f]{8}\.tmp(?:\.listing)?|\.skillhub-[0-9a-f]{16}\.tmp|[0-9a-f]{32}\.[0-9a-f]{8}\.gone"
+)
+_REPOSITORY = re.compile(r"[0-9a-f]{32}", re.ASCII)
+# Git writes into these when it brings something.
+_FRESH = ("", "objects", os.path.join("objects", "pack"), os.path.join("refs", "commits"))
+
+
+class Use(NamedTuple):
+    """What a folder holds."""
+
+    files: int
+    size: int
+
+
+class Old(NamedTuple):
+    """Something that can go."""
+
+    path: str
+    size: int
+
+
+def use(path: str) -> Use:
+    """Return how many files are below ``path``, or that it is one, and how many bytes they have."""
+    found = [size for _, size, _ in _files(path)]
+    return Use(len(found), sum(found))
+
+
+def leftovers(folder: str, before: float) -> Iterator[Old]:
+    """Yield what killed processes left half done below ``folder``, last changed before that time (epoch seconds).
+
+    What a file in a stored tree is called is its author's affair.
+    """
+    waiting = [folder]
+    while waiting:
+        for row in _rows(waiting.pop()):
+            if _LEFTOVER.fullmatch(row.name):
+                if _changed(row) < before:
+                    yield Old(row.path, use(row.path).size)
+            elif row.is_dir(follow_symlinks=False) and not is_hex(row.name):
+                waiting.append(row.path)
+
+
+def old_files(folder: str, before: float) -> Iterator[Old]:
+    """Yield the files below ``folder`` that were last changed before that time; lock files stay."""
+    for path, size, changed in _files(folder):
+        if changed < before and not path.endswith(".lock"):
+            yield Old(path, size)
+
+
+def old_repositories(cache: str, before: float) -> Iterator[Old]:
+    """Yield the copies of repositories that nothing was brought into since that time."""
+    for row in _rows(os.path.join(cache, "git")):
+        if not _REPOSITORY.fullmatch(row.name) or not row.is_dir(follow_symlinks=False):
+            continue
+        if max(_stamp(os.path.join(row.path, name)) for name in _FRESH) < before:
+            yield Old(row.path, use(row.path).size)
+
+
+def remove(path: str) -> bool:
+    """Remove a file or a folder; say whether it could be."""
+    try:
+        remove_tree(path)
+    except OSError:
+        return False
+    return True
+
+
+def remove_repository(path: str) -> bool:
+    """Remove the copy of a repository unless somebody is at work on it; say whether it could be."""
+    gone = f"{path}.{os.urandom(4).hex()}.gone"
+    try:
+        with files.lock(f"{path}.lock", timeout=0):
+            os.rename(path, gone)
+    except (StateError, OSError):
+        return False
+    return remove(gone)
+
+
+def _files(path: str) -> Iterator[tuple[str, int, float]]:
+    """Yield each file below ``path``, or itself, with its size and when it was changed."""
+    with suppress(OSError):
+        status = os.lstat(path)
+        if not os.path.isdir(path) or os.path.islink(path):
+            yield path, status.st_size, status.st_mtime
+            return
+    waiting = [path]
+    while waiting:
+        for row in _rows(waiting.pop()):
+            if row.is_dir(follow_symlinks=False):
+                waiting.append(row.path)
+                continue
+            with suppress(OSError):
+                status = row.stat(follow_symlinks=False)
+                yield row.path, status.st_size, status.st_mtime
+
+
+def _rows(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as rows:
+            return sorted(rows, key=lambda row: row.name)
+    except OSError:
+        return []  # gone meanwhile, or not ours to look into
+
+
+def _changed(row: os.DirEntry[str]) -> float:
+    try:
+        return row.stat(follow_symlinks=False).st_mtime
+    except OSError:
+        return float("inf")
+
+
+def _stamp(path: str) -> float:
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+# Temporary folders of one command, and those that killed commands left behind.
+
+_NAME = re.compile(r"(?a)skillhub-(\d{1,10})-\w{8}")
+
+
+def throwaway() -> TemporaryDirectory[str]:
+    """Return a new folder among those that the system keeps for a while; its name tells which process made it.
+
+    Raises:
+        StateError: the disk refuses, or there is no place for it.
+    """
+    try:
+        return TemporaryDirectory(prefix=f"skillhub-{os.getpid()}-", ignore_cleanup_errors=True)
+    except OSError as error:
+        hint = "let TMPDIR name a folder that you may write to, with some space"
+        raise StateError(f"no temporary folder can be made: {error.strerror}", hint=hint) from error
+
+
+def abandoned(before: float) -> Iterator[Old]:
+    """Yield such folders of this user's, last changed before that time (epoch seconds), whose process is no more.
+
+    Others can make what they like where these are: a link, or what is theirs, is passed over.
+    """
+    try:
+        with os.scandir(gettempdir()) as rows:
+            found = [row for row in rows if _NAME.fullmatch(row.name)]
+    except OSError:
+        return
+    for row in found:
+        if _is_ours(row, before) and not _runs(int(row.name.split("-")[1])):
+            yield Old(row.path, use(row.path).size)
+
+
+def _is_ours(row: os.DirEntry[str], before: float) -> bool:
+    try:
+        status = row.stat(follow_symlinks=False)
+        is_mine = os.name == "nt" or status.st_uid == os.geteuid()  # there each user has a folder for these
+        return is_mine and row.is_dir(follow_symlinks=False) and status.st_mtime < before
+    except OSError:
+        return False
+
+
+def _runs(process: int) -> bool:
+    """Say whether there is such a process; where asking for it would end it, nobody is asked."""
+    if os.name == "nt":
+        return False
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True

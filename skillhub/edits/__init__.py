@@ -1,0 +1,1 @@
+"""Local edits of skills: the difference as a patch, and merges."""

@@ -1,0 +1,280 @@
+"""Three-way merge of locks, and files with git's conflict markers."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal, TypeVar
+
+from skillhub.formats.text import MARKER, as_command, as_local
+from skillhub.model.lock import Lock, Locked, LockedSource
+from skillhub.model.provenance import MERGE, Provenance
+from skillhub.model.version import is_version, precedence
+
+# Two locks that were changed apart, and the lock that they came from: what becomes of each skill, and why.
+# A change that only one side made is taken, as git would. Where both changed a skill, what the intent allows is
+# taken, and of two that it allows the higher version. Where a skill is from and who signed it is never chosen
+# here: what both changed, and differ in, is a ``Clash``, which a person decides.
+
+Side = Literal["ours", "theirs"]
+Allows = Callable[[str, Locked], bool]  # whether the intent allows this entry of the skill of that name
+_E = TypeVar("_E", Locked, LockedSource)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was done about a skill that the sides do not have alike; ``took`` is None where it is gone."""
+
+    name: str
+    took: Side | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """A skill or a source that nobody but a person may choose a side of, and how each side spells it."""
+
+    name: str
+    about: Literal["source", "signer", "content"]
+    ours: str
+    theirs: str
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The merged lock; where there is a clash it has our side."""
+
+    lock: Lock
+    choices: tuple[Choice, ...]
+    clashes: tuple[Clash, ...]
+
+
+def merge(ours: Lock, theirs: Lock, base: Lock | None, allows: Allows, take: Mapping[str, Side]) -> Merged:
+    """Return what becomes of two locks.
+
+    Args:
+        ours: The lock of this branch.
+        theirs: The lock of the other branch.
+        base: The lock that both came from; None where nobody knows, and then nothing is taken to be removed.
+        allows: The intent's word.
+        take: The side that a person chose for a skill or a source, by its name.
+    """
+
+    def both(name: str, mine: Locked, yours: Locked) -> Choice | Clash:
+        return _both(name, mine, yours, allows)
+
+    skills, told = _each(ours.skills, theirs.skills, base.skills if base else None, take, both)
+    sources, more = _each(ours.sources, theirs.sources, base.sources if base else None, take, _redefined)
+    for alias in sorted({entry.source for entry in skills.values() if entry.named} - sources.keys()):
+        # Gone with its last skill on one side, while the other took another one from it.
+        sources[alias] = ours.sources.get(alias) or theirs.sources[alias]
+    return Merged(
+        Lock(skills, dict(sorted(sources.items()))),
+        tuple(each for each in told if isinstance(each, Choice)),
+        tuple(each for each in (*more, *told) if isinstance(each, Clash)),
+    )
+
+
+def _each(
+    ours: Mapping[str, _E],
+    theirs: Mapping[str, _E],
+    base: Mapping[str, _E] | None,
+    take: Mapping[str, Side],
+    both: Callable[[str, _E, _E], Choice | Clash],
+) -> tuple[dict[str, _E], list[Choice | Clash]]:
+    """Return what is left, and what is to be told of each name that the sides do not have alike."""
+    kept: dict[str, _E] = {}
+    told: list[Choice | Clash] = []
+    for name in sorted({*ours, *theirs}):
+        mine, yours = ours.get(name), theirs.get(name)
+        entry: _E | None = mine
+        if mine != yours:
+            done: Choice | Clash | None = None
+            if name in take:
+                done = Choice(name, take[name], "as you chose")
+            elif base is not None:
+                done = _by_one(name, mine, yours, base.get(name))
+            if done is None:
+                done = both(name, mine, yours) if mine and yours else _lone(name, mine is not None, base)
+            told.append(done)
+            took = done.took if isinstance(done, Choice) else "ours"
+            entry = {"ours": mine, "theirs": yours, None: None}[took]
+        if entry is not None:
+            kept[name] = entry
+    return kept, told
+
+
+def _by_one(name: str, mine: _E | None, yours: _E | None, before: _E | None) -> Choice | None:
+    """Return the choice where only one side changed it, else None."""
+    if before not in (mine, yours):
+        return None
+    side: Side = "ours" if yours == before else "theirs"
+    entry = mine if side == "ours" else yours
+    if entry is None:
+        return Choice(name, None, f"{side} removed it, the other left it as it was")
+    if before is None:
+        return Choice(name, side, f"{side} added it")
+    why = f"only {side} changed it"
+    if isinstance(entry, Locked) and isinstance(before, Locked):
+        was, now = Provenance.of(before), Provenance.of(entry)
+        told = was.means(now, MERGE)
+        if "source" in told:
+            why += f"; it is from {now.place} now, no longer from {was.place}"
+        if "signer" in told:
+            why += f"; it is {_signed(entry)} now, no longer {_signed(before)}"
+    return Choice(name, side, why)
+
+
+def _lone(name: str, is_ours: bool, base: Mapping[str, _E] | None) -> Choice:
+    """Keep what one side does not have: it was changed by the other, or nobody knows whether it was removed."""
+    why = "only one side has it" if base is None else "one side removed it, the other changed it"
+    return Choice(name, "ours" if is_ours else "theirs", f"{why}: kept")
+
+
+def _both(name: str, mine: Locked, yours: Locked, allows: Allows) -> Choice | Clash:
+    """Choose between two entries where both sides changed the skill."""
+    ours, theirs = Provenance.of(mine), Provenance.of(yours)
+    told = ours.means(theirs, MERGE)
+    if "source" in told:
+        return Clash(name, "source", ours.place, theirs.place)
+    if "signer" in told:
+        return Clash(name, "signer", _signed(mine), _signed(yours))
+    if mine.tree == yours.tree:
+        return Choice(name, "ours", "both have the same content")
+    is_mine, is_yours = allows(name, mine), allows(name, yours)
+    if is_mine != is_yours:
+        allowed = _version(mine if is_mine else yours)
+        return Choice(
+            name, "ours" if is_mine else "theirs", f"of both changes skillhub.toml allows {allowed} alone"
+        )
+    if higher := _higher(mine, yours):
+        high, low = (mine, yours) if higher == "ours" else (yours, mine)
+        rest = "" if is_mine else "; skillhub.toml allows neither, so skillhub install finds another"
+        return Choice(name, higher, f"both changed it; {_version(high)} is higher than {_version(low)}{rest}")
+    if mine.local:
+        again = as_command("skillhub", "install", as_local(mine.path or ""))
+        return Choice(name, "ours", f"both changed it; {again} takes it as it is now")
+    return Clash(name, "content", _content(mine), _content(yours))
+
+
+def _redefined(alias: str, mine: LockedSource, yours: LockedSource) -> Choice | Clash:
+    return Clash(alias, "source", str(mine), str(yours))
+
+
+def _signed(entry: Locked) -> str:
+    return f"signed by {', '.join(entry.signed_by)}" if entry.signed_by else "unsigned"
+
+
+def _version(entry: Locked) -> str:
+    return entry.version or entry.rev or entry.tree
+
+
+def _content(entry: Locked) -> str:
+    return f"{_version(entry)} with tree {entry.tree}"
+
+
+def _higher(mine: Locked, yours: Locked) -> Side | None:
+    versions = [each.version for each in (mine, yours) if each.version and is_version(each.version)]
+    if len(versions) < 2 or precedence(versions[0]) == precedence(versions[1]):
+        return None
+    return "ours" if precedence(versions[0]) > precedence(versions[1]) else "theirs"
+
+
+# A file with the markers that git leaves where two branches meet: taken apart into its sides, and written.
+
+_COMPARED_MAX = 1 << 16  # pairs of lines; comparing more takes long where lines are alike
+_MARKER = re.compile(MARKER + rb"(?: [^\n]*)?\r?\n?")
+_NEXT = {b"<": b"ours", b"|": b"base", b"=": b"theirs", b">": b""}
+# Which marker may follow which; a merge of files that hold markers themselves is nothing that we could read.
+_AFTER = {b"": (b"<",), b"ours": (b"|", b"="), b"base": (b"=",), b"theirs": (b">",)}
+
+
+def sides(data: bytes) -> tuple[bytes, bytes, bytes | None] | None:
+    """Return our side, their side and, where git was asked to show it, the base; None if there is no conflict.
+
+    None too if the markers are not whole: then nobody can tell where a side ends.
+    """
+    parts: dict[bytes, list[bytes]] = {b"ours": [], b"theirs": [], b"base": []}
+    part, has_base, count = b"", True, 0
+    for line in data.splitlines(keepends=True):
+        marker = _MARKER.fullmatch(line)
+        if marker is None:
+            for name in (part,) if part else parts:
+                parts[name].append(line)
+            continue
+        sign = marker[1][:1]
+        if sign not in _AFTER[part]:
+            return None
+        has_base &= (part, sign) != (b"ours", b"=")
+        part, count = _NEXT[sign], count + 1
+    if part or not count:
+        return None
+    ours, theirs, base = (b"".join(parts[name]) for name in (b"ours", b"theirs", b"base"))
+    return ours, theirs, base if has_base else None
+
+
+def conflict(ours: bytes, theirs: bytes) -> bytes:
+    """Return one file with both sides in it, marked as git does where they differ."""
+    mine, yours = ours.splitlines(keepends=True), theirs.splitlines(keepends=True)
+    found: list[bytes] = []
+    for is_equal, one, other in _parts(mine, yours):
+        if is_equal:
+            found += one
+        else:
+            found += [b"<<<<<<< ours\n", *_ended(one), b"=======\n"]
+            found += [*_ended(other), b">>>>>>> theirs\n"]
+    return b"".join(found)
+
+
+def _parts(mine: list[bytes], yours: list[bytes]) -> Iterator[tuple[bool, list[bytes], list[bytes]]]:
+    """Yield what both have, and what they have in place of each other, in order.
+
+    Long texts are cut first at the lines that stand in each but once, in the same order (Cohen's patience diff): of a
+    lock these are the lines with names and digests. What is left between them is short, as far as it is the same.
+    """
+    low = start = 0
+    for at, there in (*_anchors(mine, yours), (len(mine), len(yours))):
+        yield from _short_parts(mine[low:at], yours[start:there])
+        if at < len(mine):
+            yield True, mine[at : at + 1], yours[there : there + 1]
+        low, start = at + 1, there + 1
+
+
+def _short_parts(mine: list[bytes], yours: list[bytes]) -> Iterator[tuple[bool, list[bytes], list[bytes]]]:
+    if len(mine) * len(yours) > _COMPARED_MAX:
+        yield False, mine, yours
+        return
+    for tag, low, high, start, end in SequenceMatcher(None, mine, yours, autojunk=False).get_opcodes():
+        yield tag == "equal", mine[low:high], yours[start:end]
+
+
+def _anchors(mine: list[bytes], yours: list[bytes]) -> list[tuple[int, int]]:
+    """Return the places of the lines to cut at, in both; none of texts that are short enough as they are."""
+    if len(mine) * len(yours) <= _COMPARED_MAX:
+        return []
+    often, there_often = Counter(mine), Counter(yours)
+    places = {line: at for at, line in enumerate(yours) if there_often[line] == 1}
+    shared = [(at, places[line]) for at, line in enumerate(mine) if often[line] == 1 and line in places]
+    # The longest run of them that ascends in both.
+    tops: list[int] = []
+    piles: list[int] = []
+    before: list[int] = []
+    for number, (_, there) in enumerate(shared):
+        pile = bisect_left(tops, there)
+        before.append(piles[pile - 1] if pile else -1)
+        tops[pile : pile + 1] = [there]
+        piles[pile : pile + 1] = [number]
+    found = []
+    number = piles[-1] if piles else -1
+    while number >= 0:
+        found.append(shared[number])
+        number = before[number]
+    return found[::-1]
+
+
+def _ended(lines: list[bytes]) -> list[bytes]:
+    return [line if line.endswith(b"\n") else line + b"\n" for line in lines]

@@ -1,0 +1,286 @@
+"""Patches between trees: written, applied exactly, and merged line by line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from difflib import SequenceMatcher, unified_diff
+from typing import NoReturn
+
+from skillhub.errors import FormatError
+from skillhub.formats.text import quote
+from skillhub.model.tree import File, Tree
+
+# What differs between two trees, as a patch that ``patch -p1`` and ``git apply`` take.
+
+# What a patch spells as it is: no control character, quote, backslash or lone surrogate.
+_NAMEABLE = re.compile(r'[^\x00-\x1f"\\\x7f\ud800-\udfff]+')
+_LARGEST = 1 << 20  # bytes
+_LINES_MAX = 10_000  # a second; they are matched in quadratic time
+
+
+def difference(base: Mapping[str, File], now: Mapping[str, File]) -> tuple[str, dict[str, File]]:
+    """Return what was changed from ``base`` to ``now``: a patch for ``patch -p1``, and files it cannot hold."""
+    patch: list[str] = []
+    whole = {}
+    for path in sorted({*base, *now}):
+        old, new = base.get(path), now.get(path)
+        if old == new:
+            continue
+        before, after = text_of(path, old), text_of(path, new)
+        if before is not None and after is not None:
+            patch += _hunks(path, before, after, old, new)
+        elif new:
+            whole[path] = new
+    return "".join(patch), whole
+
+
+def text_of(path: str, file: File | None) -> str | None:
+    """Return the text of a file that a patch can hold and name, else None."""
+    if not _NAMEABLE.fullmatch(path) or (file and (len(file.data) > _LARGEST or b"\0" in file.data)):
+        return None
+    if file and file.data.count(b"\n") > _LINES_MAX:
+        return None
+    try:
+        return file.data.decode("utf-8") if file else ""
+    except UnicodeDecodeError:
+        return None
+
+
+def _hunks(path: str, before: str, after: str, old: File | None, new: File | None) -> list[str]:
+    head = [f"diff --git a/{path} b/{path}\n"]
+    if old is None:
+        head.append(f"new file mode {mode_of(new)}\n")
+    elif new is None:
+        head.append(f"deleted file mode {mode_of(old)}\n")
+    elif old.executable != new.executable:
+        head += [f"old mode {mode_of(old)}\n", f"new mode {mode_of(new)}\n"]
+    tab = "\t" if " " in path else ""  # else `patch` takes the name to end at the blank
+    names = (f"a/{path}{tab}" if old else "/dev/null", f"b/{path}{tab}" if new else "/dev/null")
+    lines = unified_diff(lines_of(before), lines_of(after), *names)
+    return head + [
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    ]
+
+
+def mode_of(file: File | None) -> str:
+    """Return the mode of a file as git spells it."""
+    return "100755" if file is not None and file.executable else "100644"
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text, each with its end; only the last may have none."""
+    # Not splitlines: a form feed or a Unicode line separator is no line end to `patch` and `git apply`.
+    parts = text.split("\n")
+    return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
+
+
+# Applying what ``patch.difference`` wrote: exactly, or not at all.
+# Nothing is guessed: every line of context is where its hunk says, every count is right, every file is as the
+# patch found it. Whoever writes the result to a disk checks its paths as those of an archive; a patch may name
+# any.
+
+_FILE = re.compile(r"diff --git a/(?P<path>.+) b/(?P=path)")
+_MODE = re.compile(r"(new file|deleted file|old|new) mode (100644|100755)")
+_HUNK = re.compile(r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@")
+_CHANGES_OF_MODE: tuple[set[str], ...] = (set(), {"new file"}, {"deleted file"}, {"old", "new"})
+_NO_END = "\\ No newline at end of file"
+
+
+def apply(patch: bytes, base: Mapping[str, File], where: str) -> Tree:
+    """Return ``base`` with the patch applied.
+
+    Args:
+        patch: Its bytes.
+        base: What it was made from.
+        where: What to call the patch in errors.
+
+    Raises:
+        FormatError: it is no such patch, or was made from something else; ``where`` names the line.
+    """
+    reader = _Reader(_decoded(patch, where), where)
+    files = dict(base)
+    seen: set[str] = set()
+    while reader.at < len(reader.lines):
+        path = reader.file(files)
+        if path in seen:
+            reader.fail(f"expected each file once, found {quote(path)} again")
+        seen.add(path)
+    return Tree(files)
+
+
+def _decoded(patch: bytes, where: str) -> list[str]:
+    try:
+        text = patch.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError("expected a patch in UTF-8", where=where) from error
+    if not text:
+        return []
+    if not text.endswith("\n"):
+        raise FormatError("the patch is cut off: its last line has no end", where=where)
+    return text.split("\n")[:-1]
+
+
+class _Reader:
+    """The lines of a patch, and where in them we are."""
+
+    def __init__(self, lines: list[str], where: str) -> None:
+        self.lines = lines
+        self.where = where
+        self.at = 0
+
+    @property
+    def line(self) -> str:
+        """The line that is next; past the end an empty one, which nothing expects."""
+        return self.lines[self.at] if self.at < len(self.lines) else ""
+
+    def fail(self, message: str) -> NoReturn:
+        raise FormatError(message, where=f"{self.where}:{self.at + 1}")
+
+    def expect(self, is_so: object, message: str) -> None:
+        if not is_so:
+            self.fail(f"expected {message}, found {quote(self.line)}")
+
+    def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Read the next line if it is such a one."""
+        match = pattern.fullmatch(self.line)
+        self.at += match is not None
+        return match
+
+    def file(self, files: dict[str, File]) -> str:
+        """Carry out in ``files`` what the next section says of its file; return its path."""
+        match = self.take(_FILE)
+        if match is None:
+            self.fail(f"expected the line of a file, found {quote(self.line)}")
+        path = match["path"]
+        old = files.pop(path, None)
+        modes: dict[str, str] = {}
+        while mode := self.take(_MODE):
+            modes[mode[1]] = mode[2]
+        self.expect(set(modes) in _CHANGES_OF_MODE, "one change of mode")
+        is_new, is_gone = "new file" in modes, "deleted file" in modes
+        self.expect(is_new == (old is None), f"{quote(path)} to be {'absent' if is_new else 'there'}")
+        was = modes.get("deleted file", modes.get("old", mode_of(old)))
+        self.expect(is_new or was == mode_of(old), f"{quote(path)} to have mode {was}")
+        try:
+            lines = lines_of(old.data.decode("utf-8") if old else "")
+        except UnicodeDecodeError:
+            self.fail(f"{quote(path)} is no text")
+        if self.line.startswith("--- "):
+            names = ("/dev/null" if is_new else f"a/{path}", "/dev/null" if is_gone else f"b/{path}")
+            for wanted in map(str.__add__, ("--- ", "+++ "), names):
+                self.expect(self.line in (wanted, f"{wanted}\t"), quote(wanted))
+                self.at += 1
+            lines = self.hunks(lines)
+        self.expect(not is_gone or not lines, f"{quote(path)} to be gone whole")
+        if not is_gone:
+            mode_now = modes.get("new file") or modes.get("new") or mode_of(old)
+            files[path] = File("".join(lines).encode("utf-8"), mode_now == "100755")
+        return path
+
+    def hunks(self, before: list[str]) -> list[str]:
+        """Return the lines of a file with the hunks that are next."""
+        after: list[str] = []
+        at = 0
+        self.expect(_HUNK.fullmatch(self.line), "a hunk")
+        while match := _HUNK.fullmatch(self.line):
+            olds, news = (int(count) if count is not None else 1 for count in (match[2], match[4]))
+            # Where nothing is, the line before it is named.
+            start, new_start = int(match[1]) - bool(olds), int(match[3]) - bool(news)
+            self.expect(at <= start <= len(before), "hunks in order, within the file")
+            after += before[at:start]
+            self.expect(len(after) == new_start, "the hunk to go where it says")
+            at = start
+            self.at += 1
+            while olds or news:
+                mark, text = self.line[:1], self.line[1:]
+                olds -= mark in (" ", "-")
+                news -= mark in (" ", "+")
+                self.expect(
+                    mark in (" ", "-", "+") and min(olds, news) >= 0, "as many lines as the hunk says"
+                )
+                has_end = self.lines[self.at + 1 : self.at + 2] != [_NO_END]
+                text += "\n" * has_end
+                if mark != "+":
+                    self.expect(before[at : at + 1] == [text], "a line that the file has there")
+                    at += 1
+                if mark != "-":
+                    after.append(text)
+                self.at += 1 + (not has_end)
+        after += before[at:]
+        self.expect(all(line.endswith("\n") for line in after[:-1]), "a line without end to be the last")
+        return after
+
+
+# Edits of a person and a new version, merged where the two did not touch the same lines.
+
+
+class _Overlap(Exception):
+    """Both sides changed the same."""
+
+
+def merge(base: Mapping[str, File], mine: Mapping[str, File], theirs: Mapping[str, File]) -> Tree | None:
+    """Return ``theirs`` with what was changed from ``base`` to ``mine``; None if the two cannot go together.
+
+    A file that both changed is merged line by line; changes that touch, be they only beside each other, are left
+    to a person, as git leaves them.
+    """
+    merged: dict[str, File] = {}
+    try:
+        for path in {*base, *mine, *theirs}:
+            file = _file(path, base.get(path), mine.get(path), theirs.get(path))
+            if file is not None:
+                merged[path] = file
+    except _Overlap:
+        return None
+    return Tree(merged)
+
+
+def _file(path: str, base: File | None, mine: File | None, theirs: File | None) -> File | None:
+    if mine in (base, theirs):
+        return theirs
+    if theirs == base:
+        return mine
+    if base is None or mine is None or theirs is None:
+        raise _Overlap  # one took away what the other changed, or both brought a file of that name
+    executable = theirs.executable if mine.executable == base.executable else mine.executable
+    if mine.data in (base.data, theirs.data):
+        return File(theirs.data, executable)
+    if base.data == theirs.data:
+        return File(mine.data, executable)
+    texts = [text for file in (base, mine, theirs) if (text := text_of(path, file)) is not None]
+    if len(texts) < 3:
+        raise _Overlap
+    return File("".join(_lines(*map(lines_of, texts))).encode("utf-8"), executable)
+
+
+_Change = tuple[int, int, list[str]]  # of lines of the base, from and to, and what is there instead
+
+
+def _lines(base: list[str], mine: list[str], theirs: list[str]) -> list[str]:
+    """Return the base with the changes of both.
+
+    Raises:
+        _Overlap: two of them touch and are not the same.
+    """
+    merged: list[str] = []
+    at = 0
+    changes = sorted([*_changes(base, mine), *_changes(base, theirs)])
+    for number, (start, end, lines) in enumerate(changes):
+        if number and changes[number - 1] == (start, end, lines):
+            continue  # both did the same
+        if number and start <= at:
+            raise _Overlap
+        merged += base[at:start] + lines
+        at = end
+    merged += base[at:]
+    if any(not line.endswith("\n") for line in merged[:-1]):
+        raise _Overlap  # a last line without end, and something behind it
+    return merged
+
+
+def _changes(base: list[str], side: list[str]) -> Iterator[_Change]:
+    # Lines that are everywhere match nothing by themselves: 10,000 blank ones would take half a minute.
+    for tag, start, end, first, last in SequenceMatcher(None, base, side).get_opcodes():
+        if tag != "equal":
+            yield start, end, side[first:last]

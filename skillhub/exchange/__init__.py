@@ -1,0 +1,1 @@
+"""Locks and skills of others: import, adopt, merge, bills of materials."""

@@ -1,0 +1,284 @@
+"""Adopt skills that are in agents' folders without a lock; keep edits as a patch of the project."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from skillhub.disk import files
+from skillhub.disk.folders import compare
+from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SourceError, UsageError
+from skillhub.exchange.import_lock import Origins, compared
+from skillhub.formats.text import is_inner_path, quote
+from skillhub.install.admission import admit
+from skillhub.install.candidates import Candidate
+from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, command, read_state
+from skillhub.install.install import carry_out
+from skillhub.install.links import Step, agent_folders, refuse_unknown, unmanaged
+from skillhub.install.locked import from_lock, with_edits
+from skillhub.install.obtain import from_path
+from skillhub.install.review import Plan, Planner
+from skillhub.model.record import Scope
+from skillhub.model.tree import Tree
+from skillhub.project import copies as links
+from skillhub.project.copies import portable
+from skillhub.project.intent import Wanted
+from skillhub.project.project import Project
+from skillhub.sources.local import read_local
+
+# Adopt: skills that lie in agents' folders without a lock are compared, asked about, locked and linked like
+# others.
+# What is at its origin to the last byte is locked by that origin. Everything else becomes a local skill of the
+# project: its bytes are copied to a folder that can be committed, for agents' folders are not.
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """One unmanaged skill: where its copies are, and the links that others made to them."""
+
+    name: str
+    copies: tuple[str, ...]
+    links: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Adopted:
+    find: Find
+    candidate: Candidate
+    target: str | None  # where its bytes are to be kept in the project; None if its origin has them
+
+
+def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Outcome:
+    """Bring unmanaged skills under the lock, as one transaction; what cannot be adopted is left as it is, and told.
+
+    Args:
+        names: Which; none means all that lie in agents' folders.
+        into: The folder below the project for the bytes of those that no origin has.
+        options: Where to enable, and how.
+        ports: The world.
+
+    Raises:
+        NotFound: a name that no agent's folder has.
+        UsageError: a name that is locked already, or a folder that is not below the project.
+        SecurityError: what an origin has was tampered with.
+        Refused: a question was answered no or by nobody; nothing was changed.
+        StateError: the disk is in the way.
+    """
+    if not is_inner_path(into):
+        raise UsageError(f"expected a folder below the project, found {quote(into)}")
+    state = read_state(ports)
+    origins = Origins(ports)
+    adopted, left = [], []
+    for find in _finds(names, state, ports):
+        each = find if isinstance(find, LeftOut) else _read(find, into, origins, state, ports)
+        each = each if isinstance(each, LeftOut) else _admitted(each, state, ports)
+        left.append(each) if isinstance(each, LeftOut) else adopted.append(each)
+    planner = Planner.of(options, state, ports)
+    plans = [_planned(each, planner, ports) for each in adopted]
+    asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
+    warnings = tuple(origins.warnings)
+    if not adopted:
+        return Outcome((), False, warnings=warnings, left=tuple(left))
+    if not options.dry_run:
+        for each in adopted:
+            _keep(each, ports)
+    outcome = carry_out(plans, options, asked, state, ports)
+    if not options.dry_run:
+        _take_away(
+            adopted, {skill.name for skill in outcome.skills if skill.state == "disabled"}, ports.project
+        )
+    return replace(outcome, warnings=(*warnings, *outcome.warnings), left=(*left, *outcome.left))
+
+
+def _finds(names: Sequence[str], state: State, ports: Ports) -> Iterator[Find | LeftOut]:
+    there: dict[str, list[str]] = {}
+    world = ports.project, ports.user_home, ports.environ
+    folders = agent_folders(*world)
+    # What lies deeper, or is such a folder itself, has no place that a skill is linked at.
+    for path in (each for each in unmanaged(*world) if os.path.dirname(each) in folders):
+        there.setdefault(os.path.basename(path), []).append(path)
+    scope = ports.project.scope
+    for name in names:
+        if name in state.lock.skills:
+            hint = f"{command(scope, 'list')} shows what is"
+            raise UsageError(f"{name} is managed already", hint=hint)
+        if name not in there:
+            hint = f"{command(scope, 'list')} shows all"
+            raise NotFound(f"no agent's folder has an unmanaged skill {quote(name)}", hint=hint)
+    for name in names or sorted(there):
+        if name in state.lock.skills:
+            where = f"{command(scope, 'verify')} says where it lies"
+            yield LeftOut(name, "other-skill", f"it has the name of a locked skill; {where}")
+        else:
+            yield _find(name, there[name], scope)
+
+
+def _find(name: str, paths: Iterable[str], scope: Scope) -> Find | LeftOut:
+    copies = tuple(path for path in paths if not os.path.islink(path))
+    others = tuple(path for path in paths if os.path.islink(path))
+    real = {os.path.realpath(path) for path in copies}
+    for path in others:
+        if (target := os.path.realpath(path)) not in real:
+            meant = command(scope, "install", target)
+            return LeftOut(name, "link", f"{path} is a link to {target}; if that is meant: {meant}")
+    return Find(name, copies, others)
+
+
+def _read(find: Find, into: str, origins: Origins, state: State, ports: Ports) -> _Adopted | LeftOut:
+    try:
+        mine = from_path(find.copies[0], ports)
+    except (FormatError, SecurityError, SourceError) as error:
+        return LeftOut(find.name, error.code, f"{error.message} ({error.where or find.copies[0]})")
+    if mine.name != find.name:
+        return LeftOut(
+            find.name, "name", f"its SKILL.md names it {mine.name}; rename the folder or the skill"
+        )
+    for path in find.copies:
+        if problems := compare(path, mine.tree.listing):
+            told = f"{problems[0].path}: {problems[0].message}"
+            return LeftOut(
+                find.name, "differs", f"expected copies that are alike, of the skill's files alone: {told}"
+            )
+    found = compared(mine, origins.of(mine), state, ports)
+    if found.entry.origin != mine.entry.origin:
+        return _Adopted(find, found, None)
+    path = f"{into}/{find.name}"
+    target = files.inside(ports.project.base, path)
+    if os.path.lexists(target) and (not os.path.isdir(target) or compare(target, mine.tree.listing)):
+        return LeftOut(
+            find.name, "in-the-way", f"{target} is there and is something else; --into names another folder"
+        )
+    entry = replace(found.entry, path=path)
+    return _Adopted(find, replace(found, entry=entry, wanted=Wanted(path=path)), target)
+
+
+def _admitted(each: _Adopted, state: State, ports: Ports) -> _Adopted | LeftOut:
+    try:
+        return replace(each, candidate=admit(each.candidate, state, ports))
+    except Forbidden as error:
+        return LeftOut(each.find.name, error.code, f"{error.message} ({error.where})")
+
+
+def _planned(each: _Adopted, planner: Planner, ports: Ports) -> Plan:
+    """Plan to link the skill as any other and wherever it was found, a copy in place of each link to it."""
+    base = ports.project.base
+    found = [portable(os.path.dirname(path), base) for path in each.find.copies]
+    away = {portable(path, base) for path in (*each.find.links, *filter(None, [each.target]))}
+    folders = dict.fromkeys((*planner.folders, *found))
+    here = tuple(folder for folder in folders if f"{folder}/{each.find.name}" not in away)
+    plan = replace(planner, folders=here).plan(each.candidate)
+    if plan.linking is None or plan.held:
+        return plan
+    spelled = [portable(path, base) for path in each.find.links]
+    steps = [Step(link, links.place(ports.project, link), "make") for link in spelled]
+    return replace(plan, linking=replace(plan.linking, steps=(*plan.linking.steps, *steps)))
+
+
+def _keep(each: _Adopted, ports: Ports) -> None:
+    """Put the bytes where the project keeps them, and make room where a link leads to a copy of them."""
+    if each.target is not None and not os.path.lexists(each.target):
+        tree = each.candidate.tree
+        links.make(ports.project, each.target, tree, ports.store.path(tree.digest), "copy")
+    for path in each.find.links:
+        links.unmake(ports.project, path)
+
+
+def _take_away(adopted: Iterable[_Adopted], disabled: set[str], project: Project) -> None:
+    """Take the copies of what is not to be enabled out of agents' folders; the store has their bytes."""
+    for each in adopted:
+        for path in each.find.copies if each.find.name in disabled else ():
+            if path != each.target and not compare(path, each.candidate.tree.listing):
+                links.unmake(project, path)
+
+
+# Patch: what a person edited in an agent's folder becomes a patch that the project agrees to, or is given up.
+
+_Make = Callable[[str, State, Ports], Candidate]
+
+
+def patch(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
+    """Write what was edited in these skills as a patch beside the lock, so that everybody gets it with ``install``.
+
+    It is what the source has that a person, a team and a signature agreed to before, so the patched skill is scanned
+    and asked about like one that nobody signed, but for that one question: whoever types this made the edits.
+
+    Raises:
+        NotFound: a name that is not locked.
+        UsageError: one that was not edited, is not enabled here as locked, or was edited in several ways.
+        FormatError: edits that no patch can hold.
+        SecurityError: edits that no skill may have.
+        Refused: a question was answered no or by nobody; nothing was changed.
+        StateError: the disk is in the way.
+    """
+    return _agree(names, _edited, options, ports)
+
+
+def drop(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
+    """Give up the patches of these skills; they are what their source has again, and the patches' files stay.
+
+    That nobody signed it is asked about too where the person never agreed to the patched skill.
+
+    Raises:
+        NotFound: a name that is not locked.
+        UsageError: one that has no patch.
+        SourceError, SecurityError: what the source has cannot be had, or is not what was locked.
+        Refused: a question was answered no or by nobody; nothing was changed.
+        StateError: the disk is in the way.
+    """
+    return _agree(names, _unpatched, options, ports)
+
+
+def _agree(names: Sequence[str], make: _Make, options: Options, ports: Ports) -> Outcome:
+    state = read_state(ports)
+    refuse_unknown(names, state.lock.skills, ports.project.scope)
+    planner = Planner.of(options, state, ports)
+    candidates = [make(name, state, ports) for name in dict.fromkeys(names)]
+    plans = [planner.plan(each) for each in candidates]
+    # What somebody else agreed to is nobody's here until they say so.
+    mine = {name for name in names if state.agreed(name)}
+    raised = [
+        each for one in plans for each in one.questions() if each.kind != "unsigned" or each.skill not in mine
+    ]
+    return carry_out(plans, options, ask(raised, ports, options.dry_run), state, ports)
+
+
+def _edited(name: str, state: State, ports: Ports) -> Candidate:
+    entry, record = state.lock.skills[name], state.agreed(name)
+    if record is None or not record.enabled or record.link == "symlink":
+        hint = f"{command(ports.project.scope, 'enable', name, '--link', 'copy')}, then edit the copy"
+        raise UsageError(f"{name} has no copy here of what is locked", where=name, hint=hint)
+    places = links.places(ports.project, record.links)
+    copies = {
+        path: read_local(path, project=ports.project)[0].tree for path in places if os.path.lexists(path)
+    }
+    trees = {path: tree for path, tree in copies.items() if tree.digest != record.tree}
+    if not trees:
+        raise UsageError(
+            f"nobody edited {name} here", where=name, hint="edit a copy in an agent's folder first"
+        )
+    tree = _alike(trees)
+    found = from_lock(name, entry.original, ports, agreed=True, scanned=False)
+    edited = with_edits(found, tree, ports)
+    if isinstance(edited, LeftOut):
+        raise FormatError(
+            edited.message, where=places[0], hint="a skill of your own can hold them: skillhub adopt"
+        )
+    return edited
+
+
+def _alike(trees: dict[str, Tree]) -> Tree:
+    if len({tree.digest for tree in trees.values()}) > 1:
+        raise UsageError(
+            f"expected one way of editing, found several: {', '.join(trees)}",
+            hint="make the copies alike, or take away those that are not meant and run skillhub sync",
+        )
+    return next(iter(trees.values()))
+
+
+def _unpatched(name: str, state: State, ports: Ports) -> Candidate:
+    entry = state.lock.skills[name]
+    if entry.patch is None:
+        raise UsageError(f"the lock has no patch of {name}", where=name)
+    # It is scanned: to agree to what comes of a patch is not to agree to what it is of.
+    return from_lock(name, entry.original, ports, agreed=state.agreed(name) is not None)

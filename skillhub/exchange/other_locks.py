@@ -1,0 +1,381 @@
+"""Locks of other installers, read leniently and never trusted as integrity."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, Field
+
+from skillhub.errors import FormatError, UsageError
+from skillhub.formats.document import ForeignDocument
+from skillhub.formats.json import strict_json
+from skillhub.formats.text import clean, is_inner_path, is_name, is_object_id, quote
+from skillhub.formats.yaml import parse
+from skillhub.model.reference import masked, names_user, of_repository, parse_remote
+
+# Where a skill of another installer came from, as a reference that ``install`` can resolve and pin.
+
+_ON_GITHUB = re.compile(r"https://(?:www\.)?github\.com/([^/]+/[^/]+?)(?:\.git)?/?", re.ASCII)
+_SHORT = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A place to have skills from.
+
+    Attributes:
+        name: What the other lock calls it: a skill, or a package of several.
+        ref: What a person would give to ``install``.
+        skills: The skills to take, where the place may hold several; empty where it is one.
+        note: What a person should know of this pin.
+    """
+
+    name: str
+    ref: str
+    skills: tuple[str, ...] = ()
+    note: str = ""
+
+    def each(self) -> Iterator[Origin]:
+        """Yield the origin of each skill alone; of a package that names none, the package's."""
+        for name in self.skills or (self.name,):
+            yield replace(self, name=name, skills=(name,) if self.skills else ())
+
+
+@dataclass(frozen=True, slots=True)
+class NoOrigin:
+    """A skill that cannot be pinned, and why."""
+
+    name: str
+    reason: str
+
+
+Found = Origin | NoOrigin
+# What others leave out or have as null.
+Absent = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
+
+
+@dataclass(frozen=True, slots=True)
+class OtherLock:
+    """What a lock of another installer names."""
+
+    format: str
+    origins: tuple[Origin, ...]
+    unpinned: tuple[NoOrigin, ...]
+
+    @classmethod
+    def of(cls, name: str, found: Iterable[Found]) -> OtherLock:
+        """Sort what was found into what has a place and what has none."""
+        every = list(found)
+        return cls(
+            name,
+            tuple(each for each in every if isinstance(each, Origin)),
+            tuple(each for each in every if isinstance(each, NoOrigin)),
+        )
+
+
+class OtherEntry(ForeignDocument):
+    """An entry of another installer's lock; one of its known keys that is invalid leaves it without an origin.
+
+    A commit that is none, say, is not passed over: what is newest would be taken in its place.
+    """
+
+    @classmethod
+    def origin(cls, name: str, block: object, folder: str) -> Found:
+        """Return where the skill of an entry is to be had."""
+        try:
+            return cls.parse(block, "").found(name, folder)
+        except FormatError as error:
+            at = (error.where or "").removeprefix(": ")
+            return NoOrigin(name, f"its entry is malformed: {f'{at}: ' if at else ''}{error.message}")
+
+    @abstractmethod
+    def found(self, name: str, folder: str) -> Found:
+        """Return where it is to be had; a relative path starts at ``folder``."""
+
+
+def text(block: Mapping[str, Any], key: str) -> str:
+    """Return the text under ``key``; whatever else is there counts as none."""
+    value = block.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def folder_of(path: str) -> str:
+    """Return the folder of a skill that is named by itself or by its ``SKILL.md``; ``""`` is the top."""
+    return re.sub(r"(^|/)SKILL\.md$", "", path).strip("/").removeprefix("./")
+
+
+def at_path(name: str, path: str, folder: str, skills: tuple[str, ...] = ()) -> Found:
+    """Return the origin at a path of this machine; a relative one starts at ``folder``."""
+    if not path or clean(path) != path or path.startswith("~"):
+        return NoOrigin(name, f"{quote(path)} is no path of this machine")
+    return Origin(name, posixpath.normpath(posixpath.join(folder, path)), skills)
+
+
+def in_git(name: str, place: str, rev: str, path: str, skills: tuple[str, ...] = ()) -> Found:
+    """Return the origin in a git repository: ``place`` is a URL, ``user@host:path`` or ``owner/repo``."""
+    if path and not is_inner_path(path):
+        return NoOrigin(name, f"its path {quote(path)} leads out of its repository")
+    url = place.removeprefix("git+").removeprefix("github:")
+    at = f"@{rev}" if rev else ""
+    if short := (url if _SHORT.fullmatch(url) else (found := _ON_GITHUB.fullmatch(url)) and found[1]):
+        ref = f"github:{short}{'/' + path if path else ''}{at}"
+    else:
+        ref = f"git+{of_repository(url)}{at}{'#' + path if path else ''}"
+    note = "" if is_object_id(rev) else f"pinned at what {quote(rev or 'its default branch')} is now"
+    return _checked(name, ref, skills, note)
+
+
+def noted_by_gh(name: str, metadata: Mapping[str, Any]) -> Found | None:
+    """Return the origin that ``gh skill`` wrote into the frontmatter of a skill that it installed, if it did."""
+    repository, ref = text(metadata, "github-repo"), text(metadata, "github-ref")
+    if not repository:
+        return None
+    rev = ref.removeprefix("refs/heads/").removeprefix("refs/tags/")
+    return in_git(name, repository, rev, folder_of(text(metadata, "github-path")))
+
+
+def at_site(name: str, url: str, skills: tuple[str, ...]) -> Found:
+    """Return the origin at a site that is asked at its well-known place, or at one file or archive of it."""
+    base = (url if "://" in url else f"https://{url}").partition("/.well-known/")[0].rstrip("/")
+    return _checked(name, base, skills, "pinned at what the site offers now")
+
+
+def _checked(name: str, ref: str, skills: tuple[str, ...], note: str) -> Found:
+    shown = quote(masked(ref))
+    if ref.startswith(("http://", "git+http://")):
+        return NoOrigin(name, f"{shown} goes over plain http")
+    try:
+        parse_remote(ref)
+    except UsageError:  # its message would show a password
+        holds = " holds a password" if names_user(ref) else " is no place to install from"
+        return NoOrigin(name, shown + holds)
+    return Origin(name, ref, skills, note)
+
+
+# ``apm.lock.yaml``: packages at commits, each of one skill or of several.
+
+_SKILL = "claude_skill"  # the type of a package that is a skill
+
+
+def _false_if_empty(value: object) -> object:
+    return False if value in (None, "", "~", "null") else value
+
+
+class _Package(OtherEntry):
+    BINDING: ClassVar = frozenset(
+        {
+            *(
+                "materialization_repo_url",
+                "repo_url",
+                "virtual_path",
+                "package_type",
+                "local_path",
+                "is_insecure",
+            ),
+            *("resolved_url", "resolved_commit", "resolved_ref", "host", "port"),
+        }
+    )
+
+    name: Absent = ""
+    materialization_repo_url: Absent = ""
+    repo_url: Absent = ""
+    virtual_path: Absent = ""
+    package_type: Absent = ""
+    local_path: Absent = ""
+    is_insecure: Annotated[bool, BeforeValidator(_false_if_empty)] = False
+    resolved_url: Absent = ""
+    resolved_commit: Absent = ""
+    resolved_ref: Absent = ""
+    host: Absent = ""
+    port: Absent = ""
+    skill_subset: tuple[object, ...] = ()
+    deployed_files: tuple[object, ...] = ()
+
+    def found(self, name: str, folder: str) -> Found:
+        """Return where it is to be had."""
+        # repo_url is in lower case where the host does not care.
+        repository = self.materialization_repo_url or self.repo_url
+        path = folder_of(self.virtual_path)
+        name, skills = self.name or repository, self._skills()
+        if self.package_type == _SKILL:
+            name, skills = posixpath.basename(path) or next(iter(skills), name), ()
+        elif not skills:
+            return NoOrigin(name, "its lock names no skill that it brought")
+        if self.local_path:
+            return at_path(name, posixpath.join(self.local_path, path), folder, skills)
+        if self.is_insecure:
+            return NoOrigin(name, "its repository is reached over plain http")
+        if self.resolved_url:
+            return at_site(name, self.resolved_url, skills)
+        return in_git(
+            name, self._address(repository), self.resolved_commit or self.resolved_ref, path, skills
+        )
+
+    def _address(self, repository: str) -> str:
+        host = self.host or "github.com"
+        if host == "dev.azure.com" and repository.count("/") == 2:
+            owner, _, name = repository.rpartition("/")
+            repository = f"{owner}/_git/{name}"  # as that host spells it
+        port = f":{self.port}" if self.port else ""
+        return repository if "://" in repository else f"https://{host}{port}/{repository}"
+
+    def _skills(self) -> tuple[str, ...]:
+        """Return the skills that were taken out: those asked for, else those put into agents' folders."""
+        # Older versions list the folder alone.
+        folders = (folder_of(each) for each in self.deployed_files if isinstance(each, str))
+        put = [
+            posixpath.basename(each)
+            for each in folders
+            if posixpath.basename(posixpath.dirname(each)) == "skills"
+        ]
+        wanted = self.skill_subset or put
+        return tuple(dict.fromkeys(each for each in wanted if isinstance(each, str) and is_name(each)))
+
+
+def entries(document: Mapping[str, Any], folder: str) -> Iterator[Found]:
+    """Yield each package that brings skills, and whatever else the lock names with the reason why it is left."""
+    for package in _list(document.get("dependencies")):
+        if isinstance(package, dict):
+            yield _Package.origin(text(package, "name") or text(package, "repo_url"), package, folder)
+        else:
+            yield NoOrigin(quote(package), "its entry is no package")
+    for server in _list(document.get("mcp_servers")):
+        name = text(server, "name") if isinstance(server, dict) else quote(server)
+        yield NoOrigin(name, "it is an MCP server; skills ask for those that they need")
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+# The locks of other installers, read for what they name: pure, lenient, and never taken as integrity.
+# What comes out is where each skill may be had, as a reference that ``install`` resolves and pins, or a
+# sentence why there is no such place. Keys that are not known are passed over. Their hashes bind nothing here:
+# each is computed in a way of its own, and whoever could change the skill could change the lock beside it.
+
+CAP = 16 * 1024 * 1024
+_YAML_CAP = 1024 * 1024  # APM lists every file of every package three times
+_KNOWN = "known: skills-lock.json, .skill-lock.json, apm.lock.yaml and .clawhub/lock.json"
+_Block = Mapping[str, Any]
+
+
+class _SkillsCli(OtherEntry):
+    """An entry of the ``skills`` CLI, of a project or of a user; ``gh skill`` writes the latter too."""
+
+    BINDING: ClassVar = frozenset(
+        {"sourceType", "source", "sourceUrl", "sourceBaseUrl", "skillPath", "ref", "pinnedRef"}
+    )
+
+    kind: Absent = Field("", alias="sourceType")
+    source: Absent = ""
+    url: Absent = Field("", alias="sourceUrl")
+    base_url: Absent = Field("", alias="sourceBaseUrl")
+    skill_path: Absent = Field("", alias="skillPath")
+    ref: Absent = ""
+    pinned_ref: Absent = Field("", alias="pinnedRef")
+
+    def found(self, name: str, folder: str) -> Found:
+        """Return where it is to be had."""
+        kind, source, path = self.kind, self.source, folder_of(self.skill_path)
+        skills = () if self.skill_path else (name,)
+        if kind in ("github", "gitlab", "git"):
+            place = self.url or source
+            if kind == "gitlab" and "://" not in place and "@" not in place:
+                place = f"https://gitlab.com/{place}.git"
+            return in_git(name, place, self.ref or self.pinned_ref, path, skills)
+        if kind == "local":
+            return at_path(name, source and posixpath.join(source, path), folder, skills)
+        if kind == "well-known":
+            return at_site(name, self.base_url or self.url or source, (name,))
+        return NoOrigin(name, f"it came by way of {quote(kind)}, which skillhub does not install from")
+
+
+class _SkillsLock(OtherEntry):
+    """An entry of the program ``skills-lock``, which writes the same file name with commits in it."""
+
+    BINDING: ClassVar = frozenset({"resolved", "spec", "path", "commit", "ref"})
+
+    resolved: Absent = ""
+    spec: Absent = ""
+    path: Absent = ""
+    commit: Absent = ""
+    ref: Absent = ""
+
+    def found(self, name: str, folder: str) -> Found:
+        """Return where it is to be had."""
+        place, path = self.resolved or self.spec, folder_of(self.path)
+        skills = () if "path" in self.model_fields_set else (name,)
+        if place.startswith("file:"):
+            return at_path(name, posixpath.join(place.removeprefix("file:"), path), folder, skills)
+        return in_git(name, place, self.commit or self.ref, path, skills)
+
+
+class _ClawHub(OtherEntry):
+    version: Absent = ""
+
+    def found(self, name: str, folder: str) -> Found:
+        """Return that its lock says too little."""
+        said = f"version {quote(self.version or 'unknown')}"
+        return NoOrigin(name, f"its lock says {said}, and neither where to get it nor a hash of it")
+
+
+def parse_other_lock(data: bytes, folder: str, where: str) -> OtherLock:
+    """Return what a lock of another installer names; which installer's it is, is seen from its shape.
+
+    Args:
+        data: The file's bytes.
+        folder: The absolute path of the folder that its own relative paths start from, ``/`` between segments.
+        where: The file, for errors.
+
+    Raises:
+        FormatError: it is none of the locks that are known. An entry that makes no sense is told among what cannot
+            be pinned.
+    """
+    if data.lstrip()[:1] != b"{":
+        return _apm(data, folder, where)
+    document = strict_json(data, where, CAP)
+    skills = document.get("skills") if isinstance(document, dict) else None
+    if isinstance(document, dict) and isinstance(document.get("sources"), dict):
+        hint = "skillhub install installs what it says, in the folder that it is in"
+        raise FormatError(
+            "expected a lock of another installer, found skillhub's own", where=where, hint=hint
+        )
+    if not isinstance(document, dict) or not isinstance(skills, dict):
+        raise _unknown(where, "an object without skills")
+    name, kind = _kind(document, skills, where)
+    return OtherLock.of(name, (kind.origin(skill, block, folder) for skill, block in skills.items()))
+
+
+def _apm(data: bytes, folder: str, where: str) -> OtherLock:
+    try:
+        document = parse(data.decode("utf-8"), where, cap=_YAML_CAP)
+    except UnicodeDecodeError as error:
+        raise FormatError(f"expected UTF-8, found another byte at {error.start}", where=where) from error
+    version = document.get("lockfile_version") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or version != "1":
+        raise _unknown(
+            where, f"lockfile_version {quote(version)}" if version else "neither JSON nor APM's YAML"
+        )
+    return OtherLock.of("apm.lock.yaml 1", entries(document, folder))
+
+
+def _kind(document: _Block, skills: _Block, where: str) -> tuple[str, type[OtherEntry]]:
+    """Return the name of the format and the class of its entries."""
+    if document.get("lockfileVersion") == 1:
+        return "skills-lock.json, lockfileVersion 1", _SkillsLock
+    version = document.get("version")
+    blocks = [block for block in skills.values() if isinstance(block, dict)]
+    if version == 1 and any("version" in block and "sourceType" not in block for block in blocks):
+        return ".clawhub/lock.json 1", _ClawHub
+    if type(version) is int and version in (1, 3):
+        return f"{'skills-lock.json' if version == 1 else '.skill-lock.json'} {version}", _SkillsCli
+    raise _unknown(where, f"version {quote(version)}")
+
+
+def _unknown(where: str, found: str) -> FormatError:
+    return FormatError(f"expected a lock of another installer, found {found}", where=where, hint=_KNOWN)

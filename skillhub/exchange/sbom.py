@@ -1,0 +1,239 @@
+"""A lock as a bill of materials: CycloneDX 1.6 (ECMA-424) and SPDX 2.3 (ISO/IEC 5962), with package URLs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from cyclonedx.model import XsUri
+from packageurl import PackageURL
+from spdx_tools.spdx.validation.uri_validators import validate_download_location
+
+from skillhub import __version__
+from skillhub.formats.digest import Digest
+from skillhub.model.lock import Lock, Locked, Signer
+from skillhub.model.reference import GitHub, parse_remote
+
+# Package URLs (purl) of locked skills: how bills of materials name what is from where.
+
+
+def purl(name: str, entry: Locked) -> PackageURL | None:
+    """Return the package URL of a skill; None of one that lies on a machine and so has no place for others.
+
+    There is no type for skills; what is not from GitHub is of the type ``generic``, with its place as a qualifier.
+    """
+    if entry.local:
+        return None
+    if entry.git is None:
+        given = {"download_url": entry.url, "checksum": entry.digest}
+        return PackageURL("generic", None, name, entry.version, {k: v for k, v in given.items() if v})
+    place = parse_remote(entry.place)
+    if isinstance(place, GitHub):
+        return PackageURL("github", place.owner, place.repo, entry.rev, None, entry.path)
+    qualifiers = {"vcs_url": f"git+{entry.git}@{entry.rev}"}
+    return PackageURL("generic", None, name, entry.version, qualifiers, entry.path)
+
+
+# A lock as a bill of materials in CycloneDX 1.6 (ECMA-424), JSON.
+# The library for it, which tests hold this against, looks through all dependencies for each component: minutes
+# for a lock of 20,000 skills. From it comes how a URI is spelled.
+
+_ROOT = "skillhub.lock"
+
+
+def cyclonedx(lock: Lock, created: datetime | None) -> bytes:
+    """Return the document; the same lock gives the same bytes, for its serial number is derived from the lock.
+
+    Args:
+        lock: What is told of.
+        created: The time to put into it; None for none.
+    """
+    digest = Digest.of(lock.dump())
+    skills = sorted(lock.skills.items())
+    needs = {
+        _ref(name): [_ref(each) for each in entry.dependencies if each in lock.skills]
+        for name, entry in skills
+    }
+    needs[_ROOT] = [_ref(name) for name, _ in skills]
+    document = {
+        "components": [_component(name, entry, lock) for name, entry in skills],
+        "dependencies": [
+            {"dependsOn": sorted({*wanted}), "ref": ref} if wanted else {"ref": ref}
+            for ref, wanted in sorted(needs.items())
+        ],
+        "metadata": {
+            "component": {"bom-ref": _ROOT, "hashes": _hashes(digest), "name": _ROOT, "type": "file"},
+            **({"timestamp": created.isoformat()} if created else {}),
+            "tools": {"components": [{"name": "skillhub", "type": "application", "version": __version__}]},
+        },
+        "serialNumber": f"urn:uuid:{uuid5(NAMESPACE_URL, digest)}",
+        "version": 1,
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+    }
+    return f"{json.dumps(_without_nothing(document), indent=2)}\n".encode()
+
+
+def _ref(name: str) -> str:
+    return f"skill:{name}"
+
+
+def _component(name: str, entry: Locked, lock: Lock) -> dict[str, Any]:
+    signers = [Signer.parse(each) for each in entry.signed_by]
+    package_url = purl(name, entry)
+    return _without_nothing(
+        {
+            "bom-ref": _ref(name),
+            "externalReferences": list(_references(entry)),
+            "hashes": _hashes(entry.digest),
+            "name": name,
+            "properties": [
+                {"name": f"skillhub:{key}", "value": value} for key, value in sorted({*_facts(entry, lock)})
+            ],
+            "publisher": ", ".join(each.identity for each in signers),
+            "purl": str(package_url or ""),
+            "type": "library",
+            "version": entry.version,
+        }
+    )
+
+
+def _without_nothing(document: dict[str, Any]) -> dict[str, Any]:
+    """Return what there is something in: the standard has no empty lists and texts."""
+    return {key: value for key, value in document.items() if value}
+
+
+def _hashes(digest: Digest | None) -> list[dict[str, str]]:
+    return [{"alg": "SHA-256", "content": digest.hex}] if digest else []
+
+
+def _references(entry: Locked) -> Iterator[dict[str, Any]]:
+    if entry.url:
+        hashes = {"hashes": _hashes(entry.digest)} if entry.digest else {}
+        yield {**hashes, "type": "distribution", "url": str(XsUri(entry.url))}
+    if entry.git:
+        comment = {"comment": entry.rev} if entry.rev else {}
+        yield {**comment, "type": "vcs", "url": str(XsUri(entry.git))}
+
+
+def _facts(entry: Locked, lock: Lock) -> Iterator[tuple[str, str]]:
+    """Yield what the lock says of a skill and the standard has no word for."""
+    for key in ("source", "tree", "rev", "path"):
+        if value := getattr(entry, key):
+            yield key, value
+    if entry.patch is not None:
+        yield "patch", f"{entry.patch.path} {entry.patch.digest}"
+        yield "tree-before-patch", entry.patch.base
+    source = lock.sources.get(entry.source) if entry.named else None
+    if source is not None:
+        yield "source-url", source.url
+        if source.root is not None:
+            yield "source-root", source.root
+    for key, values in (
+        ("signed-by", entry.signed_by),
+        ("capability", entry.capabilities),
+        ("requires", entry.requires),
+    ):
+        yield from ((key, value) for value in values)
+
+
+# A lock as a bill of materials in SPDX 2.3 (ISO/IEC 5962), JSON.
+# The library for it, which tests hold this against, looks through all relationships for each package: minutes
+# for a lock of 20,000 skills. From it comes what the standard can spell as the place of a download.
+
+_DOCUMENT, _SPDX_ROOT = "SPDXRef-DOCUMENT", "SPDXRef-lock"
+_UNKNOWN = "NOASSERTION"
+
+
+def spdx(lock: Lock, created: datetime | None) -> bytes:
+    """Return the document; the same lock gives the same bytes, for its namespace is derived from the lock.
+
+    Args:
+        lock: What is told of.
+        created: The time to put into it; None is the beginning of 1970, for the standard wants one.
+    """
+    digest = Digest.of(lock.dump())
+    root = {
+        "SPDXID": _SPDX_ROOT,
+        "checksums": _checksums(digest),
+        "downloadLocation": _UNKNOWN,
+        "filesAnalyzed": False,
+        "name": "skillhub.lock",
+    }
+    time = (created or datetime.fromtimestamp(0, UTC)).astimezone(UTC)
+    document = {
+        "SPDXID": _DOCUMENT,
+        "creationInfo": {
+            "created": f"{time:%Y-%m-%dT%H:%M:%SZ}",
+            "creators": [f"Tool: skillhub-{__version__}"],
+        },
+        "dataLicense": "CC0-1.0",
+        "name": "skillhub.lock",
+        "spdxVersion": "SPDX-2.3",
+        "documentNamespace": f"urn:uuid:{uuid5(NAMESPACE_URL, digest)}",
+        "packages": [root, *(_package(name, entry) for name, entry in sorted(lock.skills.items()))],
+        "relationships": [
+            {"spdxElementId": one, "relatedSpdxElement": other, "relationshipType": kind}
+            for one, kind, other in dict.fromkeys(_relations(lock))
+        ],
+    }
+    return f"{json.dumps(document, indent=4)}\n".encode()
+
+
+def _package(name: str, entry: Locked) -> dict[str, Any]:
+    package_url = purl(name, entry)
+    reference = {
+        "referenceCategory": "PACKAGE_MANAGER",
+        "referenceLocator": str(package_url),
+        "referenceType": "purl",
+    }
+    return {
+        "SPDXID": _id(name),
+        **({"checksums": _checksums(entry.digest)} if entry.digest else {}),
+        "comment": "\n".join(_spdx_facts(entry)),
+        "downloadLocation": _location(entry),
+        **({"externalRefs": [reference]} if package_url else {}),
+        "filesAnalyzed": False,
+        "name": name,
+        "sourceInfo": f"from {entry.source}: {entry.origin}",
+        **({"versionInfo": entry.version} if entry.version is not None else {}),
+    }
+
+
+def _id(name: str) -> str:
+    return f"SPDXRef-skill-{name}"
+
+
+def _checksums(digest: Digest) -> list[dict[str, str]]:
+    return [{"algorithm": "SHA256", "checksumValue": digest.hex}]
+
+
+def _location(entry: Locked) -> str:
+    """Return where the skill is downloaded, if the standard can spell it: it knows no bare hosts."""
+    place = entry.url
+    if entry.git:
+        place = f"git+{entry.git}@{entry.rev}{'#' + entry.path if entry.path else ''}"
+    return place if place and not validate_download_location(place) else _UNKNOWN
+
+
+def _spdx_facts(entry: Locked) -> Iterator[str]:
+    """Yield what the lock says of a skill and the standard has no word for."""
+    yield f"tree: {entry.tree}"
+    if entry.patch is not None:
+        yield f"patch: {entry.patch.path} {entry.patch.digest}, on the tree {entry.patch.base}"
+    yield f"signed by: {', '.join(entry.signed_by) or 'nobody'}"
+    yield f"can: {', '.join(entry.capabilities) or 'give instructions'}"
+    yield f"requires: {', '.join(entry.requires) or 'nothing'}"
+
+
+def _relations(lock: Lock) -> Iterator[tuple[str, str, str]]:
+    yield _DOCUMENT, "DESCRIBES", _SPDX_ROOT
+    for name, entry in sorted(lock.skills.items()):
+        yield _SPDX_ROOT, "DEPENDS_ON", _id(name)
+        for each in entry.dependencies:
+            if each in lock.skills:
+                yield _id(name), "DEPENDS_ON", _id(each)

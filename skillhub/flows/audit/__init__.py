@@ -1,1 +1,0 @@
-"""Check what is installed, and where it came from."""

@@ -1,1 +1,0 @@
-"""Locks of other installers, bills of materials, and what is to be mended in a lock."""

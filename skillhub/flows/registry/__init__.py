@@ -1,1 +1,0 @@
-"""For who runs a registry."""

@@ -1,0 +1,1 @@
+"""JSON, TOML and YAML: read strictly, edited in place."""

@@ -1,0 +1,495 @@
+"""Documents as classes: read strictly or leniently, written in one spelling, each error with the path to the fault.
+
+A ``Document`` is one of ours: nothing unknown, nothing converted. A ``ForeignDocument`` is another program's: unknown
+keys are kept, text stands for what it spells, and what is optional and invalid is left out with a warning. The parts
+of a document of ours that the rest of the program works with are standard data classes, marked by ``part``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, NoReturn, Self, TypeAlias, TypeVar, cast
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    Strict,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    model_validator,
+)
+from pydantic_core import CoreSchema, ErrorDetails, core_schema
+
+from skillhub.errors import FormatError
+from skillhub.formats.digest import Digest
+from skillhub.formats.json import line_of, line_of_fault, strict_json
+from skillhub.formats.text import clean, quote
+
+_K = TypeVar("_K", bound=str)
+_T = TypeVar("_T")
+_JsonSchema: TypeAlias = dict[str, Any]
+# Deferred: a command builds the validators of the documents that it reads, and of no other.
+_STRICT = ConfigDict(
+    strict=True,
+    frozen=True,
+    extra="forbid",
+    allow_inf_nan=False,
+    defer_build=True,
+)
+# A validator keeps an error for every unknown key; a document made to exhaust memory has a million of them.
+_KEYS_MAX = 1000
+_UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
+_NOTHING = ("", "~", "null", "Null", "NULL")  # as YAML spells it
+_WARNINGS_MAX = 20
+
+
+class _Fault(ValueError):
+    """A FormatError on its way through pydantic, which adds the path."""
+
+    def __init__(self, error: FormatError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def _raising_faults(read: Callable[[Any], object]) -> Callable[[object], object]:
+    def checked(value: object) -> object:
+        try:
+            return read(value)
+        except FormatError as error:
+            raise _Fault(error) from error
+
+    return checked
+
+
+class Read:
+    """An annotation: the value is what ``read`` makes of it, which raises a FormatError where it is invalid.
+
+    Args:
+        read: Takes the value as it was parsed.
+        schema: What JSON Schema says of the value; a text by default.
+    """
+
+    def __init__(self, read: Callable[[Any], object], **schema: object) -> None:
+        self._read = read
+        self._schema = schema or {"type": "string"}
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(_raising_faults(self._read))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> _JsonSchema:
+        return dict(self._schema)
+
+
+class Before:
+    """An annotation: ``read`` makes of the value what pydantic then reads, or raises a FormatError."""
+
+    def __init__(self, read: Callable[[Any], object]) -> None:
+        self._read = read
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(_raising_faults(self._read), handler(source))
+
+
+class _FailFast:
+    """An annotation of a list or an object with many members: its first error is the only one that is kept."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return cast("CoreSchema", {**handler(source), "fail_fast": True})
+
+
+class _NotNull:
+    """An annotation of what may be absent: absent is its one spelling, so null is refused."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return cast("CoreSchema", cast("dict[str, Any]", handler(source))["schema"])
+
+
+# What is None if its key is absent.
+Absent = Annotated[_T | None, _NotNull()]
+# A list becomes a tuple, which strict pydantic calls a conversion; its items are as strict as ever.
+Items = Annotated[tuple[_T, ...], Strict(False), _FailFast()]
+# An object whose keys are data, such as names.
+Members = Annotated[dict[_K, _T], _FailFast()]
+
+
+def wrong(expected: str, found: object) -> NoReturn:
+    """Raise the FormatError that says what was expected and what was found."""
+    raise FormatError(f"expected {expected}, found {quote(found)}")
+
+
+def text_that(holds: Callable[[str], object], expected: str) -> Callable[[object], str]:
+    """Return a reader of strings for which ``holds`` holds; ``expected`` says in words what those are."""
+
+    def read(value: object) -> str:
+        return value if isinstance(value, str) and holds(value) else wrong(expected, value)
+
+    return read
+
+
+def one_of(*known: str) -> Read:
+    """Return the annotation of these words."""
+    return Read(
+        text_that(known.__contains__, " or ".join(map(repr, known)) if "" in known else " or ".join(known)),
+        enum=list(known),
+    )
+
+
+def visible(value: object) -> str:
+    """Read text that is not empty and that a person sees whole."""
+    # What is plain need not be looked at letter by letter.
+    if (
+        isinstance(value, str)
+        and value
+        and ((value.isascii() and value.isprintable()) or clean(value) == value)
+    ):
+        return value
+    wrong("text without hidden characters", value)
+
+
+def name_that(holds: Callable[[str], bool], what: str = "name") -> Callable[[object], str]:
+    """Return a reader of the names of a ``what``, for which ``holds`` holds."""
+
+    def read(value: object) -> str:
+        name = value if isinstance(value, str) else visible(value)
+        if not holds(name):
+            raise FormatError(f"{quote(name)} is no {what}")
+        return name
+
+    return read
+
+
+def version_of(what: str, known: int) -> Read:
+    """Return the annotation of the version of a format, ``what``: it is ``known``, or nothing that can be read."""
+
+    def read(value: object) -> int:
+        # Not equality alone: JSON's true and 1.0 equal 1 in Python.
+        if type(value) is int and value == known:
+            return known
+        is_newer = type(value) is int and value > known
+        kind = "the text " if isinstance(value, str) else ""
+        raise FormatError(
+            f"expected {what} {known}, found {kind}{quote(value)}",
+            hint="a newer skillhub wrote it; upgrade skillhub" if is_newer else None,
+        )
+
+    return Read(read, const=known)
+
+
+def integer(expected: str, most: int | None = None) -> Read:
+    """Return the annotation of whole numbers from 0 to ``most``; ``expected`` says in words what those are."""
+
+    def read(value: object) -> int:
+        # Not isinstance: true is an int to Python.
+        if type(value) is int and value >= 0 and (most is None or value <= most):
+            return value
+        wrong(f"{expected}, a number without quotes" if isinstance(value, str) else expected, value)
+
+    bounds = {"minimum": 0} if most is None else {"minimum": 0, "maximum": most}
+    return Read(read, type="integer", **bounds)
+
+
+Visible = Annotated[str, Read(visible, type="string", minLength=1)]
+Sha256 = Annotated[Digest, Read(Digest.parse, type="string", pattern="^sha256:[0-9a-f]{64}$")]
+
+
+def part(cls: type[_T]) -> type[_T]:
+    """Let a standard data class be a part of documents of ours: made of an object, strictly, nothing unknown.
+
+    If it has a method ``check``, that raises a FormatError where its fields contradict each other.
+    ``NEEDED`` names the fields whose key has to be there although they have a default; ``UNKNOWN`` is the hint about
+    an unknown key, where it is another than the document's; ``SCHEMA`` is what JSON Schema says besides of the part.
+    """
+    hint: str | None = getattr(cls, "UNKNOWN", None)
+
+    def schema(source: type[_T], handler: GetCoreSchemaHandler) -> CoreSchema:
+        found = handler(source)
+        _make_part(cast("dict[str, Any]", handler.resolve_ref_schema(found)), getattr(cls, "NEEDED", ()))
+        if hasattr(cls, "check"):
+            found = core_schema.no_info_after_validator_function(_raising_faults(_consistent), found)
+        if hint is not None:
+            found = core_schema.no_info_wrap_validator_function(_hinting(hint), found)
+        return core_schema.no_info_before_validator_function(_few_keys, found)
+
+    def say(schema: dict[str, Any]) -> None:
+        for each in schema["properties"].values():
+            if each.get("default", ...) is None:
+                del each["default"]  # what is None is absent, and null is refused
+        schema.update(getattr(cls, "SCHEMA", {}))
+
+    cls.__pydantic_config__ = ConfigDict(**_STRICT, json_schema_extra=say)  # type: ignore[attr-defined]
+    cls.__get_pydantic_core_schema__ = schema  # type: ignore[attr-defined]
+    return cls
+
+
+def _make_part(schema: dict[str, Any], needed: tuple[str, ...]) -> None:
+    # The data class is made of an object, which strict pydantic calls a conversion; its fields stay strict.
+    schema["strict"] = False
+    for field in schema["schema"]["fields"]:
+        if field["name"] in needed and field["schema"]["type"] == "default":
+            field["schema"] = field["schema"]["schema"]
+
+
+def _consistent(value: Any) -> object:  # noqa: ANN401 - a data class with the method
+    value.check()
+    return value
+
+
+def _hinting(hint: str) -> Callable[[object, ValidatorFunctionWrapHandler], object]:
+    def hinted(value: object, handler: ValidatorFunctionWrapHandler) -> object:
+        try:
+            return handler(value)
+        except ValidationError as error:
+            first = _details(error)[0]
+            if first["type"] not in _UNKNOWN_KEY or len(first["loc"]) > 1:
+                raise
+            found = _message(first, "")
+            found.where, found.hint = _step(first["loc"][0]), hint
+            raise _Fault(found) from error
+
+    return hinted
+
+
+def _few_keys(value: object) -> object:
+    if isinstance(value, dict) and len(value) > _KEYS_MAX:
+        raise _Fault(FormatError(f"expected at most {_KEYS_MAX} keys, found {len(value)}"))
+    return value
+
+
+class _Parsed(BaseModel):
+    """What documents of ours and of others have in common.
+
+    Attributes:
+        CAP: The bytes that a document may have at most.
+        OBJECT: What its format calls an object.
+        UNKNOWN: The hint about an unknown key.
+        NAMES_LINE: Whether an error names the line beside the path.
+    """
+
+    CAP: ClassVar[int] = 8 * 1024 * 1024
+    OBJECT: ClassVar[str] = "an object"
+    UNKNOWN: ClassVar[str | None] = None
+    NAMES_LINE: ClassVar[bool] = False
+
+    @classmethod
+    def parse(cls, data: object, where: str) -> Self:
+        """Return the document that ``data`` spells.
+
+        Args:
+            data: The bytes or the text of a JSON document, or the value that another parser made of it.
+            where: The file or URL, for errors.
+
+        Raises:
+            FormatError: it is not strict JSON within the cap, or not of this form; ``where`` then has the path.
+        """
+        raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+        try:
+            value = cls.read_json(raw, where) if isinstance(raw, bytes) else raw
+            return cls._read(value, where)
+        except FormatError as error:
+            if cls.NAMES_LINE and isinstance(raw, bytes):
+                error.where = _with_line(error.where or where, raw, where)
+            raise
+
+    @classmethod
+    def read_json(cls, data: bytes, where: str) -> object:
+        """Return the JSON value that ``data`` spells.
+
+        Raises:
+            FormatError: it is not strict JSON within the cap.
+        """
+        return strict_json(data, where, cls.CAP)
+
+    @classmethod
+    def _read(cls, value: object, where: str) -> Self:
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            raise format_error(error, where, unknown=cls.UNKNOWN, what=cls.OBJECT) from error
+
+    def plain(self) -> dict[str, Any]:
+        """Return the document as objects, lists and texts; what is None is left out."""
+        return self.model_dump(by_alias=True, exclude_none=True)
+
+    def dump(self) -> bytes:
+        """Return the document's bytes: two spaces deep, keys sorted, a line break at the end.
+
+        The same content gives the same bytes.
+        """
+        return json_bytes(self.plain())
+
+
+def json_bytes(value: object) -> bytes:
+    """Return the one spelling that a document of ours has: two spaces deep, keys sorted, a line break at the end."""
+    return (json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+class Document(_Parsed):
+    """A document of ours: strict and frozen; an unknown key is refused."""
+
+    model_config = _STRICT
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_keys(cls, value: object) -> object:
+        return _few_keys(value)
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        try:
+            self.check()
+        except FormatError as error:
+            raise _Fault(error) from error
+        return self
+
+    def check(self) -> None:
+        """Refuse members that contradict each other.
+
+        Raises:
+            FormatError: some do; ``where`` is the path in this document, ``.skills.deploy.url``.
+        """
+
+
+class ExtensibleDocument(Document):
+    """A document of ours to which a later version may add keys: strict, but what is unknown is passed over."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class ForeignDocument(_Parsed):
+    """A document of others: unknown keys are kept, text stands for what it spells (as YAML without types has it).
+
+    An optional field that is invalid is left out; ``warnings`` says so.
+
+    Attributes:
+        BINDING: The optional keys that are refused where they are invalid: to leave them out would widen what the
+            document says, as a commit does that is no commit.
+    """
+
+    BINDING: ClassVar[frozenset[str]] = frozenset()
+
+    model_config = ConfigDict(frozen=True, extra="allow", coerce_numbers_to_str=True, defer_build=True)
+
+    _left_out: tuple[str, ...] = PrivateAttr(default=())
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _leave_out_invalid(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(value)
+        except ValidationError as error:
+            fields = {field.alias or name: field for name, field in cls.model_fields.items()}
+            optional = {key for key, field in fields.items() if not field.is_required()} - cls.BINDING
+            faults = [each for each in _details(error) if each["loc"] and each["loc"][0] in optional]
+            if not faults or not isinstance(value, Mapping):
+                raise
+        invalid = {each["loc"][0]: each for each in reversed(faults)}
+        found = handler({key: each for key, each in value.items() if key not in invalid})
+        found._left_out = tuple(
+            f"{_path(each['loc'])}: {_message(each, cls.OBJECT).message}; ignored"
+            for key, each in reversed(invalid.items())
+            if value[key] is not None and value[key] not in _NOTHING
+        )
+        return found
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what was left out of the document and of its parts, each with its path; of very many the first."""
+        found = tuple(_warnings(self, ""))
+        more = len(found) - _WARNINGS_MAX
+        return (*found[:_WARNINGS_MAX], f"{more} more are ignored") if more > 0 else found
+
+
+def _warnings(value: object, path: str) -> Iterator[str]:
+    if isinstance(value, ForeignDocument):
+        start = f"{path}." if path else ""
+        yield from (start + each for each in value._left_out)
+        for name, field in type(value).model_fields.items():
+            yield from _warnings(getattr(value, name), f"{start}{field.alias or name}")
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _warnings(each, f"{path}{_step(key)}".lstrip("."))
+    elif isinstance(value, list | tuple):
+        for number, each in enumerate(value):
+            yield from _warnings(each, f"{path}[{number}]")
+
+
+def format_error(
+    error: ValidationError, where: str, *, unknown: str | None = None, what: str = "an object"
+) -> FormatError:
+    """Return the first fault of a value that pydantic refused: ``where: skills[1].url``, what was expected and found.
+
+    Args:
+        error: What pydantic raised.
+        where: The document.
+        unknown: The hint about an unknown key.
+        what: What the format of the document calls an object.
+    """
+    first = _details(error)[0]
+    found = _message(first, what)
+    if first["type"] in _UNKNOWN_KEY:
+        found.hint = unknown
+    path = (_path(first["loc"]) + (found.where or "")).removeprefix(".")
+    found.where = f"{where}: {path}" if path else where
+    return found
+
+
+def _details(error: ValidationError) -> list[ErrorDetails]:
+    return error.errors(include_url=False)
+
+
+def _message(fault: ErrorDetails, what: str) -> FormatError:
+    """Return what is wrong, without the path."""
+    context, value = fault.get("ctx", {}), fault["input"]
+    cause = context.get("error")
+    if isinstance(cause, _Fault):
+        return cause.error
+    kind = fault["type"]
+    if kind == "missing":
+        return FormatError(f"the key {fault['loc'][-1]!r} is missing")
+    if kind in _UNKNOWN_KEY:
+        return FormatError(f"unknown key {quote(fault['loc'][-1])}")
+    if kind == "literal_error":
+        expected = str(context["expected"]).replace("'", "").replace(", ", " or ")
+    else:
+        expected = what if kind in _OBJECTS else _EXPECTED.get(kind, "")
+    if expected:
+        return FormatError(f"expected {expected}, found {quote(value)}")
+    return FormatError(f"{clean(fault['msg'])}, found {quote(value)}")
+
+
+_OBJECTS = frozenset({"dataclass_type", "dict_type", "mapping_type", "model_attributes_type", "model_type"})
+_EXPECTED: Mapping[str, str] = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "none_required": "nothing",
+    "string_type": "a text",
+    "tuple_type": "a list",
+}
+
+
+def _path(parts: tuple[int | str, ...]) -> str:
+    # pydantic marks a fault in a key itself, which is there already, by one more part.
+    return "".join(_step(each) for each in parts if each != "[key]").removeprefix(".")
+
+
+def _step(key: int | str) -> str:
+    return f"[{key}]" if isinstance(key, int) else f".{clean(key[:64])}"
+
+
+def _with_line(place: str, data: bytes, where: str) -> str:
+    """Return the place of an error with its line; one that names a line already stays."""
+    rest = place.removeprefix(where)
+    if rest and not rest.startswith(": "):
+        return place
+    line = line_of(data, rest[2:]) if rest else line_of_fault(data)
+    return f"{where}:{line}{rest}" if line else place

@@ -1,0 +1,217 @@
+"""TOML from outside, parsed within bounds; one table is added or removed without touching another byte."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+from skillhub.errors import FormatError
+from skillhub.formats.jsonc import BOM
+from skillhub.formats.text import clean, end_of_line, line_of_marker, quote
+
+# TOML from outside, parsed within bounds, documents of ours and files of other programs; and how it is spelled.
+
+# Some 3,000 skills. The parser's time grows with the square of a dotted key's depth: 100 kB of `a.a.a…` take
+# a minute, so a line may not have more dots than any honest one.
+CAP = 256 * 1024
+_DOTS_MAX = 100
+# The same of others, who may have dots in texts; possessive, so that this takes linear time.
+_DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
+_LEVELS_MAX = 100
+
+
+def strict_toml(data: bytes, where: str) -> dict[str, Any]:
+    """Return the document that these bytes spell.
+
+    Raises:
+        FormatError: they are too many, not UTF-8 or not TOML.
+    """
+    if len(data) > CAP:
+        raise FormatError(f"expected at most {CAP} bytes, found {len(data)}", where=where)
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.count(b".") > _DOTS_MAX:
+            message = f"expected at most {_DOTS_MAX} dots in a line"
+            raise FormatError(message, where=f"{where}:{number}")
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        if at := line_of_marker(data):
+            hint = "keep the lines that are meant, and take out the markers"
+            message = "not TOML: it holds a merge conflict"
+            raise FormatError(message, where=f"{where}:{at}", hint=hint) from error
+        raise FormatError(f"not TOML: {_fault(error)}", where=where) from error
+
+
+def others_toml(text: str, where: str) -> dict[str, Any]:
+    """Return what a file of another program holds, floats as they are spelled (so that a NaN equals itself).
+
+    Raises:
+        FormatError: it is not TOML 1.0, with the line; or has more than 100 levels.
+    """
+    if _DEEP_KEY.search(text):
+        raise FormatError(f"expected at most {_LEVELS_MAX} levels, found a longer key", where=where)
+    try:
+        found = tomllib.loads(text.removeprefix("\ufeff"), parse_float=str)
+    except (RecursionError, ValueError) as error:
+        raise FormatError(f"expected TOML: {_fault(error)}", where=where) from error
+    _check_levels(found, where)
+    return found
+
+
+def _fault(error: Exception) -> str:
+    """Return what the parser found wrong; only of a fault in the syntax are its own words for a reader."""
+    if isinstance(error, tomllib.TOMLDecodeError):
+        return clean(str(error))[:200]
+    if isinstance(error, UnicodeDecodeError):
+        return f"found another byte than UTF-8 at {error.start}"
+    return "found nesting too deep, or a number too long"
+
+
+def spell_toml(value: object) -> str:
+    """Return a text, or a list of texts, as TOML spells it."""
+    # As JSON does, but for the surrogate pairs that escaped non-ASCII would become, and one character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _check_levels(data: dict[str, Any], where: str) -> None:
+    """Refuse what is nested so deep that to compare it would be more than the stack holds."""
+    level: list[Any] = [data]
+    for _ in range(_LEVELS_MAX):
+        inner = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [value for values in inner for value in values if isinstance(value, dict | list)]
+        if not level:
+            return
+    raise FormatError(f"expected at most {_LEVELS_MAX} levels", where=where)
+
+
+# One table goes into a TOML file, or out of it; every other byte stays as it is.
+# A new table may always be the last thing of a file, so the text is only lengthened. tomlkit finds what is to
+# go; comments below it, which tomlkit takes for a part of it, stay. A file that tomlkit does not print as it
+# was is refused: seen of 0.15.2 where an array of tables stands between two parts of one table. ``tomllib``
+# reads the text before and after.
+
+# What no TOML holds, as a line: where something was cut out, and whether it was a table with a header.
+_CUT, _TABLE = "\0", "\1\n"
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def insert(text: str, path: tuple[str, ...], table: Mapping[str, object], where: str) -> str:
+    """Return ``text`` with a new last table ``[path]`` of strings and lists of strings.
+
+    Raises:
+        FormatError: ``text`` is malformed, has that table, or one around it that is closed (``x = {…}``).
+    """
+    before = others_toml(text, where)
+    eol = end_of_line(text)
+    lines = [f"[{'.'.join(map(_key, path))}]", *(f"{_key(key)} = {spell_toml(table[key])}" for key in table)]
+    block = eol.join(lines)
+    if text in ("", BOM):
+        after = text + block + eol
+    elif text.endswith("\n"):
+        after = text + eol + block + eol
+    else:
+        after = text + eol + eol + block
+    try:
+        found = others_toml(after, where)
+    except FormatError as error:
+        message = f"expected that a table {quote('.'.join(path))} can be added"
+        raise FormatError(message, where=where, hint=f"`{path[0]}` has to be tables of their own") from error
+    return _checked(after, _rest(before, path) == _rest(found, path) and _at(found, path) == table, where)
+
+
+def remove(text: str, path: tuple[str, ...], where: str) -> str:
+    """Return ``text`` without the table at ``path`` and what is in it, comments between its lines included.
+
+    Raises:
+        FormatError: ``text`` is malformed, there is no such table, or tomlkit does not print ``text`` as it is.
+    """
+    import tomlkit  # noqa: PLC0415
+    from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
+
+    before = others_toml(text, where)
+    if _at(before, path) is None:
+        raise FormatError(f"expected {quote('.'.join(path))}, found none", where=where)
+    body = text.removeprefix(BOM)
+    try:
+        document = tomlkit.parse(body)
+        is_same = tomlkit.dumps(document) == body
+        _mark(document.body, path)
+        parts = tomlkit.dumps(document).split(_CUT)
+    except (TOMLKitError, LookupError, RecursionError) as error:
+        raise FormatError("expected a file that can be edited in place", where=where) from error
+    after = text[: len(text) - len(body)] + parts[0]
+    for part in parts[1:]:
+        above = _chomped(after)
+        if part.startswith(_TABLE) and above != after and (above in ("", BOM) or above.endswith("\n")):
+            # The blank line that `insert` put in front; a file without a last line end gets back to that.
+            after = above if body.endswith("\n") or part != parts[-1] else _chomped(above)
+        after += part.partition("\n")[2]
+    found = others_toml(after, where)
+    is_sound = is_same and _rest(before, path) == _rest(found, path) and _at(found, path) is None
+    return _checked(after, is_sound, where)
+
+
+def _mark(body: list[tuple[Any, Any]], path: tuple[str, ...]) -> None:
+    """Put a mark in the place of whatever is at ``path``; blank lines and comments below it stay."""
+    from tomlkit import ws  # noqa: PLC0415
+    from tomlkit.items import Table  # noqa: PLC0415
+
+    for at, (key, item) in enumerate(body):
+        if key is None or key.key != path[0]:
+            continue
+        if len(path) == 1:
+            is_table = isinstance(item, Table) and not key.is_dotted()
+            body[at] = (None, ws(_CUT + (_TABLE if is_table else "\n") + _below(item)))
+        elif isinstance(item, Table):
+            _mark(item.value.body, path[1:])
+
+
+def _below(item: object) -> str:
+    """Return the blank lines and comments that stand below the last statement of a table."""
+    from tomlkit.items import Table  # noqa: PLC0415
+
+    below = ""
+    while isinstance(item, Table):
+        inner, item = item.value.body, None
+        for key, last in reversed(inner):
+            if key is not None:
+                item = last
+                break
+            below = last.as_string() + below
+    return below
+
+
+def _chomped(text: str) -> str:
+    return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
+
+
+def _key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else spell_toml(key)
+
+
+def _at(data: dict[str, Any], path: tuple[str, ...]) -> object:
+    found: object = data
+    for key in path:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
+
+
+def _rest(data: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """Return ``data`` without what is at ``path``, nor parents that would then be empty."""
+    rest = {key: value for key, value in data.items() if key != path[0]}
+    if len(path) == 1:
+        return rest
+    parent = data.get(path[0])
+    if not isinstance(parent, dict):
+        return data
+    inner = _rest(parent, path[1:])
+    return {**rest, path[0]: inner} if inner else rest
+
+
+def _checked(text: str, sound: bool, where: str) -> str:
+    if not sound:
+        raise FormatError("expected a file that can be edited in place", where=where, hint="edit it by hand")
+    return text

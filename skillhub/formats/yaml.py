@@ -1,0 +1,236 @@
+"""YAML from outside: text, lists and mappings only; no constructing loader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
+
+import yaml
+from yaml.events import (
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+)
+
+from skillhub.errors import FormatError
+from skillhub.formats.text import quote
+
+# The YAML that most frontmatter is written in, read without a parser: one ``key: value`` to a line.
+# A third of the time that libyaml takes, a fiftieth of PyYAML's own parser. What is accepted here means the
+# same there; whatever might not is left to it.
+
+Node: TypeAlias = "str | list[Node] | dict[str, Node]"
+
+MAX_BYTES = 64 * 1024
+_KEY_MAX = 1024  # letters; YAML 1.2, 7.4.2: to find a key, no parser has to look further
+
+# What begins a value that is more than text, or might.
+_SIGNS: Final = frozenset("-?:,[]{}#&*!|>%@`")
+
+
+def parse_plain(text: str) -> dict[str, Node] | None:
+    """Return what ``text`` says, as a parser of all of YAML would; None if it has to be asked.
+
+    Text in plain or simply quoted scalars, and mappings of these one level down.
+    """
+    if 4 * len(text) > MAX_BYTES:
+        return None
+    found: dict[str, Node] = {}
+    above: str | None = None  # the key without a value that deeper lines belong to
+    inner: dict[str, Node] = {}
+    indent = 0
+    for line in text.replace("\r\n", "\n").split("\n"):
+        if not line:
+            continue
+        given, colon, rest = line.partition(":")
+        key = given.lstrip(" ")
+        if not (
+            colon and line.isprintable() and len(key) <= _KEY_MAX and key.replace("-", "_").isidentifier()
+        ):
+            return None
+        value = _scalar(rest)
+        depth = len(given) - len(key)
+        if depth:
+            if above is None or value is None or depth != (indent or depth):
+                return None
+            indent = depth
+            found[above] = target = inner
+        else:
+            target, inner, indent = found, {}, 0
+            above = key if not rest.strip(" ") else None
+        if value is None or key in target:
+            return None
+        target[key] = value
+    return found or None
+
+
+def _scalar(rest: str) -> str | None:
+    """Return the text that stands behind a colon; None if it may mean more."""
+    value = rest.strip(" ")
+    if not value:
+        return ""
+    if rest[0] != " ":
+        return None
+    first = value[0]
+    if first in "\"'":
+        is_simple = len(value) > 1 and value[-1] == first and value.count(first) == 2 and "\\" not in value
+        return value[1:-1] if is_simple else None
+    if first in _SIGNS or ": " in value or " #" in value or value[-1] == ":":
+        return None
+    return value
+
+
+# YAML as documents from outside may use it: text, lists and mappings, nothing that surprises a reader.
+# Every scalar stays the text that was written: ``no`` is not false and ``1.10`` is not 1.1; whoever wants a
+# number or a truth value asks for one.
+
+
+_TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+def parse(text: str, where: str, line_offset: int = 0, cap: int = MAX_BYTES) -> Node:
+    """Return the one document in ``text``; an empty one is ``""``.
+
+    Args:
+        text: YAML, at most ``cap`` bytes of it.
+        where: The file, named in errors as ``where:line``.
+        line_offset: Lines of the file above ``text``.
+        cap: Bytes; 64 kB unless the format is known to be larger.
+
+    Raises:
+        FormatError: it is not YAML, or holds an anchor, alias, tag, merge key, duplicate key, key that is
+            no scalar, second document, more than 8 levels or more than ``cap`` bytes.
+    """
+    simple = parse_plain(text)
+    if simple is not None:
+        return simple
+    # Not before it is needed: PyYAML takes 12 ms to import, and most frontmatter does without it.
+
+    return parse_events(text, where, line_offset, cap)
+
+
+def truth(node: Node, default: bool) -> bool:
+    """Return the truth value that ``node`` spells, ``default`` where it says nothing.
+
+    Raises:
+        FormatError: it is neither ``true`` nor ``false``, nor YAML 1.1's yes, no, on, off.
+    """
+    word = node.lower() if isinstance(node, str) else None
+    if word in ("", "~", "null"):
+        return default
+    if word not in _TRUTH:
+        raise FormatError(f"expected true or false, found {quote(node)}")
+    return _TRUTH[word]
+
+
+# Any YAML document, from the events of PyYAML's parser: no constructing loader is at work.
+# So no tag can make an object, and no alias can make a small file large.
+
+MAX_DEPTH = 8
+# libyaml's parser where PyYAML was built with it, ten times as fast; both give the same events.
+FASTEST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def parse_events(
+    text: str,
+    where: str,
+    line_offset: int = 0,
+    cap: int = MAX_BYTES,
+    parser: Any = FASTEST,  # noqa: ANN401
+) -> Node:
+    """Return the one document in ``text``, as ``yaml.parse`` promises.
+
+    Args:
+        text: See there.
+        where: See there.
+        line_offset: See there.
+        cap: See there.
+        parser: Any class of PyYAML that gives events.
+
+    Raises:
+        FormatError: see there.
+    """
+    if len(text) > cap or len(text.encode("utf-8", "surrogatepass")) > cap:
+        raise FormatError(f"expected at most {cap} bytes of YAML", where=where)
+    with _syntax_errors(where, line_offset):
+        return _Reader(parser(text).get_event, where, line_offset).document()
+
+
+@contextmanager
+def _syntax_errors(where: str, line_offset: int) -> Iterator[None]:
+    try:
+        yield
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
+        place = where if mark is None else f"{where}:{mark.line + 1 + line_offset}"
+        hint = "put a value that holds ': ' or ' #' in quotes" if "mapping values" in problem else None
+        raise FormatError(f"not valid YAML: {problem}", where=place, hint=hint) from error
+    except UnicodeEncodeError as error:
+        raise FormatError("expected text, found half of a surrogate pair", where=where) from error
+
+
+class _Reader:
+    """One pass over the events of one document."""
+
+    def __init__(self, get_event: Callable[[], Event], where: str, line_offset: int) -> None:
+        self._next = get_event
+        self._where = where
+        self._line_offset = line_offset
+
+    def document(self) -> Node:
+        self._next()  # the start of the stream
+        start = self._next()
+        if isinstance(start, StreamEndEvent):
+            return ""
+        if isinstance(start, DocumentStartEvent) and start.tags:
+            raise self._refuse(start, "no %TAG directive")
+        root = self._node(self._next(), 1)
+        self._next()  # the end of the document
+        after = self._next()
+        if not isinstance(after, StreamEndEvent):
+            raise self._refuse(after, "one document")
+        return root
+
+    def _node(self, event: Event, depth: int) -> Node:
+        if not isinstance(event, (ScalarEvent, SequenceStartEvent, MappingStartEvent)):
+            raise self._refuse(event, "no alias")
+        if event.anchor is not None:
+            raise self._refuse(event, "no anchor")
+        if event.tag is not None:
+            raise self._refuse(event, "no tag")
+        if isinstance(event, ScalarEvent):
+            return str(event.value)
+        if depth > MAX_DEPTH:
+            raise self._refuse(event, f"at most {MAX_DEPTH} levels")
+        return self._list(depth) if isinstance(event, SequenceStartEvent) else self._mapping(depth)
+
+    def _list(self, depth: int) -> list[Node]:
+        items: list[Node] = []
+        while not isinstance(event := self._next(), SequenceEndEvent):
+            items.append(self._node(event, depth + 1))
+        return items
+
+    def _mapping(self, depth: int) -> dict[str, Node]:
+        items: dict[str, Node] = {}
+        while not isinstance(event := self._next(), MappingEndEvent):
+            if not isinstance(event, ScalarEvent):
+                raise self._refuse(event, "keys that are text")
+            key = str(self._node(event, depth))
+            if key == "<<" and not event.style:
+                raise self._refuse(event, "no merge key")
+            if key in items:
+                raise self._refuse(event, f"one value for each key, found {quote(key)} twice")
+            items[key] = self._node(self._next(), depth + 1)
+        return items
+
+    def _refuse(self, event: Event, expected: str) -> FormatError:
+        mark = event.start_mark
+        place = self._where if mark is None else f"{self._where}:{mark.line + 1 + self._line_offset}"
+        return FormatError(f"expected {expected}", where=place)

@@ -1,0 +1,44 @@
+"""Refuses to start where Python takes modules from the working folder, whose files may be anybody's."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def way_in(*, working_folder_leads: bool) -> str | None:
+    """Return why modules would come from the working folder, or None; such entries of PYTHONPATH leave the path.
+
+    What an installer or a ``.pth`` file put on the path is no way in, wherever it lies: it names one folder, and not
+    whichever is worked in.
+    """
+    named = "" if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "")
+    relative = [each for each in named.split(os.pathsep) if not os.path.isabs(each)] if named else []
+    if relative:
+        away = {*relative, *map(_absolute, relative)}
+        sys.path[:] = [each for each in sys.path if each not in away]
+    return "-m" if working_folder_leads else "PYTHONPATH" if relative else None
+
+
+def refuse(way: str) -> None:
+    """Raise the refusal of ``way``, with what to type instead."""
+    from skillhub.errors import UsageError
+    from skillhub.formats.text import as_command
+
+    isolated = as_command(sys.executable or "python", "-I", "-m", "skillhub")
+    if way == "PYTHONPATH":
+        raise UsageError(
+            "PYTHONPATH names the working folder: its files would run as a part of skillhub",
+            hint=f"give PYTHONPATH absolute paths alone (an empty one is the working folder), or type: {isolated}",
+        )
+    raise UsageError(
+        "without -I, python -m takes modules from the working folder: its files would run as a part of skillhub",
+        hint=f"type: {isolated}",
+    )
+
+
+def _absolute(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except OSError:  # the working folder is gone
+        return path

@@ -1,0 +1,1 @@
+"""The pipeline: resolve, fetch, verify, review, commit."""

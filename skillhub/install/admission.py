@@ -1,0 +1,440 @@
+"""Whether a candidate may be installed: policies, provenance, relocated registries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from skillhub.errors import BadSignature, Forbidden, SignerChanged, SourceMismatch
+from skillhub.formats import text as times
+from skillhub.formats.digest import Digest
+from skillhub.formats.text import as_command, as_word
+from skillhub.install import candidates
+from skillhub.install import candidates as signers
+from skillhub.install.candidates import Candidate, Standing
+from skillhub.install.context import Ports, State, command, reinstall
+from skillhub.model.index import Release
+from skillhub.model.lock import Lock, Locked, LockedSource, Signer
+from skillhub.model.manifest import Manifest
+from skillhub.model.provenance import LOCK, MEANING, Provenance, signers_of
+from skillhub.model.record import Facts, Record, Scope
+from skillhub.model.reference import Local, canonical, parse_remote, repository
+from skillhub.model.tree import SIGNATURE
+from skillhub.net.target import by_agreement
+from skillhub.policy.policy import EVERYTHING, LASTING, Subject
+from skillhub.scan import scan
+from skillhub.scan.capability import capabilities
+from skillhub.sources.configured import Source
+from skillhub.trust.registry import publisher_of
+
+# What policies may know of what is locked, without its bytes; ``admission`` judges those.
+
+
+def of_entry(name: str, entry: Locked, can: Sequence[str], ports: Ports) -> Subject:
+    """Return what policies may know of a locked skill without its bytes; ``can`` is what it was seen to be able to.
+
+    The name of its signer counts: whoever agreed to the lock was shown whose it is.
+    """
+    signer = Signer.parse(entry.signed_by[0]) if entry.signed_by else None
+    return Subject(
+        name=name,
+        root=_root(entry, ports),
+        urls=(*urls_of(entry, ports), *_artifact(entry, ports)),
+        signer=signer,
+        vouched=True,
+        known_as=names_of(signer, entry, ports) if signer else frozenset(),
+        can=tuple(can),
+    )
+
+
+def names_of(signer: Signer, entry: Locked, ports: Ports) -> frozenset[str]:
+    """Return the names under which this user trusts a signer, for where an entry is from, if a policy asks."""
+    if not any(policy.publishers for policy in ports.policies.each):
+        return frozenset()
+    mine = ports.sources.mine()
+    # Trust that is narrowed to a source of the user's is none in what a project calls so.
+    source = None if entry.local else entry.source if not entry.named or entry.source in mine else ""
+    trusted = candidates.trusted(ports.publishers)
+    return frozenset(
+        each.name for each in trusted if signer.fingerprint in each.fingerprints and each.covers(source)
+    )
+
+
+def urls_of(entry: Locked, ports: Ports) -> tuple[str, ...]:
+    """Return every place that a skill comes from: what was asked for, and the repository that this led to."""
+    if entry.named:
+        source = _source(entry, ports)
+        return (source.url,) if source is not None else ()
+    if entry.local:
+        return (ports.url_of(Local(os.path.join(ports.project.base, entry.path or ""))),)
+    asked = ports.url_of(parse_remote(entry.place))
+    return tuple(dict.fromkeys((asked, entry.git or asked)))
+
+
+def _artifact(entry: Locked, ports: Ports) -> tuple[str, ...]:
+    """Return where a lock says that the artifact of a site is: nobody proves that the site ever named that place."""
+    is_web = (entry.url or "").startswith(("https://", "http://"))
+    return (entry.url,) if entry.url and is_web and _root(entry, ports) is None else ()
+
+
+def _root(entry: Locked, ports: Ports) -> Digest | None:
+    source = _source(entry, ports) if entry.named else None
+    return source.root if source is not None else None
+
+
+def _source(entry: Locked, ports: Ports) -> Source | LockedSource | None:
+    """Return the source of a named entry as this user has it, else as the lock does."""
+    return ports.sources.all().get(entry.source) or ports.project.lock().sources.get(entry.source)
+
+
+# Whether a candidate may be installed, by the policies of machine, user and project.
+
+_AGE = frozenset({"min-age-days"})
+
+
+def admit(candidate: Candidate, state: State, ports: Ports) -> Candidate:
+    """Return the candidate, less the findings that a policy agrees to, of which it is warned instead.
+
+    What is enabled already is held to where it comes from, who signed it and what it can do; it was held to all
+    else when it was enabled. What is locked, and its user keeps disabled, is held to nothing: so one may do with
+    a team's lock without what one's own policy forbids.
+
+    Raises:
+        Forbidden: a line of a policy.
+        SourceError: nobody can say how old it is, for its repository cannot be reached.
+    """
+    policies, record = ports.policies, state.records.skills.get(candidate.name)
+    is_out = record is not None and record.held == "user"
+    if not policies or (is_out and state.lock.skills.get(candidate.name) == candidate.entry):
+        return candidate
+    known = record if record is not None and record.is_of(candidate.entry) else None
+    subject = _subject(candidate, known, ports)
+    if known is not None and known.enabled:
+        policies.refuse(subject, LASTING)
+        return candidate
+    if policies.min_age is not None:
+        entry = candidate.entry
+        agreed_to = known is not None or state.is_known(candidate.name, entry.place, entry.git)
+        subject = replace(subject, age=_age(candidate, ports, agreed=agreed_to))
+    policies.refuse(subject, EVERYTHING)
+    agreed = [each for each in candidate.findings if policies.allows_finding(each.rule)]
+    notes = [f"a policy agrees to {each.rule} at {each.path}:{each.line}: {each.message}" for each in agreed]
+    left = tuple(each for each in candidate.findings if each not in agreed)
+    return replace(candidate, findings=left, warnings=(*candidate.warnings, *notes))
+
+
+def too_young(candidate: Candidate, ports: Ports) -> Forbidden | None:
+    """Return why a candidate has to be waited for, or None.
+
+    Raises:
+        SourceError: as for ``admit``.
+    """
+    if ports.policies.min_age is None:
+        return None
+    subject = Subject(name=candidate.name, age=_age(candidate, ports, agreed=True))
+    return next((each.error for each in ports.policies.objections(subject, _AGE)), None)
+
+
+def _subject(candidate: Candidate, known: Record | None, ports: Ports) -> Subject:
+    can, findings = candidate.can, candidate.findings
+    if known is not None and known.enabled:
+        can = known.facts.capabilities
+    elif known is not None:  # nobody read all of its bytes again
+        can, findings = capabilities(candidate.tree, Manifest.read(candidate.tree)), scan(candidate.tree)
+    subject = of_entry(candidate.name, candidate.entry, can, ports)
+    is_vouched = candidate.trust == "signed"
+    signer, entry = candidate.signer, candidate.entry
+    known_as = names_of(signer, entry, ports) if signer else frozenset()
+    return replace(subject, signer=signer, vouched=is_vouched, known_as=known_as, findings=findings)
+
+
+def _age(candidate: Candidate, ports: Ports, *, agreed: bool) -> timedelta | None:
+    """Return how long a skill has been out; None if nobody knows.
+
+    A registry signs when a release was published. Of a commit its maker chooses the date, so that the first sight
+    of it counts if that is later; of a repository that is met for the first time nothing but the date is known.
+    """
+    now, entry = ports.clock(), candidate.entry
+    subject = of_entry(candidate.name, entry, (), ports)
+    published = times.parse(candidate.published)
+    if subject.root is not None:
+        return since(candidate.published, ports)
+    if published is None and entry.git is not None:
+        commit = Release(name=candidate.name, url=entry.git, type="tree", rev=entry.rev, path=entry.path)
+        place = ports.reach(repository(entry.git), entry.rev, named_by=by_agreement(agreed))
+        published = times.parse(place.committed(commit))
+    where = urls_of(entry, ports)[-1:] or (entry.source,)
+    sight = ports.first_seen.of(where[0], entry.rev or entry.tree, now)
+    if published is None:
+        return now - sight.time
+    return now - (published if sight.at_first else max(published, sight.time))
+
+
+def since(published: str | None, ports: Ports) -> timedelta | None:
+    """Return how long ago that was; None if it is no time."""
+    time = times.parse(published)
+    return ports.clock() - time if time is not None else None
+
+
+# Whether what comes under a name is from where, and by whom, it was before: as the lock has it, as a person
+# agreed.
+# ``hold_to_lock`` holds it against the lock, ``hold_to_record`` against this machine's record, whatever the
+# lock says.
+
+
+def hold_to_lock(candidate: Candidate, entry: Locked | None, scope: Scope) -> None:
+    """Refuse a candidate that is not from where the lock has its name from, or not by the same publisher.
+
+    Raises:
+        SourceMismatch: it is from elsewhere.
+        SignerChanged: it is signed by another, or no longer.
+    """
+    if entry is None:
+        return
+    theirs = candidate.entry
+    changes = Provenance.of(entry).changes(Provenance.of(theirs))
+    if entry.local:
+        changes -= {"plugin"}  # the path says it all, and older locks do not name the plugin
+    if any(MEANING[each][LOCK] == SourceMismatch.code for each in changes):
+        there = (
+            theirs.origin if theirs.origin != entry.origin else f"{theirs.origin}, by way of {theirs.source}"
+        )
+        error = elsewhere(candidate.name, entry, there, scope)
+        if _loosely(entry.git) == _loosely(theirs.git) is not None:
+            error.hint = f"if that is the same repository, name it as the lock does: {as_word(entry.source)}"
+        raise error
+    same_signer(candidate, entry, scope)
+
+
+def elsewhere(name: str, entry: Locked, found: str, scope: Scope) -> SourceMismatch:
+    """Return the refusal of a skill whose name the lock has from somewhere else."""
+    return SourceMismatch(
+        f"{name} is locked from {entry.source} ({entry.origin}); found another skill of that name at {found}",
+        where=name,
+        hint=f"if that is meant: {command(scope, 'remove', name)}, then install the other one",
+    )
+
+
+def _loosely(url: str | None) -> str | None:
+    """Return what two spellings have in common that may be one repository's, and need not be."""
+    return canonical(url).removesuffix(".git").casefold() if url else None
+
+
+def same_signer(after: Candidate, before: Locked, scope: Scope) -> None:
+    """Refuse ``after`` if it is not signed by the publisher that signed ``before``.
+
+    Raises:
+        SignerChanged: another signer, or none where there was one; no flag lifts this.
+    """
+    was = {*signers_of(before.signed_by)}
+    if was and not _is_same_publisher(was, _proven(after), lambda: after.kin):
+        raise _another_signer(after, before, scope)
+
+
+def _proven(candidate: Candidate) -> set[str]:
+    return {*signers_of((candidate.signer.spell(),))} if candidate.signer else set()
+
+
+def _is_same_publisher(was: set[str], now: set[str], kin: Callable[[], frozenset[Digest]]) -> bool:
+    """Say whether what is signed now is signed by whoever signed before, be it with another key of theirs.
+
+    Args:
+        was: The signers before.
+        now: Those of now, all of whom have to be the same publisher's.
+        kin: Returns the keys of one publisher, by the word of whoever vouches for the signer.
+    """
+    if not now or now <= was:
+        return bool(now)
+    known, same = _fingerprints(was), kin()
+    return bool(known & same) and _fingerprints(now) <= known | same
+
+
+def _another_signer(after: Candidate, before: Locked, scope: Scope) -> SignerChanged:
+    expected = f"expected {after.name} to be signed by {', '.join(before.signed_by)}"
+    if after.signer is None and after.trust == "untrusted":
+        # It may well be theirs: nothing is proven without the key, which the lock does not hold.
+        option = "--certificate" if before.signed_by[0].startswith("certificate:") else "--key"
+        trust = as_command("skillhub", "publisher", "trust", "NAME", option, "FILE")
+        return SignerChanged(
+            f"{expected}, found a signature by a key that nobody here knows",
+            hint=f"with the publisher's public key at hand: {trust}",
+        )
+    found = after.signer.spell() if after.signer else "no signature"
+    hint = f"if that is meant: {command(scope, 'remove', after.name)}, then install it anew"
+    return SignerChanged(f"{expected}, found {found}", hint=hint)
+
+
+def hold_to_record(candidate: Candidate, state: State, ports: Ports) -> None:
+    """Refuse what is not by the publisher whom the person agreed to, or has new bytes under an expired certificate.
+
+    Raises:
+        SignerChanged, BadSignature, SourceError, FormatError: as for the two below.
+    """
+    refuse_other_signer(candidate, state.records.skills.get(candidate.name), ports)
+    _refuse_expired(candidate, state)
+
+
+def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Ports) -> None:
+    """Refuse what is not signed by the publisher whose signature the person agreed to, or is so no longer.
+
+    Raises:
+        SignerChanged: no flag and no answer lifts this.
+        SourceError, FormatError: whether the two are one publisher's is its registry's word, which cannot be had.
+    """
+    entry, before = candidate.entry, record.provenance if record else None
+    if record is None or before is None or not before.signers or record.is_of(entry):
+        return
+    # A lock may name others beside whoever signed: what is agreed to now would let them sign the next version.
+    was, named, proven = {*before.signers}, {*signers_of(entry.signed_by)}, _proven(candidate)
+    now = named | proven if named and proven else set()
+    if _is_same_publisher(was, now, lambda: _kin(candidate, before.source, ports)):
+        return
+    scope = ports.project.scope
+    raise SignerChanged(
+        f"expected {candidate.name} to be signed by {', '.join(sorted(was))}, as when it was agreed to here; "
+        f"it is signed by {', '.join(entry.signed_by) or 'nobody'} now",
+        where=entry.origin,
+        hint=f"if that is meant: {reinstall(scope, candidate.name, asking_for(candidate.name, entry, ports))}",
+    )
+
+
+def _refuse_expired(candidate: Candidate, state: State) -> None:
+    """Refuse what is signed with an expired certificate and is not what the person agreed to, though it is locked.
+
+    A lock comes with a repository: whoever changes it, and has the key of a certificate that is past its time, would
+    have new bytes taken for those of its publisher. Where nobody agreed to any yet, the lock is all there is.
+
+    Raises:
+        BadSignature: no flag and no answer lifts this.
+    """
+    record = state.records.skills.get(candidate.name)
+    if signers.EXPIRED not in candidate.warnings or record is None or record.facts == Facts():
+        return
+    entry, before = candidate.entry, state.lock.skills.get(candidate.name)
+    known = {record.tree, before.original.tree} if before and record.is_of(before) else {record.tree}
+    if known.isdisjoint((entry.tree, entry.original.tree)):
+        message = (
+            f"expected the tree that was agreed to here, {record.tree}, or a certificate that is still valid"
+        )
+        hint = "its publisher may sign it anew"
+        raise BadSignature("certificate-expired", message, where=f"{candidate.name}: {SIGNATURE}", hint=hint)
+
+
+def without_other_signers(
+    candidates: Mapping[str, Candidate], state: State, ports: Ports
+) -> tuple[dict[str, Candidate], list[str]]:
+    """Return the candidates less those that stay disabled and that another signs now, and what is told of these.
+
+    They hold up nothing that the person uses: the record stays as it is, so that ``enable`` refuses another signer
+    as ever. Were they to stop the command, the way on would be to agree to what was disabled.
+
+    Raises:
+        SourceError, FormatError: as ``hold_to_record``.
+    """
+    found, notes = dict(candidates), []
+    for name, candidate in candidates.items():
+        record = state.records.skills.get(name)
+        if record is None or record.held != "user":
+            continue
+        try:
+            hold_to_record(candidate, state, ports)
+        except (SignerChanged, BadSignature) as error:
+            del found[name]
+            notes.append(f"{name} stays disabled, in the version agreed to: {error.message}; {error.hint}")
+    return found, notes
+
+
+def _fingerprints(spelled: Iterable[str]) -> set[str]:
+    return {each.partition(":")[2] for each in spelled}
+
+
+def _kin(candidate: Candidate, source: str, ports: Ports) -> frozenset[Digest]:
+    """Return the keys of the candidate's publisher: of what is in the store, its registry alone knows them all.
+
+    Of whoever signed what came from another source, be it under the same alias, a registry says nothing that counts.
+
+    Raises:
+        SourceError, SecurityError, FormatError: that cannot be asked.
+    """
+    name, entry = candidate.name, candidate.entry
+    if entry.source != source or ports.sources.had_another(source):
+        return signers.kin(candidate.signer, signers.trusted(ports.publishers))
+    if ports.root_of(entry) is None:
+        return candidate.kin
+    standing = Standing.now(name, entry, ports)
+    release, admitted = standing.release, standing.admitted
+    if release is None or admitted is None:
+        return candidate.kin
+    return candidate.kin | signers.kin(candidate.signer, [publisher_of(admitted, release.published)])
+
+
+def asking_for(name: str, entry: Locked, ports: Ports) -> list[str]:
+    """Return the words that ask ``install`` for what the lock names, once the lock no longer does."""
+    if entry.named:
+        version = f"@{entry.version}" if ports.root_of(entry) else ""
+        return [f"{entry.source}:{name}{version}"]
+    if entry.local:
+        path = entry.path or ""
+        return [path if os.path.isabs(path) else f"./{path}"]
+    return [entry.place, "--skill", f"{entry.plugin}:{name}" if entry.plugin else name]
+
+
+# A registry that is elsewhere than where a lock has it: it is known by its root, and a lock is no guide to it.
+
+
+def rebased(lock: Lock, sources: Mapping[str, LockedSource]) -> Lock:
+    """Return the lock with these sources; what it has of a registry that moved is where that is now."""
+    skills = dict(lock.skills)
+    for alias, now in sources.items():
+        was = lock.sources.get(alias)
+        if was is None or was.root is None or was == now or was.root != now.root:
+            continue
+        for name, entry in lock.skills.items():
+            if entry.named and entry.source == alias:
+                skills[name] = replace(entry, url=_below(now.url, entry.url, was.url))
+    return Lock(skills, {**lock.sources, **sources})
+
+
+def sources_with(candidates: Iterable[Candidate], lock: Lock, ports: Ports) -> Mapping[str, LockedSource]:
+    """Return the sources that a lock names once it has the candidates."""
+    known = ports.sources.all()
+    used = {each.entry.source for each in candidates if each.entry.named} & known.keys()
+    return {**lock.sources, **{alias: known[alias].locked() for alias in used}}
+
+
+def followed(records: Mapping[str, Record], before: Lock, after: Lock, ports: Ports) -> dict[str, Record]:
+    """Return the records with what was agreed to, and proven, in ``before`` where ``after``, rebased, has it.
+
+    Raises:
+        StateError: the disk refuses.
+    """
+    found = dict(records)
+    for name, was in before.skills.items():
+        now, record = after.skills.get(name), records.get(name)
+        root = after.sources[was.source].root if was.named else None
+        if root is None or now is None or now is was or replace(was, url=now.url) != now:
+            continue
+        pem = ports.publishers.pinned(signers.proven(name, was.original, root))
+        if pem is not None:
+            ports.publishers.pin(signers.proven(name, now.original, root), pem)
+        if record is not None and record.is_of(was):
+            found[name] = replace(record, provenance=Provenance.of(now))
+    return found
+
+
+def is_at(found: Locked, entry: Locked, ports: Ports) -> bool:
+    """Say whether what a registry gave is where the lock has it, or would have it had the registry not moved."""
+    if found.url == entry.url:
+        return True
+    mine, locked = ports.sources.all().get(entry.source), ports.project.lock().sources.get(entry.source)
+    if mine is None or locked is None or not mine.is_meant(locked):
+        return False
+    return found.url == _below(mine.url, entry.url, locked.url)
+
+
+def _below(url: str, place: str | None, was: str) -> str | None:
+    """Return ``place``, which is below where a registry was, below where it is."""
+    below = f"{was}/"
+    return f"{url}/{place.removeprefix(below)}" if place and place.startswith(below) else place

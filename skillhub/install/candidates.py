@@ -1,0 +1,533 @@
+"""A verified skill in memory: the chosen release, its status at the registry, its signer."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import lru_cache
+from typing import Literal
+
+from skillhub.errors import (
+    BadSignature,
+    NameNotOwned,
+    NotFound,
+    SecurityError,
+    SourceError,
+    UsageError,
+    Withdrawn,
+)
+from skillhub.formats.digest import Digest
+from skillhub.formats.text import as_command, quote
+from skillhub.install.context import Ports, command
+from skillhub.model.finding import Finding
+from skillhub.model.index import Admission, Index, Release
+from skillhub.model.lock import Locked, Signer
+from skillhub.model.manifest import Manifest
+from skillhub.model.record import Scope
+from skillhub.model.reference import Named
+from skillhub.model.tree import Tree
+from skillhub.model.version import Range, is_version
+from skillhub.project.intent import Wanted
+from skillhub.project.project import Project
+from skillhub.project.publishers import OWN_SUFFIX, Publishers, Trusted
+from skillhub.scan import scan
+from skillhub.scan.capability import capabilities
+from skillhub.sources.configured import Sources
+from skillhub.trust.keys import Identity
+from skillhub.trust.publishers import Publisher, Verdict, judge
+from skillhub.trust.registry import publisher_of
+
+# From what is asked for to the release that is meant; pure, given what the sources offer.
+
+
+class TakenBack(SourceError):
+    """What was asked for is there, but its registry says that nobody should choose it."""
+
+    code = "taken-back"
+
+
+def choose_source(ref: Named, having: tuple[str, ...], looked_into: tuple[str, ...]) -> str:
+    """Return the alias of the one source that has ``ref.name``.
+
+    Raises:
+        NotFound: none has it.
+        UsageError: several have it; the message lists them as ``source:name``.
+    """
+    if len(having) > 1:
+        named = ", ".join(f"{alias}:{ref.name}" for alias in having)
+        raise UsageError(
+            f"{ref.name} is in several sources: {named}", hint=f"say which: {having[0]}:{ref.name}"
+        )
+    if not having:
+        raise NotFound(
+            f"no source has a skill named {ref.name}",
+            where=", ".join(looked_into) or None,
+            hint=f"{as_command('skillhub', 'search', ref.name)} finds what is spelled alike",
+        )
+    return having[0]
+
+
+def choose_release(ref: Named, releases: tuple[Release, ...], settled: str | None = None) -> Release:
+    """Return the newest of ``releases`` (newest first) that the range allows and nobody took back.
+
+    Without a range, a pre-release is chosen only if there is nothing else. With ``settled``, a time as in
+    ``published``, so is what was published later.
+
+    Raises:
+        NotFound: no release is in the range; the hint names those there are.
+        TakenBack: those in the range were yanked or withdrawn; the reason is told.
+        UsageError: the range is none.
+    """
+    allowed = releases
+    if ref.range is not None:
+        wanted = Range(ref.range)
+        allowed = tuple(release for release in releases if wanted.allows(release.version or "0.0.0"))
+    if not allowed:
+        known = ", ".join(release.version or "one without a version" for release in releases[:8])
+        raise NotFound(f"no release of {ref.name} is {ref.range}", where=str(ref), hint=f"there are: {known}")
+    chosen = [release for release in allowed if not release.taken_back]
+    if not chosen:
+        gone = allowed[0]
+        raise TakenBack(f"{ref.name} {gone.version} was {gone.taken_back}", where=str(ref))
+    chosen = [each for each in chosen if settled is None or (each.published or "~") <= settled] or chosen
+    stable = [release for release in chosen if "-" not in (release.version or "").split("+")[0]]
+    return (stable if ref.range is None and stable else chosen)[0]
+
+
+def is_within(entry: Locked, range_: str | None) -> bool:
+    """Say whether what is locked is of a version that the range allows; what has none is in no range.
+
+    Raises:
+        UsageError: the range is none.
+    """
+    if range_ is None:
+        return True
+    return entry.version is not None and is_version(entry.version) and Range(range_).allows(entry.version)
+
+
+Choose = Callable[[Sequence[Release]], Sequence[Release]]
+
+
+def choose_skills(
+    asked: str, index: Index, words: Sequence[str], *, every: bool, pick: Choose
+) -> tuple[Release, ...]:
+    """Return the skills of a place that are meant: all, those of ``words``, its only one, or those picked.
+
+    Args:
+        asked: The reference, for messages.
+        index: What the place offers.
+        words: Names, ``plugin:name``, or folders of the place.
+        every: Take all of them.
+        pick: Asks a person; with nobody there it returns nothing.
+
+    Raises:
+        NotFound: the place has no skill, or none of that name.
+        UsageError: it has several, and none was chosen; or a name fits several.
+    """
+    offered = offered_by(index)
+    if not offered:
+        reasons = "; ".join(index.warnings[:3])
+        hint = "a skill is a folder with a SKILL.md"
+        raise NotFound("there is no skill here" + (f": {reasons}" if reasons else ""), where=asked, hint=hint)
+    if words:
+        return tuple(dict.fromkeys(_called(word, offered, asked) for word in words))
+    if every or len(offered) == 1:
+        return offered
+    picked = tuple(pick(offered))
+    if not picked:
+        names = ", ".join(dict.fromkeys(words_for(offered).values()))
+        hint = "say which: --skill NAME (repeatable), or --all"
+        raise UsageError(f"there are {len(offered)} skills here: {names}", where=asked, hint=hint)
+    return picked
+
+
+def offered_by(index: Index) -> tuple[Release, ...]:
+    """Return each skill of a place."""
+    return tuple(release for name in index.names for release in index.skills[name])
+
+
+def fitting(word: str, offered: Sequence[Release]) -> list[Release]:
+    """Return the skills that a word fits: a name, ``plugin:name``, or else a folder."""
+    plugin, _, name = word.rpartition(":")
+    fits = [each for each in offered if each.name == name and (not plugin or each.plugin == plugin)]
+    return fits or [each for each in offered if each.path and each.path == word.strip("/")]
+
+
+def _called(word: str, offered: Sequence[Release], asked: str) -> Release:
+    fits = fitting(word, offered)
+    if not fits:
+        raise none_of(word, [each.name for each in offered[:40]], asked)
+    if len(fits) > 1:
+        unique = words_for(offered)
+        names = ", ".join(unique[each] for each in fits)
+        raise UsageError(
+            f"{word} fits several skills: {names}", where=asked, hint="--skill takes one of these"
+        )
+    return fits[0]
+
+
+def none_of(word: str, names: Sequence[str], asked: str) -> NotFound:
+    """Return the error about a word that none of these names fits."""
+    hint = f"there are: {', '.join(dict.fromkeys(names))}"
+    return NotFound(f"there is no skill {quote(word)} here", where=asked, hint=hint)
+
+
+def words_for(offered: Sequence[Release]) -> dict[Release, str]:
+    """Return what tells each release from all others of its name."""
+    named = Counter(each.name for each in offered)
+    of_plugin = Counter((each.name, each.plugin) for each in offered)
+
+    def word(release: Release) -> str:
+        if named[release.name] == 1:
+            return release.name
+        if release.plugin and of_plugin[release.name, release.plugin] == 1:
+            return f"{release.plugin}:{release.name}"
+        return release.path or release.name
+
+    return {each: word(each) for each in offered}
+
+
+# How a locked release stands with its registry: there, yanked, withdrawn, its key revoked, its name moved.
+# No signature is looked at here, so that whoever only compares hashes need not load what verifies them.
+
+_NOTHING = Index({})
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What its registry says of a locked skill; of one that is from no registry nothing is said.
+
+    Attributes:
+        said: All that the registry says, or last said, under the name.
+    """
+
+    name: str
+    entry: Locked
+    said: Index = _NOTHING
+
+    @classmethod
+    def last_seen(cls, name: str, entry: Locked, root: Digest | None, sources: Sources) -> Standing:
+        """Return how it stood with the registry of this root, as far as this machine has heard."""
+        return cls(name, entry, sources.last_seen(root).index([name]) if root else _NOTHING)
+
+    @classmethod
+    def now(cls, name: str, entry: Locked, ports: Ports) -> Standing:
+        """Ask its registry how it stands.
+
+        Raises:
+            NotFound: it no longer has the name.
+            SourceError, SecurityError, FormatError: it cannot be asked.
+        """
+        if ports.root_of(entry) is None:
+            return cls(name, entry)
+        return cls(name, entry, ports.open(ports.sources.get(entry.source)).release_index([name]))
+
+    @property
+    def offered(self) -> tuple[Release, ...]:
+        """Every release of the name, newest first."""
+        return self.said.skills.get(self.name, ())
+
+    @property
+    def release(self) -> Release | None:
+        """The very release that is locked; None if the registry is not known to have it."""
+        return next((each for each in self.offered if each.digest == self.entry.digest), None)
+
+    @property
+    def admitted(self) -> Admission | None:
+        """What the registry admits the publisher of the release to; None if that is not at hand."""
+        release = self.release
+        return self.said.admissions.get(release.publisher or "") if release else None
+
+    @property
+    def yanked(self) -> tuple[str, ...]:
+        """The warning that it was yanked, if no more than that: a lock still gives it."""
+        release = self.release
+        if release is None or release.yanked is None or release.withdrawn is not None:
+            return ()
+        return (f"version {release.version} was {release.taken_back}",)
+
+    @property
+    def objection(self) -> SecurityError | None:
+        """Why it may not be used any more, or None."""
+        release, admitted = self.release, self.admitted
+        if release is None:
+            return None
+        found, where = f"{self.name} {release.version}", self.entry.url
+        if release.withdrawn is not None:
+            reason = release.withdrawn or "no reason given"
+            return Withdrawn(f"{found} was withdrawn by its registry: {reason}", where=where)
+        if admitted is None:
+            return None
+        if self.name not in admitted.names:
+            message = f"the registry has taken the name {self.name} from {admitted.publisher}, who published {found}"
+            return NameNotOwned(message, where=where)
+        published = release.published or ""
+        void = {each.fingerprint for each in admitted.revoked if not published or published >= each.since}
+        for signer in map(Signer.parse, self.entry.signed_by):
+            if signer.fingerprint in void:
+                message = f"{found} is signed by the key {signer.fingerprint}, which {admitted.publisher} has revoked"
+                return BadSignature("revoked", message, where=where)
+        return None
+
+    def other(self, range_: str | None = None, settled: str | None = None) -> Release | None:
+        """Return what ``choose_release`` chooses of all releases but the locked one, or None."""
+        others = tuple(each for each in self.offered if each.digest != self.entry.digest)
+        try:
+            return choose_release(Named(self.name, None, range_), others, settled)
+        except SourceError:
+            return None
+
+    def to_take(self, release: Release, scope: Scope) -> str:
+        """Return what to type to have this release of it, whatever skillhub.toml says."""
+        return command(scope, "install", f"{self.entry.source}:{self.name}@{release.version}")
+
+    def refuse(self, project: Project) -> None:
+        """Refuse what its registry has recalled.
+
+        Raises:
+            Withdrawn: the registry has withdrawn it.
+            BadSignature: the registry has revoked the key or root that the lock says signed it.
+            NameNotOwned: the registry has taken the name from its publisher.
+        """
+        if error := self.objection:
+            error.hint = self._way_out(error, project)
+            raise error
+
+    def _way_out(self, error: SecurityError, project: Project) -> str:
+        scope = project.scope
+        remove = f"{command(scope, 'remove', self.name)} takes it out"
+        if isinstance(error, NameNotOwned):
+            return f"{remove}; whoever has the name now may be installed in its place then"
+        newest = self.other()
+        if newest is None:
+            return f"{remove}; its registry has no other version of it so far"
+        wanted = project.intent().skills.get(self.name)
+        if wanted is not None and self.other(wanted.version) is None:
+            what = f"takes {newest.version}, which skillhub.toml does not allow yet"
+            return f"{self.to_take(newest, scope)} {what}, {remove}"
+        return f"{command(scope, 'update', self.name)} takes another version, {remove}"
+
+
+# The publishers that a signature is judged by: those a user trusts, and those pinned with what is installed.
+
+EXPIRED = "its certificate has expired; it is borne for the tree that is locked, and for no other"
+AGREED = "agreed to: "  # before what is pinned of a signer whom a person took for one skill and never trusted
+_KEPT_AS = {"key": "keys", "certificate": "certificates", "sigstore": "identities"}
+
+
+def trusted(publishers: Publishers) -> list[Publisher]:
+    """Return whom the user trusts.
+
+    Raises:
+        FormatError: a key, certificate or identity is none that may sign skills.
+    """
+    return list(map(_parsed, publishers.all().values()))
+
+
+@dataclass(frozen=True, slots=True)
+class OwnKey:
+    """A key of the user's own that signed, though they have not trusted it: its name, and its public half, a file."""
+
+    name: str
+    path: str
+
+    @property
+    def trusting(self) -> str:
+        """What to type to trust it."""
+        return as_command("skillhub", "publisher", "trust", self.name, "--key", self.path)
+
+
+def judged(
+    tree: Tree, publishers: Publishers, source: str | None, now: datetime, locked: Collection[Digest] = ()
+) -> tuple[Verdict, OwnKey | None]:
+    """Return what a signature is worth to the user, as ``judge`` does, and which key of their own made it.
+
+    A bare key proves nothing unless it is at hand. Their own is, so that it is named and may be pinned; yet nobody
+    trusts it before they say so.
+
+    Raises:
+        BadSignature, FormatError: as for ``judge``; it is said to be by a key of theirs, and is not.
+    """
+    known = trusted(publishers)
+    verdict = judge(tree, known, source, now, locked)
+    own = own_key(verdict.claim, publishers)
+    if own is None:
+        return verdict, None
+    mine = _parsed(Trusted(own.name, keys=(publishers.read_own(own.path),)))
+    return replace(judge(tree, [*known, mine], source, now, locked), status="untrusted"), own
+
+
+def own_key(claim: Digest | None, publishers: Publishers) -> OwnKey | None:
+    """Return the user's own key that a signature claims to be by, trusted or not; ``judged`` proves that it is."""
+    path = publishers.own(claim) if claim else None
+    if path is None:
+        return None
+    name = os.path.basename(path).removesuffix(OWN_SUFFIX)
+    return OwnKey("me" if name == "default" else name, path)
+
+
+def proven(name: str, entry: Locked, root: Digest | None) -> Digest:
+    """Return the name that a verified signer is pinned under: a digest of the entry, and of its registry's root.
+
+    A signer pinned for one skill must not vouch for what a lock claims of another.
+    """
+    origin = [entry.url, entry.digest] if entry.git is None else [entry.git, entry.rev, entry.path]
+    facts = [name, entry.source, root, entry.version, *origin, entry.tree, *entry.signed_by]
+    return Digest.of(json.dumps(facts).encode())
+
+
+def pinned(name: str, entry: Locked, root: Digest | None, publishers: Publishers) -> list[Publisher]:
+    """Return the entry's signer, if this very entry was verified on this machine before."""
+    pem = publishers.pinned(proven(name, entry, root))
+    if pem is None or not entry.signed_by:
+        return []
+    signer = Signer.parse(entry.signed_by[0])
+    return [_parsed(Trusted(signer.identity, **{_KEPT_AS[signer.kind]: (pem.removeprefix(AGREED),)}))]
+
+
+def revoking(standing: Standing) -> list[Publisher]:
+    """Return who published a locked release, if they revoked a key: a certificate of the chain may bear that.
+
+    Raises:
+        FormatError: a key or certificate that the registry names is none.
+    """
+    release, admitted = standing.release, standing.admitted
+    return [publisher_of(admitted, release.published)] if release and admitted and admitted.revoked else []
+
+
+def kin(signer: Signer | None, publishers: Iterable[Publisher]) -> frozenset[Digest]:
+    """Return the keys, roots and identities that belong to the same publisher as the signer's, its own among them."""
+    found: set[Digest] = set()
+    for publisher in publishers:
+        if signer is not None and signer.fingerprint in publisher.fingerprints:
+            found |= {*publisher.fingerprints, *publisher.former}
+    return frozenset(found)
+
+
+@lru_cache  # each skill of a command is judged by the same
+def _parsed(one: Trusted) -> Publisher:
+    # Where nobody is trusted yet, cryptography stays out.
+    from skillhub.trust import x509  # noqa: PLC0415
+    from skillhub.trust.keys import PublicKey  # noqa: PLC0415
+
+    return Publisher(
+        one.name,
+        tuple(PublicKey.load(pem.encode()) for pem in one.keys),
+        tuple(root for pem in one.certificates for root in x509.load(pem.encode())),
+        one.sources,
+        identities=tuple(map(Identity.parse, one.identities)),
+    )
+
+
+# A skill in memory, verified, read and scanned: what every kind of source comes to, and every question is
+# about.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A skill in memory, every byte of it verified.
+
+    Attributes:
+        entry: What the lock will say of it.
+        trust: ``untrusted`` is a sound signature of somebody whom nobody has pinned.
+        manifest: What its author says of it; without the body where the tree is not in memory either.
+        pem: The key or certificate root behind the signature, to be pinned.
+        kin: The keys and roots that whoever vouches for the signer vouches for as the same publisher's.
+        can: What it can do, off its bytes; like ``findings`` empty where nobody is asked again.
+        wanted: The line to write into the intent; None leaves what is there.
+        warnings: What is odd and harmless.
+        published: When its registry says that it was published, or its commit that it was made, UTC.
+        stored: Whether every byte was read from the store just now.
+        base: Of a patched one, what its source has, if that is to be stored too.
+        patch: The project's patch, if it is to be written anew where ``entry`` says.
+        own: The user's own key that signed, where they have not trusted it.
+        voucher: The registry that says who the signer is, where it is none of the user's.
+        claim: Where that is all there is, the SHA-256 of the PEM file of the key that is said to have signed.
+    """
+
+    name: str
+    entry: Locked
+    tree: Tree
+    manifest: Manifest
+    trust: Literal["signed", "untrusted", "unsigned"]
+    signer: Signer | None
+    pem: str | None
+    kin: frozenset[Digest]
+    can: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    wanted: Wanted | None = None
+    warnings: tuple[str, ...] = ()
+    published: str | None = None
+    stored: bool = False
+    base: Tree | None = None
+    patch: bytes | None = None
+    own: OwnKey | None = None
+    claim: Digest | None = None
+    voucher: str | None = None
+
+    @property
+    def signed_by(self) -> str | None:
+        """Who signed it, for a person: ``NAME``, or ``NAME by SOURCE``; None if nobody is known to."""
+        return self.signer.named(self.voucher) if self.signer else None
+
+    def noted(self, *notes: str) -> Candidate:
+        """Return the same with more warnings."""
+        return replace(self, warnings=(*self.warnings, *notes))
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What the bytes of a skill say: its manifest, what it can do, what the scan saw."""
+
+    manifest: Manifest
+    can: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def read(tree: Tree) -> Content:
+    """Read and scan the whole tree.
+
+    Raises:
+        FormatError: the manifest is malformed.
+        SecurityError: it asks for a forbidden variable.
+    """
+    manifest = Manifest.read(tree)
+    return Content(manifest, capabilities(tree, manifest), scan(tree))
+
+
+def candidate(
+    content: Content,
+    entry: Locked,
+    verdict: Verdict,
+    warnings: tuple[str, ...],
+    publishers: Sequence[Publisher],
+) -> Candidate:
+    """Put together what was read and judged; ``publishers`` are all who vouch for a signer's kin."""
+    statuses: dict[str, Literal["signed", "untrusted", "unsigned"]] = {
+        "valid": "signed",
+        "untrusted": "untrusted",
+        "unsigned": "unsigned",
+    }
+    return Candidate(
+        name=content.manifest.name,
+        entry=entry,
+        tree=verdict.tree,
+        manifest=content.manifest,
+        trust=statuses[verdict.status],
+        signer=verdict.signer,
+        pem=verdict.pem,
+        kin=kin(verdict.signer, publishers),
+        claim=verdict.claim,
+        can=content.can,
+        findings=content.findings,
+        warnings=(*warnings, *([EXPIRED] if verdict.expired else ()), *content.manifest.warnings),
+    )
+
+
+def spelled(manifest: Manifest) -> tuple[str, ...]:
+    """Return the needs as the lock spells them."""
+    return tuple(sorted(requirement.spell() for requirement in manifest.requires))

@@ -1,0 +1,222 @@
+"""Store, then lock, then link: the one place that changes a project, in an order that heals after a crash.
+
+A kill between two steps leaves nothing half: what is stored and not locked is unused, what is locked and not
+linked is linked by ``sync``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from skillhub.disk import files
+from skillhub.errors import StateError
+from skillhub.formats.digest import Digest
+from skillhub.install import candidates
+from skillhub.install.admission import followed, rebased
+from skillhub.install.candidates import Candidate
+from skillhub.install.context import Options, Ports, State, read_state
+from skillhub.install.links import Linker, Linking
+from skillhub.install.needs import MetNeeds
+from skillhub.model.lock import Lock
+from skillhub.model.record import Record, Records
+from skillhub.project import copies
+from skillhub.project.exclude import exclude
+from skillhub.project.intent_file import edit
+
+# A patch is held to its digest, which git must not change by writing the line ends of Windows.
+_ATTRIBUTES = b"*.patch -text\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One skill as it is to be.
+
+    Attributes:
+        record: What this machine will know of it.
+        linking: Its places; of a skill that is not enabled they are cleared.
+        needs: Those that were met, and the MCP entries to write before it is linked.
+        given: Needs that were met by this command, of a skill that waits for another.
+    """
+
+    candidate: Candidate
+    record: Record
+    linking: Linking | None
+    needs: MetNeeds | None
+    given: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The skill's name."""
+        return self.candidate.name
+
+
+def commit(changes: Sequence[Change], options: Options, before: State, ports: Ports) -> bool:
+    """Make all changes; return whether anything is other than before.
+
+    Raises:
+        StateError: the disk refuses, or another process changed one of these skills meanwhile.
+    """
+    with ports.project.exclusively():
+        now = read_state(ports)
+        _unchanged_meanwhile(changes, before, now)
+        lock = _lock(changes, options, now, ports)
+        text = (
+            lock.dump() if lock != now.lock else None
+        )  # what cannot be written is refused before anything is
+        linker = Linker(ports.project, ports.store)
+        for change in changes:
+            if change.linking is not None:
+                linker.save(change.linking, now.records.skills.get(change.name), change.candidate.tree)
+        known = [link for change in changes for link in change.record.links]
+        copies.sweep(ports.project, known, copies.shared(ports.project))
+        for done, change in enumerate(changes):
+            ports.report("storing", done, len(changes))
+            _store(change.candidate, ports)
+        new = copies.missing(ports.project, _places(changes))
+        changed = False
+        for change in changes:
+            # Before the record says that the need is met; an entry that is there already is found to be.
+            if change.needs is not None:
+                change.needs.write(ports.project)
+                changed |= bool(change.needs.writes)
+        records = _records(changes, options, now, new)
+        records = replace(records, skills=followed(records.skills, now.lock, lock, ports))
+        if text is not None:
+            # Cut off behind the lock, `sync` knows that a person agreed to what it says.
+            coming = {change.name: records.skills[change.name] for change in changes}
+            ports.project.write_records(replace(now.records, coming=coming, made=records.made))
+        changed |= _write_documents(text, changes, options, now, ports)
+        write_records(_leaving(records, now.records), ports)
+        for done, change in enumerate(changes):
+            ports.report("enabling", done, len(changes))
+            changed |= _link(change, now.records.skills.get(change.name), linker, ports)
+        write_records(records, ports)
+        return changed or records != now.records
+
+
+def _store(candidate: Candidate, ports: Ports) -> None:
+    # What was stored when it was looked for, `cache gc` may have removed since.
+    if not (candidate.stored and ports.store.has(candidate.tree.digest)):
+        ports.store.put(candidate.tree)
+    if candidate.base is not None:
+        ports.store.put(candidate.base)
+    if candidate.signer is not None and candidate.pem is not None:
+        proven = candidates.proven(candidate.name, candidate.entry.original, ports.root_of(candidate.entry))
+        agreed = candidates.AGREED if candidate.trust == "untrusted" else ""
+        ports.publishers.pin(proven, f"{agreed}{candidate.pem}")
+
+
+def _unchanged_meanwhile(changes: Sequence[Change], before: State, now: State) -> None:
+    for change in changes:
+        name, hint = change.name, "run the command again"
+        if now.lock.skills.get(name) not in (before.lock.skills.get(name), change.candidate.entry):
+            raise StateError(f"another process changed {name} in the lock meanwhile", where=name, hint=hint)
+        was, wanted = _decided(before.records.skills.get(name)), _decided(change.record)
+        if _decided(now.records.skills.get(name)) not in (was, wanted):
+            raise StateError(f"another process enabled or disabled {name} meanwhile", where=name, hint=hint)
+
+
+def _decided(record: Record | None) -> tuple[Digest, bool, str] | None:
+    """Return what a person has a say in; where its links are, ``sync`` may have changed."""
+    return (record.tree, record.enabled, record.held) if record else None
+
+
+def _lock(changes: Sequence[Change], options: Options, now: State, ports: Ports) -> Lock:
+    if options.frozen:
+        return now.lock
+    entries = {change.name: change.candidate.entry for change in changes}
+    known = ports.sources.all()
+    used = {entry.source for entry in entries.values() if entry.named}
+    lock = Lock({**now.lock.skills, **entries}, now.lock.sources)
+    return rebased(lock, {alias: known[alias].locked() for alias in used})
+
+
+def _write_documents(
+    lock: bytes | None, changes: Sequence[Change], options: Options, now: State, ports: Ports
+) -> bool:
+    """Write patches, intent and, if it is another, the lock, in this order: what has no lock is finished later."""
+    if options.frozen:
+        return False
+    for change in changes:
+        _write_patch(change.candidate, ports)
+    added = {change.name: change.candidate.wanted for change in changes if change.candidate.wanted}
+    if added and not now.intent.lists:  # from now on what it does not name is not wanted
+        added = {**now.listed, **added}
+    text = ports.project.intent_bytes()
+    edited = edit(text, added, ())
+    if edited != text:
+        ports.project.write_intent(edited)
+    if lock is not None:
+        ports.project.write_lock(lock)
+    return lock is not None or edited != text
+
+
+def _write_patch(candidate: Candidate, ports: Ports) -> None:
+    if candidate.patch is None or candidate.entry.patch is None:
+        return
+    path = files.inside(ports.project.root, candidate.entry.patch.path)
+    if os.path.lexists(path):
+        hint = "run the command again"
+        raise StateError("another process wrote a patch here meanwhile", where=path, hint=hint)
+    files.write_atomic(path, candidate.patch, root=ports.project.top)
+    attributes = os.path.join(os.path.dirname(path), ".gitattributes")
+    if not os.path.lexists(attributes):
+        files.write_atomic(attributes, _ATTRIBUTES, root=ports.project.top)
+
+
+def _places(changes: Sequence[Change]) -> Iterator[str]:
+    """Yield the agents' folders that are to hold links, and the agents' files that are to be written."""
+    for change in changes:
+        if change.linking is not None and change.record.enabled:
+            yield from map(os.path.dirname, change.linking.paths)
+        for server, agents in change.needs.writes if change.needs else ():
+            yield from (server.files[agent].path for agent in agents)
+
+
+def _records(changes: Sequence[Change], options: Options, now: State, new: Sequence[str]) -> Records:
+    return Records(
+        {**now.records.skills, **{change.name: change.record for change in changes}},
+        agents=tuple(dict.fromkeys((*now.records.agents, *options.agents))),
+        made=tuple(dict.fromkeys((*now.records.made, *new))),
+    )
+
+
+def _leaving(records: Records, before: Records) -> Records:
+    """Return ``records`` with the links that are still to be taken away, so that a crash does not forget them."""
+    skills = dict(records.skills)
+    for name, record in skills.items():
+        old = before.skills.get(name)
+        if old is not None and not set(old.links) <= set(record.links):
+            skills[name] = replace(record, links=tuple(dict.fromkeys((*record.links, *old.links))))
+    return replace(records, skills=skills)
+
+
+def write_records(records: Records, ports: Ports) -> None:
+    """Write the records and tell git of their links; the same records are not written again.
+
+    Raises:
+        StateError: the disk refuses.
+    """
+    if records != ports.project.records():
+        ports.project.write_records(records)
+    exclude(ports.project.around, [link for record in records.skills.values() for link in record.links])
+
+
+def _link(change: Change, before: Record | None, linker: Linker, ports: Ports) -> bool:
+    """Make the links, and take away those that are no longer meant."""
+    changed = False
+    kept: frozenset[str] = frozenset()
+    if change.linking is not None and change.record.enabled:
+        linker.make(change.linking, change.candidate.tree, before)
+        changed = not change.linking.done
+        kept = frozenset(change.linking.links)
+    elif change.linking is not None and before is not None:
+        ours = tuple(step for step in change.linking.steps if step.link in before.links)
+        linker.take_away(replace(change.linking, steps=ours))
+    for link in before.links if before else ():
+        if link not in kept:
+            copies.unmake(ports.project, copies.place(ports.project, link))
+            changed = True
+    return changed

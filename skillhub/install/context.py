@@ -1,0 +1,536 @@
+"""What a command works with: project, store, sources, network, approver; state, options, outcome."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Literal, Protocol
+from urllib.parse import quote
+
+from skillhub.archive import Unpacked
+from skillhub.errors import FormatError, Refused, SourceError, SourceMismatch, UsageError
+from skillhub.formats.digest import NO_FILES, Digest
+from skillhub.formats.text import as_command
+from skillhub.model.changes import Changes, SourceChange
+from skillhub.model.hosts import Host, detect, host, hosts
+from skillhub.model.index import Index, Release
+from skillhub.model.lock import Lock, Locked, place_of
+from skillhub.model.provenance import Provenance
+from skillhub.model.question import YES, Answer, Approver, Asked, Question, how_to_answer, unanswerable
+from skillhub.model.record import LinkKind, Record, Records, Skill, SkillScope, typed_flags
+from skillhub.model.reference import Local, Remote, parse_remote, url_of
+from skillhub.net.target import Who
+from skillhub.policy.policy import ORIGIN, Policies, Subject
+from skillhub.project.intent import Intent, Wanted
+from skillhub.project.project import Project
+from skillhub.project.publishers import Publishers, voucher
+from skillhub.project.store import Store
+from skillhub.sources.configured import ProjectSources, Source
+from skillhub.sources.history import FirstSeen
+
+# What a flow is handed of the world: one place to install into, what is opened for it, and who answers
+# questions.
+# What policies forbid is not opened: whoever gets at a source goes through ``Ports``, so that no flow can
+# forget them.
+# A flow gets everything that is not computation through these, so that a test can put a simulator, a clock or a
+# silent approver in their place, and so that a command that needs no network never loads one.
+
+
+class Registry(Protocol):
+    """An opened registry: metadata verified and fresh."""
+
+    def release_index(self, names: Iterable[str]) -> Index:
+        """Return the releases of these names that the registry's publishers vouch for."""
+        ...
+
+    def listing(self) -> Index:
+        """Return the newest release of every skill, to search in and to show; never the authority."""
+        ...
+
+    def artifact(self, release: Release) -> bytes:
+        """Return the bytes of the release: of its size and digest, or an error."""
+        ...
+
+
+class Place(Protocol):
+    """Somewhere that holds skills and is no registry, opened: a site, a repository, an OCI artifact."""
+
+    def index(self, words: Collection[str] | None = None) -> Index:
+        """Return what it offers; with ``words`` (names, ``plugin:name``, folders) it may look for these alone."""
+        ...
+
+    def unpacked(self, release: Release) -> Unpacked:
+        """Return the skill of a release that ``index`` gave, or that a lock spells: its very bytes, or an error."""
+        ...
+
+    def committed(self, release: Release) -> str | None:
+        """Return when its commit says that it was made, UTC; None of what is in no commit."""
+        ...
+
+
+May = Callable[[str], None]
+
+
+class Network(Protocol):
+    """Opens registries and other places, whatever policies say of them; the same one once for a command."""
+
+    def open(self, source: Source, root: bytes | None = None) -> Registry:
+        """Return the registry of a source, as ``Ports.open`` does."""
+        ...
+
+    def reach(
+        self, ref: Remote | Local, pin: str | None = None, *, named_by: Who = "person", may: May | None = None
+    ) -> Place:
+        """Return a place that is no registry, as ``Ports.reach`` does.
+
+        Args:
+            ref: Which one.
+            pin: A full commit.
+            named_by: Who names it.
+            may: Called with each URL that the place leads to (an artifact, the repository of a plugin) before that is
+                asked; it raises for one that nothing may come from.
+        """
+        ...
+
+    def fetch_root(self, url: str, *, named_by: Who = "person") -> bytes:
+        """Return the ``1.root.json`` of the registry at a URL; whoever calls it checks its digest."""
+        ...
+
+
+Report = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
+
+
+def silent(alias: str) -> str:
+    """Return what to know where a source cannot be asked."""
+    return f"{alias} has to answer for this; what is installed stays usable"
+
+
+def unplanned(changes: Mapping[str, Changes], sources: Sequence[SourceChange] = ()) -> None:
+    """Show nothing before it is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The world, as the steps of a command see it.
+
+    Attributes:
+        network: What opens registries and places; asked by nobody but ``open``, ``reach`` and ``fetch_root``.
+        pick: Lets a person pick among the skills of a place; with nobody there it returns none.
+        environ: The environment, for variables that skills need and for agents' own folders.
+        user_home: The user's home folder, where user-scope agents' folders hang.
+        policies: What may be installed here, by the machine, the user and the project.
+        first_seen: Remembers since when undated things are known.
+        clock: The time now, UTC, by which expiry is judged: no earlier than verified metadata has shown.
+        report: Told of progress; it may draw it.
+        plan: Told what is to differ, by skill, and of the sources, before anything is asked or done; it may show it.
+    """
+
+    project: Project
+    store: Store
+    sources: ProjectSources
+    publishers: Publishers
+    network: Network
+    pick: Callable[[Sequence[Release]], Sequence[Release]]
+    approver: Approver
+    environ: Mapping[str, str]
+    user_home: str
+    policies: Policies
+    first_seen: FirstSeen
+    clock: Callable[[], datetime]
+    report: Report
+    plan: Callable[[Mapping[str, Changes], Sequence[SourceChange]], None] = unplanned
+
+    def open(self, source: Source, root: bytes | None = None) -> Registry:
+        """Return the registry of a source, its metadata verified.
+
+        Args:
+            source: Which one.
+            root: Its first root, where that is trusted only if what the registry says is in order: nothing of it is
+                remembered otherwise.
+
+        Raises:
+            Forbidden: a line of a policy.
+            SourceError, SecurityError, FormatError: it cannot be had, or is not as it should be.
+        """
+        self.may(source.url, source.root)
+        try:
+            return self.network.open(source, root)
+        except SourceError as error:
+            error.hint = error.hint or silent(source.alias)
+            raise
+
+    def reach(self, ref: Remote | Local, pin: str | None = None, *, named_by: Who = "person") -> Place:
+        """Return a place that is no registry, a folder of several skills among them.
+
+        Args:
+            ref: Which one.
+            pin: A full commit, to have it as it was then.
+            named_by: Who names it: a person, or a repository, and this person never agreed to anything from there.
+
+        Raises:
+            Forbidden: a line of a policy; of where the place leads to, too, once that is to be asked.
+            SourceError, SecurityError, FormatError: as for ``open``.
+        """
+        self.may(self.url_of(ref))
+        return self.network.reach(ref, pin, named_by=named_by, may=self.may)
+
+    def fetch_root(self, url: str, meant: Digest | None = None, *, named_by: Who = "person") -> bytes:
+        """Return the ``1.root.json`` of the registry at a URL; whoever calls this checks its digest.
+
+        Args:
+            url: Its base.
+            meant: The root that is meant, if one is.
+            named_by: Who names it: a person, or a repository that proposes it.
+
+        Raises:
+            Forbidden: a line of a policy, which permits a registry by the root that is ``meant`` too.
+            NotFound: there is no registry.
+            SourceError, SecurityError: it cannot be had.
+        """
+        self.may(url, meant)
+        return self.network.fetch_root(url, named_by=named_by)
+
+    def may(self, url: str, root: Digest | None = None) -> None:
+        """Refuse a place that nothing may come from.
+
+        Raises:
+            Forbidden: a line of a policy.
+        """
+        self.policies.refuse(Subject(name="a skill", root=root, urls=(url,)), ORIGIN)
+
+    def url_of(self, ref: Remote | Local) -> str:
+        """Return the URL by which policies know a place."""
+        if isinstance(ref, Local):
+            path = os.path.realpath(os.path.expanduser(ref.path)).replace(os.sep, "/")
+            return f"file:///{quote(path.lstrip('/'), safe='/:')}"
+        return url_of(ref, self.environ)
+
+    def voucher(self, entry: Locked, lock: Lock | None = None) -> str | None:
+        """Return the registry by whose word alone the signer of an entry has a name; None if it is the user's own."""
+        return voucher(entry, lock or self.project.last_lock(), self.project.home)
+
+    def root_of(self, entry: Locked) -> Digest | None:
+        """Return the root of the registry that the entry is from, as this user has it; None if it is from none."""
+        source = self.sources.all().get(entry.source) if entry.named else None
+        return source.root if source else None
+
+
+# What a command did, and the asking that comes before.
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a command did.
+
+    Attributes:
+        skills: The skills it was about, as they are now.
+        changed: Whether anything on disk is other than before.
+        asked: Every question with its answer.
+        warnings: What a person should know and nothing refuses.
+        changes: What differs from the version before, of skills that had one.
+        left: What it left out or alone.
+        as_before: Those of the skills of which nothing had to be done.
+        due: Whether something is to be done, or left to a person to do, that none of the skills shows.
+        given: Skill and need (``env:NAME``) that this command met; the value of a variable it forgets.
+        disabled: Those of the skills that their user disabled, whatever they need.
+        ways: By skill and need (``mcp:NAME``) what to do about it, where ``how_to_meet`` does not know.
+        sources: What becomes of the sources of the lock.
+        written: By skill what was written into which configuration of an agent, a line for each file.
+    """
+
+    skills: tuple[Skill, ...]
+    changed: bool
+    asked: tuple[Asked, ...] = ()
+    warnings: tuple[str, ...] = ()
+    given: frozenset[tuple[str, str]] = frozenset()
+    left: tuple[LeftOut, ...] = ()
+    changes: Mapping[str, Changes] = field(default_factory=dict)
+    as_before: frozenset[str] = frozenset()
+    due: bool = False
+    disabled: frozenset[str] = frozenset()
+    ways: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    written: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    sources: tuple[SourceChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A skill that a command leaves out or alone, and why."""
+
+    name: str
+    code: str
+    message: str
+
+
+def ask(questions: Sequence[Question], ports: Ports, dry_run: bool = False) -> list[Asked]:
+    """Ask all of them at once, but what a policy agrees to; in a dry run, which asks no person, nothing is refused.
+
+    Raises:
+        Refused: one that is not about a need was not answered with yes.
+    """
+    agreed = [ports.policies.agrees(each.kind) for each in questions]
+    open_ = [each for each, is_agreed in zip(questions, agreed, strict=True) if not is_agreed]
+    answered = iter([*zip(open_, ports.approver.answer(open_) if open_ else (), strict=True)])
+    found = zip(questions, agreed, strict=True)
+    return _held([(each, YES) if is_agreed else next(answered) for each, is_agreed in found], dry_run)
+
+
+def ask_person(question: Question, ports: Ports) -> None:
+    """Ask whom to trust for good: what policies agree to are skills.
+
+    Raises:
+        Refused: it was not answered with yes.
+    """
+    _held(list(zip([question], ports.approver.answer([question]), strict=True)))
+
+
+def _held(asked: list[Asked], dry_run: bool = False) -> list[Asked]:
+    refused = [] if dry_run else unanswerable(asked)
+    if refused:
+        question, answer = refused[0]
+        said, hint = _refusal(question, answer, refused)
+        coming = {each.skill for each, _ in asked if each.kind == "install"}
+        if answer.said == "no" and coming - {question.skill}:
+            hint = f"{hint}; to have the others, name them without {question.skill}"
+        raise Refused(f"{said}: {question.message}", where=question.skill, hint=hint, asked=tuple(asked))
+    return asked
+
+
+def _refusal(question: Question, answer: Answer, asked: Sequence[Asked]) -> tuple[str, str]:
+    """Return what became of a question, and what would answer all that are open."""
+    if question.kind == "critical-finding":
+        return "no answer agrees to it", how_to_answer(question)
+    if answer.said == "no":
+        return "the answer was no", "nothing was changed"
+    if question.kind in ("publisher", "root") and question.subject:
+        return "nobody was there to answer", f"to trust it: {question.subject}"
+    ways = dict.fromkeys(how_to_answer(each) for each, said in asked if said.said == "unanswered")
+    return "nobody was there to answer", f"answer at a terminal, or beforehand: {'; '.join(ways)}"
+
+
+# What a hint has a person type: a command for the scope that they are in, each word as a shell takes it for
+# one.
+
+
+def command(scope: SkillScope, *words: str) -> str:
+    """Return a command of skillhub's about this scope."""
+    return as_command("skillhub", *words, *typed_flags(scope))
+
+
+def reinstall(scope: SkillScope, name: str, words: Iterable[str]) -> str:
+    """Return what to type to have the skill that these words ask for in place of the one that is installed."""
+    return f"{command(scope, 'remove', name)}, then {command(scope, 'install', *words)}"
+
+
+# What stands in a project before a command begins: lock, intent and this machine's record of it.
+
+
+@dataclass(frozen=True)
+class State:
+    """Read once, at the start; ``commit`` refuses if the part it is about to change changed meanwhile."""
+
+    lock: Lock
+    intent: Intent
+    records: Records
+
+    @cached_property
+    def trees(self) -> Collection[Digest]:
+        """Every tree that is locked, as its source has it."""
+        return {entry.original.tree for entry in self.lock.skills.values()}
+
+    @property
+    def unwanted(self) -> list[str]:
+        """What is locked and neither named by the intent nor needed by what is; nothing if it lists no skills."""
+        wanted = {*self.intent.skills}
+        waiting = deque(wanted)
+        while waiting:
+            needed = {*self._needed_by(waiting.popleft())} - wanted
+            wanted.update(needed)
+            waiting.extend(needed)
+        return [name for name in self.lock.skills if name not in wanted] if self.intent.lists else []
+
+    @property
+    def listed(self) -> dict[str, Wanted]:
+        """What an intent would name if it were written of the lock alone: what no other needs."""
+        locked = self.lock.skills
+        needed = {each for entry in locked.values() for each in entry.dependencies}
+        found = {name: wanted_of(entry) for name, entry in locked.items() if name not in needed}
+        # A ring, which only a lock makes: the skills' own files are refused.
+        rest = replace(self, intent=Intent(skills=found, lists=True)).unwanted
+        return found | {name: wanted_of(locked[name]) for name in rest}
+
+    def _needed_by(self, name: str) -> Iterator[str]:
+        """Yield what a skill needs: by the lock, and by its files as they were agreed to, if the lock is silent."""
+        entry, record = self.lock.skills.get(name), self.agreed(name)
+        yield from entry.dependencies if entry else ()
+        needs = record.facts.needs if record else ()
+        yield from (need["name"] for need in needs if need["kind"] == "skill")
+
+    def agreed(self, name: str) -> Record | None:
+        """Return this machine's record of a skill if it is about what is locked: the very tree, from where it was."""
+        entry, record = self.lock.skills.get(name), self.records.skills.get(name)
+        return record if entry and record and record.is_of(entry) else None
+
+    def enabled(self, name: str) -> Record | None:
+        """Return what was ``agreed`` of a skill that agents are to read; None of any other."""
+        agreed = self.agreed(name)
+        return agreed if agreed and agreed.enabled else None
+
+    def is_known(self, name: str, source: str, git: str | None = None) -> bool:
+        """Say whether this person agreed to have the skill from this place, as their own record has it.
+
+        That the lock says otherwise, or is gone, changes nothing of what they agreed to. With ``git`` it is that
+        repository too: a lock may give a place the repository of a plugin, or a server, that nobody agreed to.
+        """
+        record = self.records.skills.get(name)
+        if record is None or record.provenance is None or record.tree == NO_FILES:
+            return False
+        return place_of(record.provenance.source) == source and git in (None, record.provenance.server)
+
+
+def wanted_of(entry: Locked) -> Wanted:
+    """Return what a lock's entry asks for where the intent is silent: the newest from where it came."""
+    if entry.local:
+        return Wanted(path=entry.path, plugin=entry.plugin)
+    if entry.named:
+        return Wanted(source=entry.source)
+    return Wanted.of(parse_remote(entry.place), entry.path, entry.plugin)
+
+
+def read_state(ports: Ports) -> State:
+    """Read all three.
+
+    Raises:
+        FormatError: one is malformed.
+        StateError: one cannot be read, or is a link that leaves the project.
+        SourceMismatch: lock or intent give an alias of this user's to another source.
+    """
+    state = read_unchecked(ports)
+    known = ports.sources.all()
+    for alias, locked in state.lock.sources.items():
+        mine = known.get(alias)
+        if mine is not None and not mine.is_meant(locked):
+            raise _other_locked(mine, str(locked), state.lock, ports)
+    for alias, wanted in state.intent.sources.items():
+        mine = known.get(alias)
+        # Without a root it is about the URL alone.
+        if mine is not None and (wanted.url.rstrip("/"), wanted.root or mine.root) != (mine.url, mine.root):
+            root = f" with root {wanted.root}" if wanted.root else ""
+            remove = as_command("skillhub", "source", "remove", alias)
+            hint = f"if yours is meant, correct [sources.{alias}] there; if theirs is: {remove}"
+            raise _redefined(mine, f"{wanted.url}{root}", ports.project.intent_path, hint)
+    return state
+
+
+def read_unchecked(ports: Ports) -> State:
+    """Read all three, whatever lock and intent say of sources: for who only looks, or takes away.
+
+    Raises:
+        FormatError, StateError: as for ``read_state``.
+    """
+    lock = ports.project.lock()
+    return State(lock, ports.project.intent(), _records(lock, ports))
+
+
+def _records(lock: Lock, ports: Ports) -> Records:
+    """Return the records of what has arrived in the lock; one without provenance has that of the lock now."""
+    records = ports.project.records()
+    coming = records.coming
+    entries = lock.skills.items()
+    records = records.arrived({k: e.tree for k, e in entries if k not in coming or coming[k].is_of(e)})
+    told = {
+        name: replace(record, provenance=Provenance.of(lock.skills[name]))
+        for name, record in records.skills.items()
+        if record.provenance is None and name in lock.skills and record.is_of(lock.skills[name])
+    }
+    return replace(records, skills={**records.skills, **told}) if told else records
+
+
+def _other_locked(mine: Source, theirs: str, lock: Lock, ports: Ports) -> SourceMismatch:
+    names = [name for name, entry in lock.skills.items() if entry.named and entry.source == mine.alias]
+    remove = command(ports.project.scope, "remove", *names)
+    install = command(ports.project.scope, "install", *(f"{mine.alias}:{name}" for name in names))
+    hint = f"if yours is meant: {remove}, then {install}"
+    if not names:
+        hint = f"if yours is meant, take {mine.alias} out of the lock: nothing there is from it"
+    return _redefined(mine, theirs, ports.project.lock_path, hint)
+
+
+def _redefined(mine: Source, theirs: str, where: str, hint: str) -> SourceMismatch:
+    message = f"expected the source {mine.alias} to be {mine.locked()}, found {theirs}"
+    return SourceMismatch(message, where=where, hint=hint)
+
+
+# What a person asked of an install beside the references: where to enable, and how needs are to be met.
+
+McpChoice = Literal["ask", "configure", "skip"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of install and enable, as values.
+
+    Attributes:
+        agents: Ids of the agents to enable for; empty means those chosen before, or wanted, or found here.
+        env: Variables given for this command alone; never stored, never shown.
+        mcp: What to do about MCP servers that a skill needs.
+        link: Copies or links; None leaves it to the intent.
+        enable: False leaves what is installed in the store.
+        frozen: The lock as it stands, or fail.
+        skills: Of places that hold several: these, by name, ``plugin:name`` or folder.
+        every: Of such places all skills; what is malformed or critical is left out.
+        excepted: Of all skills, not these, by the same words: nothing of them is fetched.
+        trusted: By alias the root of each registry that the project may propose, said beforehand.
+        dry_run: Work everything out, ask nothing, change nothing.
+    """
+
+    agents: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    mcp: McpChoice = "ask"
+    link: LinkKind | None = None
+    enable: bool = True
+    frozen: bool = False
+    skills: tuple[str, ...] = ()
+    every: bool = False
+    excepted: tuple[str, ...] = ()
+    trusted: Mapping[str, Digest] = field(default_factory=dict)
+    dry_run: bool = False
+
+
+def chosen_agents(options: Options, records: Records, intent: Intent, ports: Ports) -> tuple[Host, ...]:
+    """Return the agents to enable for: as asked, else as chosen before, else as wanted, else as found here.
+
+    Of those, the ones that the policies let have skills.
+
+    Raises:
+        UsageError: an id that is no agent's; of the intent's it is a FormatError.
+        Forbidden: a policy forbids one that was asked for by name.
+    """
+    chosen = _chosen(options, records, intent, ports)
+    allowed = []
+    for each in chosen:
+        objection = ports.policies.against_agent(each.id)
+        if objection is None:
+            allowed.append(each)
+        elif options.agents and "all" not in options.agents:
+            raise objection.error
+    return tuple(allowed)
+
+
+def _chosen(options: Options, records: Records, intent: Intent, ports: Ports) -> tuple[Host, ...]:
+    for ids in (options.agents, records.agents, intent.agents):
+        if "all" in ids:
+            return tuple(hosts().values())
+        if ids:
+            try:
+                return tuple(host(each) for each in ids)
+            except UsageError as error:
+                if ids is not intent.agents:
+                    raise
+                where = f"{ports.project.intent_path}: install.agents"
+                raise FormatError(error.message, where=where, hint=error.hint) from error
+    return detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)

@@ -1,0 +1,452 @@
+"""Add and trust sources; sources that a project proposes; what is known of a source offline."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from skillhub.disk import files
+from skillhub.errors import (
+    Forbidden,
+    NotFound,
+    SourceMismatch,
+    TrustDowngrade,
+    UnsafeTransfer,
+    UsageError,
+    WrongBytes,
+)
+from skillhub.formats import text as times
+from skillhub.formats.digest import Digest
+from skillhub.formats.text import as_command, quote
+from skillhub.install.context import Options, Ports, State, ask, ask_person, read_state
+from skillhub.install.obtain import listing_of
+from skillhub.install.review import first_root, propose_source
+from skillhub.model.lock import LockedSource
+from skillhub.model.question import YES, Asked, Question
+from skillhub.model.reference import Named, Ref
+from skillhub.net.target import RequestTarget, Who
+from skillhub.project.intent import is_proposed, proposals
+from skillhub.sources.configured import Source, Sources, check
+from skillhub.sources.embedded import EMBEDDED_URL, root_fingerprint
+from skillhub.trust.roles import (
+    CEREMONY_DAYS,
+    LISTING,
+    NAMESPACES,
+    RELEASES,
+    ROOT,
+    SNAPSHOT,
+    TARGETS,
+    TIMESTAMP,
+    RootView,
+    changes,
+    rule_of,
+    view_expiry,
+    view_root,
+)
+
+# Sources that a project proposes to a user who does not have them: for that project alone, and never by
+# ``--yes``.
+# A site without a root vouches for nothing: nobody is asked about it, and what is locked from it is fetched by
+# digest and asked about as unsigned.
+
+Trusted = Mapping[
+    str, Digest
+]  # by alias the root that a person said beforehand: ``--trust-source NAME=sha256:…``
+
+
+def needed_by(refs: Sequence[Ref], state: State) -> Collection[str] | None:
+    """Return the sources that have to count for these references, by alias; None if every one of them has to."""
+    found: set[str] = set()
+    for ref in refs:
+        if not isinstance(ref, Named):
+            continue
+        entry, wanted = state.lock.skills.get(ref.name), state.intent.skills.get(ref.name)
+        alias = ref.source or (entry.source if entry else wanted.source if wanted else None)
+        if alias is None:
+            return None
+        found.add(alias)
+    return found if refs else None
+
+
+def settle_sources(
+    state: State, needed: Collection[str] | None, options: Options, ports: Ports
+) -> tuple[list[Asked], list[str]]:
+    """Ask about the registries that the project proposes, and let them and its sites count in the project.
+
+    Args:
+        state: What is locked and wanted.
+        needed: The aliases that the command is about; None for all.
+        options: What was agreed to beforehand. In a dry run nothing is made to count.
+        ports: The world.
+
+    Returns:
+        The questions with their answers, and the sources that do not count for all that: it is a dry run.
+
+    Raises:
+        UsageError: ``trusted`` names a source that nobody here proposes.
+        SourceMismatch: it has another root than the project says; lock and intent disagree; a site is a registry.
+        Forbidden: a policy forbids one.
+        UnsafeTransfer: a URL is none, or is not https; only a person may choose that.
+        Refused: nobody agreed to one.
+        WrongBytes: it answers with another root.
+        SourceError, SecurityError: it cannot be reached, or shows signs of tampering; it does not count then.
+    """
+    _check(options.trusted, state, ports)
+    proposed = {
+        alias: source
+        for alias, source in proposed_sources(state, ports).items()
+        if needed is None or alias in needed
+    }
+    for alias, source in proposed.items():
+        refuse_unsafe(alias, source.url)
+    asked = _asked(proposed, options, ports)
+    if options.dry_run:
+        return asked, [*proposed]
+    for alias, source in proposed.items():  # in the order in which they were asked about
+        if source.kind == "well-known":
+            _adopt_site(alias, source.url, ports)
+        else:
+            _adopt_registry(alias, source, options.trusted.get(alias), ports)
+    return asked, []
+
+
+def proposed_sources(state: State, ports: Ports) -> dict[str, LockedSource]:
+    """Return the sources of intent and lock by alias that this user neither has nor agreed to for this project.
+
+    Raises:
+        SourceMismatch: intent and lock disagree about one.
+        Forbidden: a policy forbids one.
+    """
+    known = ports.sources.all()
+    every = proposals(state.lock, state.intent)
+    proposed = {alias: each for alias, each in every.items() if alias not in known}
+    for each in proposed.values():
+        ports.may(each.url, each.root)
+    return proposed
+
+
+def _check(trusted: Trusted, state: State, ports: Ports) -> None:
+    """Return if what a person said beforehand is about sources that are here, and have these roots."""
+    known, every = ports.sources.all(), proposals(state.lock, state.intent)
+    for alias, root in trusted.items():
+        source = known[alias].locked() if alias in known else every.get(alias)
+        if source is None:
+            hint = f"it proposes {', '.join(every)}" if every else "it proposes none"
+            raise UsageError(f"--trust-source: this project proposes no source named {alias}", hint=hint)
+        if source.kind == "well-known" or source.root not in (None, root):
+            message = f"--trust-source expects {alias} to have the root {root}, found {source}"
+            raise SourceMismatch(message, hint="compare both with what whoever runs the registry gives out")
+
+
+def _asked(proposed: Mapping[str, LockedSource], options: Options, ports: Ports) -> list[Asked]:
+    questions = [
+        (propose_source(alias, each), each) for alias, each in proposed.items() if each.kind == "registry"
+    ]
+    open_ = [
+        question for question, each in questions if not _is_said(question.skill, each, options.trusted, ports)
+    ]
+    answered = {question.skill: answer for question, answer in ask(open_, ports, options.dry_run)}
+    return [(question, answered.get(question.skill, YES)) for question, _ in questions]
+
+
+def _is_said(alias: str, source: LockedSource, trusted: Trusted, ports: Ports) -> bool:
+    """Say whether the flag or a policy of the machine or the user agrees to a registry, by its root."""
+    if source.root is None:  # the root that it shows has to be the one that was said
+        return alias in trusted
+    return trusted.get(alias) == source.root or ports.policies.trusts_source(alias, source.root)
+
+
+def _adopt_registry(alias: str, source: LockedSource, said: Digest | None, ports: Ports) -> None:
+    root = ports.fetch_root(source.url, source.root or said, named_by="repository")
+    shown, expected = Digest.of(root), source.root or said
+    if expected is None and not ports.policies.trusts_source(alias, shown):
+        ask([first_root(alias, source.url, shown, f"--trust-source {alias}={shown}")], ports)
+    elif expected not in (None, shown):
+        raise WrongBytes(f"expected the root {expected}, found {shown}", where=source.url)
+    ports.open(ports.sources.proposed(alias, source.url, root), root)
+    ports.sources.adopt(alias, source.url, root)
+
+
+def refuse_unsafe(alias: str, url: str) -> None:
+    """Return if a repository may propose what is there: over https, on this machine, or inside the package.
+
+    Raises:
+        UnsafeTransfer: it is none of them; only a person may choose that.
+    """
+    if url == EMBEDDED_URL:
+        return
+    target = RequestTarget.parse(url)
+    if target.scheme != "https" and not target.loopback:
+        hint = f"if that is meant: {as_command('skillhub', 'source', 'add', alias, 'URL')}"
+        raise UnsafeTransfer("a repository may propose https alone", where=url, hint=hint)
+
+
+def _adopt_site(alias: str, url: str, ports: Ports) -> None:
+    try:
+        ports.fetch_root(url, named_by="repository")
+    except NotFound:
+        ports.sources.adopt(alias, url, None)
+        return
+    add = as_command("skillhub", "source", "add", alias, url)
+    raise SourceMismatch(
+        f"the lock takes {alias} for a site that nobody vouches for; it is a registry",
+        where=url,
+        hint=f"remove what is locked from it, add it with {add}, and install anew",
+    )
+
+
+# Add a source or trust one anew: its first root is pinned, beforehand or by a person who reads its fingerprint.
+# A well-known site that is no registry has none; a person agrees that nobody but whoever serves it vouches for
+# it.
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """How a person said beforehand which root is meant: its bytes, its digest, or neither (then they are asked)."""
+
+    root: bytes | None = None
+    fingerprint: Digest | None = None
+
+    @property
+    def digest(self) -> Digest | None:
+        """The digest of the root that is meant; None if nobody said."""
+        return self.fingerprint if self.root is None else Digest.of(self.root)
+
+
+def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -> Source:
+    """Add the registry at ``url``, its metadata verified from the root that is trusted; or the site, if it is none.
+
+    Args:
+        alias: What this user will call it.
+        url: Its base.
+        pin: Which root is meant.
+        ports: The world.
+        dry_run: Ask nothing and add nothing.
+
+    Raises:
+        UsageError: alias or URL are none.
+        Forbidden: a policy forbids the place; it was not asked then.
+        WrongBytes: the registry shows another root than the fingerprint names.
+        Refused: nobody agreed to the fingerprint, or to a site that has none.
+        SourceMismatch: the alias is taken by another source.
+        TrustDowngrade: there was a registry at this URL before, and now there is none.
+        NotFound: there is neither a registry nor a site.
+        SecurityError, SourceError, FormatError: as for opening it; it is not added then.
+    """
+    check(alias, url)
+    if url == EMBEDDED_URL and pin == Pin():
+        pin = Pin(fingerprint=root_fingerprint())  # who has the package has its word for what is in it
+    return _add(alias, url, pin, pin == Pin(), ports, dry_run=dry_run)
+
+
+def _add(alias: str, url: str, pin: Pin, is_asked: bool, ports: Ports, *, dry_run: bool = False) -> Source:
+    _refuse(url, pin, ports)
+    root = _root(url, pin, ports)
+    source = ports.sources.meant(alias, url, root)
+    question = _site(source, ports) if source.root is None else first_root(alias, url, source.root)
+    if dry_run:
+        return source
+    if is_asked and ports.sources.mine().get(alias) != source:
+        ask_person(question, ports)
+    if root is not None:
+        ports.open(source, root)
+    return ports.sources.add(alias, url, root)
+
+
+def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -> Source:
+    """Trust anew a source whose registry has another root, or has one now; or, in this project, one that it proposes.
+
+    What is locked from the registry as it was stays locked from it: that is refused until it is installed anew. A dry
+    run asks nothing and trusts nothing.
+
+    Raises:
+        NotFound: the user has no such source, and the project proposes none.
+        UsageError: it is the embedded registry, which comes with the package.
+        Forbidden: a policy forbids the place; it was not asked then.
+        WrongBytes, Refused, SecurityError, SourceError, FormatError: as ``add_source``.
+    """
+    mine = ports.sources.mine().get(alias)
+    if mine is not None and mine.embedded:
+        hint = f"nothing is to be done; {as_command('skillhub', 'source', 'show', alias)} shows its root"
+        raise UsageError(f"{alias} is inside the package, and so is the trust in it", hint=hint)
+    if mine is None:
+        return _trust_proposal(alias, pin, ports, dry_run=dry_run)
+    _refuse(mine.url, pin, ports)
+    root = _root(mine.url, pin, ports)
+    if root is None:
+        if mine.root is None:
+            return mine
+        raise TrustDowngrade(
+            "expected a registry, found a site without metadata",
+            where=mine.url,
+            hint="somebody may have taken the metadata away; ask whoever runs it",
+        )
+    shown = Digest.of(root)
+    if shown == mine.root:
+        return mine
+    source = ports.sources.meant(alias, mine.url, root, instead_of=mine)
+    if dry_run:
+        return source
+    if pin == Pin():
+        ask_person(first_root(alias, mine.url, shown), ports)
+    ports.open(source, root)
+    return ports.sources.add(alias, mine.url, root, instead_of=mine)
+
+
+def _trust_proposal(alias: str, pin: Pin, ports: Ports, *, dry_run: bool) -> Source:
+    """Let a source that the project proposes count in it; the user has it nowhere else.
+
+    Raises:
+        NotFound: the project proposes none of that alias.
+        Forbidden, WrongBytes, Refused, SecurityError, SourceError, FormatError: as ``trust_source``.
+    """
+    state = read_state(ports)
+    proposal = proposals(state.lock, state.intent).get(alias)
+    if proposal is None:
+        hint = f"{as_command('skillhub', 'source', 'add', alias, 'URL')} adds one"
+        raise NotFound(f"no source is named {quote(alias)}, and this project proposes none", hint=hint)
+    wanted = Pin(pin.root, pin.fingerprint or proposal.root)
+    _refuse(proposal.url, wanted, ports)
+    refuse_unsafe(alias, proposal.url)
+    root = _root(proposal.url, wanted, ports, named_by="repository")
+    source = ports.sources.proposed(alias, proposal.url, root)
+    if not is_proposed(source.locked(), proposal):
+        raise WrongBytes(
+            f"the project says that {alias} is {proposal}, found {source.locked()}", where=proposal.url
+        )
+    if dry_run or ports.sources.all().get(alias) == source:
+        return source
+    if root is not None:
+        if pin == Pin():
+            ask_person(first_root(alias, proposal.url, Digest.of(root)), ports)
+        ports.open(source, root)
+    adopted = ports.sources.adopt(alias, proposal.url, root)
+    ports.sources.keep()
+    return adopted
+
+
+def _refuse(url: str, pin: Pin, ports: Ports) -> None:
+    """Refuse a place before it is asked: a policy that has its root alone permits it by nothing but that root.
+
+    Raises:
+        Forbidden: a line of a policy.
+    """
+    try:
+        ports.may(url, pin.digest)
+    except Forbidden as error:
+        if pin.digest is None:
+            error.hint = f"{error.hint}; where a line has the root of this registry: --fingerprint sha256:…"
+        raise
+
+
+def _root(url: str, pin: Pin, ports: Ports, *, named_by: Who = "person") -> bytes | None:
+    """Return the root that is meant; None if none was said beforehand, and the site at ``url`` has none."""
+    try:
+        found = pin.root if pin.root is not None else ports.fetch_root(url, pin.digest, named_by=named_by)
+    except NotFound:
+        if pin.fingerprint is not None:
+            raise
+        return None
+    if pin.fingerprint is not None and Digest.of(found) != pin.fingerprint:
+        raise WrongBytes(
+            f"expected the root {pin.fingerprint}, found {Digest.of(found)}",
+            where=url,
+            hint="compare both with what whoever runs the registry gives out, elsewhere than there",
+        )
+    return found
+
+
+def _site(source: Source, ports: Ports) -> Question:
+    offered = listing_of(source, ports)
+    count = len(offered.skills)
+    message = (
+        f"{source.url} is no registry: nobody but whoever serves it vouches for it. Add it as {source.alias}?"
+    )
+    details = (
+        f"it offers {count} {'skill' if count == 1 else 'skills'}; the lock will pin what is installed",
+        *offered.warnings,
+    )
+    return Question("unsigned", source.alias, message, details)
+
+
+# The trust in a source as this machine keeps it: its root, its keys, when its metadata expires; no network.
+
+_CAP = 16 << 20
+_ROLES = (ROOT, TARGETS, SNAPSHOT, TIMESTAMP, NAMESPACES, RELEASES, LISTING)
+
+
+@dataclass(frozen=True, slots=True)
+class Dated:
+    """One metadata file: its version, and until when it holds (UTC)."""
+
+    role: str
+    version: int
+    expires: str
+
+    def expires_within(self, days: float, now: datetime) -> bool:
+        """Say whether it holds no longer in so many days."""
+        return self.expires <= times.spell(now + timedelta(days=days))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceView:
+    """A source and the trust in it.
+
+    Attributes:
+        root: The root that is trusted now.
+        metadata: What was seen of each role when the source was last refreshed.
+        late: What of it has expired or is about to, though offline keys signed it, months ahead.
+        refreshed: When that was (UTC); None if never, or if the source is inside the package.
+        changes: What became of trust since the source was added, a line each.
+    """
+
+    source: Source
+    root: RootView
+    metadata: tuple[Dated, ...]
+    late: tuple[Dated, ...]
+    refreshed: str | None
+    changes: tuple[str, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is ``late``, a line each."""
+        return tuple(
+            f"{each.role} expires {each.expires}; tell whoever runs the registry" for each in self.late
+        )
+
+
+def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
+    """Return the trust in a registry as it stands on this machine.
+
+    Raises:
+        FormatError: the metadata kept here is damaged.
+        StateError: it cannot be read.
+    """
+    first = view_root(sources.root(source), source.url)
+    folder = sources.metadata(source)
+    newest = _metadata(folder, ROOT)
+    root = view_root(newest, folder) if newest else first
+    metadata = dated(folder, _ROLES)
+    late = tuple(
+        each for each in metadata if not rule_of(each.role).online and each.expires_within(CEREMONY_DAYS, now)
+    )
+    refreshed = sources.last_seen(source.root).refreshed if source.root else None
+    return SourceView(source, root, metadata, late, refreshed, tuple(changes(first, root)))
+
+
+def dated(folder: str, roles: Iterable[str]) -> tuple[Dated, ...]:
+    """Return what a client keeps in ``folder`` of these roles' metadata; nothing of what it never fetched.
+
+    Raises:
+        FormatError: it is damaged.
+        StateError: it cannot be read.
+    """
+    found = ((role, _metadata(folder, role)) for role in roles)
+    return tuple(Dated(role, *view_expiry(data, folder)) for role, data in found if data)
+
+
+def _metadata(folder: str, role: str) -> bytes | None:
+    # The client keeps every root it walked through and links to the last one.
+    return files.read(os.path.realpath(os.path.join(folder, f"{role}.json")), _CAP)

@@ -1,0 +1,126 @@
+"""An MCP server as somebody configured it for an agent: what it runs or where it is reached, and none of its secrets.
+
+Nobody says which of its words are secrets. So nothing is told but the names of what it is given, the host of a URL,
+and of a command the words that are no value of an option and look no more random than names do.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+
+from skillhub.model.server_command import has_shell, loads_code, risk
+
+# What an entry may say without running more than its command: `headersHelper` and `envFile` are not among it.
+_UNDERSTOOD = frozenset(
+    {
+        *("type", "transport", "command", "args", "url", "httpUrl", "serverUrl"),
+        *("cwd", "env", "environment", "env_vars", "headers", "http_headers", "env_http_headers"),
+        *("bearer_token_env_var", "enabled", "disabled", "timeout", "trust", "description", "name"),
+        *("displayName", "title", "version", "tools", "includeTools", "excludeTools", "autoApprove"),
+        *(
+            "alwaysAllow",
+            "disabledTools",
+            "enabled_tools",
+            "disabled_tools",
+            "startup_timeout_sec",
+            "tool_timeout_sec",
+            "startup_timeout_ms",
+        ),
+        *("scopes", "gallery", "metadata", "note", "notes", "comment"),
+    }
+)
+_SHOWN = 300  # characters of a line
+_VARIABLES = ("env", "environment", "env_vars")
+_GIVEN = (*_VARIABLES, "headers", "http_headers", "env_http_headers")
+# The host is what clients take for it: what stands before the last `@` ahead of any slash is a password.
+_VALUE = re.compile(r"[\s=:].*", re.DOTALL)  # of `NAME=value`, or `Name: value`, where they are a list
+_URL = re.compile(
+    r"([a-z][a-z0-9+.-]*://)(?:[^\s/?#\\]*@)?(\[[0-9a-f:.]+\]|[\w.-]*)(:\d+)?([^\s'\"|;)]*)", re.IGNORECASE
+)
+_ASSIGNED = re.compile(r"(['\"]?-{0,2}[\w.-]+=)(?=.)")
+_GLUED = re.compile(r"-\w(?=\S{3})")  # `-psecret`
+# Options that have no value, or behind which stands what is run.
+_BARE = re.compile(
+    r"-(?:[abefilnpuvx]*c|[imy])|--(?:call|command|from|interactive|package|rm|yes)", re.IGNORECASE
+)
+_RANDOM = re.compile(r"(?=[A-Za-z_]*[0-9])(?=[0-9_]*[A-Za-z])\w{16,}", re.ASCII)
+
+
+def runs_code(entry: object) -> bool:
+    """Say whether an entry runs a shell or code that its words hold, whichever way the agent spells a command."""
+    if has_shell(_texts(entry)):
+        return True
+    if not isinstance(entry, dict):
+        return False
+    command = entry.get("command")
+    first = _split_words(command) if isinstance(command, str) and "args" not in entry else [*_texts(command)]
+    words = [*first, *_texts(entry.get("args"))]
+    if any(key not in _UNDERSTOOD and any(_texts(value)) for key, value in entry.items()):
+        return True
+    given = (name for key in _VARIABLES for name in _names_given(entry.get(key)))
+    return bool(words) and (risk(words) == "shell" or any(map(loads_code, given)))
+
+
+def facts(entry: object) -> tuple[str, ...]:
+    """Return what an entry of an agent's file says of a server, a line each; it may be of any shape."""
+    entry = entry if isinstance(entry, dict) else {}
+    command = [*_texts(entry.get("command")), *_texts(entry.get("args"))]
+    urls = [each for key, each in entry.items() if key.lower().endswith("url") and isinstance(each, str)]
+    given = [name for key in _GIVEN for name in _names_given(entry.get(key))]
+    found = [f"it runs: {' '.join(_masked(command))}"] if command else []
+    # What is no URL may be a password in any part of it.
+    found += [f"it is reached at {_host(url) if (url := _URL.match(each)) else '…'}" for each in urls]
+    found = found or ["what it runs cannot be told"]
+    found += [f"it is given: {', '.join(given)}"] if given else []
+    return tuple(line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…" for line in found)
+
+
+def _names_given(value: object) -> list[str]:
+    names = value if isinstance(value, dict | list) else ()
+    return [_VALUE.sub("", name) if isinstance(name, str) else "…" for name in names]
+
+
+def _split_words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return [command]
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield every text in a value of JSON."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
+
+
+def _masked(words: Sequence[str]) -> Iterator[str]:
+    """Yield the words of a command with ``…`` where a secret may stand; those of a script one by one."""
+    before = ""
+    for word in words:
+        assigned, glued, pieces = _ASSIGNED.match(word), _GLUED.match(word), word.split()
+        is_option, is_run = before.startswith("-") and "=" not in before, _BARE.fullmatch(before)
+        if len(pieces) > 1 and (is_run or not (is_option or assigned)):
+            yield from _masked(pieces)
+        elif assigned is not None:
+            yield f"{assigned[1]}…"
+        elif is_option and not is_run and not word.startswith("-"):
+            yield "…"
+        elif glued is not None and not word.startswith("--"):
+            yield f"{glued[0]}…"
+        elif (
+            len(word) > _SHOWN
+        ):  # no line has room for it, and the patterns below take the square of its length
+            yield "…"
+        else:
+            yield _RANDOM.sub("…", _URL.sub(_host, word))
+        before = word
+
+
+def _host(match: re.Match[str]) -> str:
+    scheme, host, port, rest = match.groups(default="")
+    return f"{scheme}{host}{port}{'/…' if rest.strip('/') else rest}"

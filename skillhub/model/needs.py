@@ -1,0 +1,411 @@
+"""What a skill needs before it works (variables, MCP servers, programs, skills), and where it declares that."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, Literal
+
+from skillhub.errors import ForbiddenVariable, FormatError, SecurityError, UndeclaredVariable, UsageError
+from skillhub.formats import yaml
+from skillhub.formats.text import is_hidden, is_name, quote
+from skillhub.formats.yaml import Node
+from skillhub.model.finding import Issue
+from skillhub.model.reference import Named, parse_ref
+from skillhub.model.server_command import Risk, loads_code, risk
+from skillhub.model.tree import SKILL_MD, Tree
+from skillhub.model.version import Range
+
+# What a skill needs before it can work: variables, MCP servers, programs, other skills.
+# A ``Requirement`` that exists is one that may be shown, locked and met: its name is checked when it is made.
+
+Kind = Literal["env", "mcp", "program", "skill"]
+Transport = Literal["stdio", "http"]
+TEXT_MAX = 1024
+
+_NAMES = {
+    "env": re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII),
+    "mcp": re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII),
+    "program": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}", re.ASCII),
+}
+# Variables that steer shells, loaders, interpreters, package tools, proxies, or skillhub itself.
+_FORBIDDEN = re.compile(
+    r"PATH|HOME|SHELL|IFS|ENV|BASH_ENV|NODE_OPTIONS|JAVA_TOOL_OPTIONS"
+    r"|(?:LD_|DYLD_|PYTHON|PERL5|RUBY|GIT_|SSL_CERT_|PIP_|UV_|NPM_CONFIG_|SKILLHUB_).*|.*_PROXY",
+    re.ASCII | re.IGNORECASE,
+)
+# One spelling of URL that every client reads alike: an ASCII host, no user part, no backslash, no blank.
+_URL = re.compile(
+    r"(?P<scheme>https?)://(?P<host>[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?"
+    r"(?:[/?#][!-\[\]-~]*)?",
+    re.ASCII | re.IGNORECASE,
+)
+_LOOPBACK = re.compile(r"localhost|127(?:\.[0-9]{1,3}){3}|\[::1\]", re.IGNORECASE)
+# `$VAR`, `${VAR}`, `${env:VAR}` and `{env:VAR}`, as agents expand them in their configuration; some expand
+# `${input:…}` and `{file:…}` as well.
+_REFERENCE = re.compile(r"\$\{?(?:env:)?(\w+)|\{env:(\w+)", re.ASCII)
+_EXPANSION = re.compile(r"\$[\w{(]|\{\w+:", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class McpServer:
+    """How an MCP server is started (``stdio``) or reached (``http``).
+
+    Attributes:
+        command: The words of the command, as a POSIX shell would split them; never run by a shell of ours.
+        url: Where it listens: https, or http on this machine's loopback.
+        env: Names of the variables that a stdio server is given.
+        bearer: The variable whose value is the bearer token for an http server.
+    """
+
+    transport: Transport
+    command: tuple[str, ...] = ()
+    url: str | None = None
+    env: tuple[str, ...] = ()
+    bearer: str | None = None
+
+    def __post_init__(self) -> None:
+        stdio, http = bool(self.command), self.url is not None
+        if (self.transport, stdio, http) not in (("stdio", True, False), ("http", False, True)):
+            raise FormatError("expected a stdio server with a command, or an http server with a url")
+        if (self.env and not stdio) or (self.bearer is not None and not http):
+            raise FormatError("expected env with a command only, and bearer_token_env_var with a url only")
+        for text in (*self.command, self.url or ""):
+            _check_literal(text)
+        if self.url is not None:
+            _check_url(self.url)
+        for name in self.variables:
+            _check_variable(name)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables that it is given, whichever way."""
+        return self.env if self.bearer is None else (*self.env, self.bearer)
+
+    @property
+    def host(self) -> str | None:
+        """The host of ``url``, in lower case, without port or brackets."""
+        match = _URL.fullmatch(self.url or "")
+        return match["host"].strip("[]").lower() if match else None
+
+    @property
+    def risk(self) -> Risk:
+        """What its command, with the variables that it is given, may run; a URL runs nothing here."""
+        if not self.command:
+            return "ordinary"
+        return "shell" if any(map(loads_code, self.env)) else risk(self.command)
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One need.
+
+    Attributes:
+        server: How to configure an MCP server, where the skill says so.
+        range: The versions of another skill that will do; None is any.
+        source: Where the other skill is to come from, if not from where this one came: an alias of the user's.
+    """
+
+    kind: Kind
+    name: str
+    description: str = ""
+    required: bool = True
+    server: McpServer | None = None
+    range: str | None = None
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind == "env":
+            _check_variable(self.name)
+        elif not (is_name(self.name) if self.kind == "skill" else _NAMES[self.kind].fullmatch(self.name)):
+            raise FormatError(f"expected the name of a {self.kind}, found {quote(self.name)}")
+
+    def spell(self) -> str:
+        """Return ``kind:name``, as in the lock."""
+        return f"{self.kind}:{self.name}"
+
+
+def is_forbidden(name: str) -> bool:
+    """Say whether no skill may ask for the variable ``name``, in any case of its letters."""
+    return _FORBIDDEN.fullmatch(name) is not None
+
+
+def split_command(text: str) -> tuple[str, ...]:
+    """Split ``text`` into words as a POSIX shell does, and expand nothing.
+
+    Raises:
+        FormatError: a quote is not closed.
+    """
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise FormatError(f"expected a command, found {quote(text)}: {error}") from error
+
+
+def references(text: str) -> tuple[str, ...]:
+    """Return the variables that some agent would put into ``text`` from its own environment."""
+    return tuple(next(filter(None, match.groups())) for match in _REFERENCE.finditer(text))
+
+
+def _check_variable(name: str) -> None:
+    if not _NAMES["env"].fullmatch(name):
+        raise FormatError(f"expected the name of a variable, found {quote(name)}")
+    if is_forbidden(name):
+        raise ForbiddenVariable(
+            f"asks for the variable {name}, which steers programs and may not be asked for",
+            hint="no flag lifts this; ask the author to use a name of the skill's own",
+        )
+
+
+def _check_literal(text: str) -> None:
+    if len(text) > TEXT_MAX or any(is_hidden(char) for char in text):
+        raise FormatError(f"expected at most {TEXT_MAX} characters, all of them visible, found {quote(text)}")
+    if _EXPANSION.search(text):
+        raise FormatError(
+            f"expected literal text, found {quote(text)}, which an agent would expand",
+            hint="hand variables over by `env` or `bearer_token_env_var`",
+        )
+
+
+def _check_url(url: str) -> None:
+    match = _URL.fullmatch(url)
+    if match is None:
+        raise FormatError(f"expected an https URL without user and blanks, found {quote(url)}")
+    if match["scheme"].lower() == "http" and not _LOOPBACK.fullmatch(match["host"]):
+        raise FormatError(f"expected https (http is for this machine alone), found {quote(url)}")
+
+
+# The needs and the interface of a skill as declared in ``agents/*.yaml`` and in other clients' metadata.
+# A broken declaration is a warning and is left out, for none of this is needed to read a skill. What would
+# reach for a variable that is not the skill's to have is a ``SecurityError`` and is never left out quietly.
+
+# The later file wins where both speak about the same thing.
+FILES: Final = ("agents/openai.yaml", "agents/skillhub.yaml")
+OPENCLAW: Final = ("openclaw", "clawdbot", "clawdis")
+_TYPES: Final[Mapping[str, Kind]] = {"env_var": "env", "mcp": "mcp", "program": "program", "skill": "skill"}
+_TRANSPORTS: Final[Mapping[str, Transport]] = {"stdio": "stdio", "streamable_http": "http", "http": "http"}
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a skill says of itself outside of the specification.
+
+    Attributes:
+        requires: Its needs, sorted by kind and name, each once.
+        interface: ``display_name``, ``short_description``, ``default_prompt`` and so on.
+        permissions: Each declared permission as ``path.to.key=value``, sorted; those of both files.
+        implicit: Whether a model may invoke it without being told to.
+    """
+
+    requires: tuple[Requirement, ...]
+    interface: Mapping[str, str]
+    permissions: tuple[str, ...]
+    implicit: bool
+    warnings: tuple[Issue, ...]
+
+
+def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
+    """Return what ``agents/*.yaml`` of ``tree`` and the frontmatter's ``metadata`` declare.
+
+    Raises:
+        ForbiddenVariable: a variable is asked for that no skill may have.
+        UndeclaredVariable: an MCP server refers to a variable that the skill does not declare.
+    """
+    reading = _Reading()
+    reading.skills(metadata.get("requires", ""), f"{SKILL_MD}: metadata.requires")
+    for name in OPENCLAW:
+        if isinstance(found := metadata.get(name), dict):
+            reading.openclaw(found, f"{SKILL_MD}: metadata.{name}")
+            break
+    documents = [(path, reading.document(tree, path)) for path in FILES if path in tree]
+    for path, document in documents:
+        reading.interface_of(document, path)
+    tools = [entry for path, document in documents for entry in reading.tools(document, path)]
+    # Variables first: a server may refer to one that another file declares.
+    for entry, where in sorted(tools, key=lambda tool: tool[0].get("type") == "mcp"):
+        reading.tool(entry, where)
+    return Declared(
+        requires=tuple(need for _, need in sorted(reading.needs.items())),
+        interface=MappingProxyType(reading.interface),
+        permissions=tuple(sorted(reading.permissions)),
+        implicit=reading.implicit,
+        warnings=tuple(reading.warnings),
+    )
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What has been gathered so far; a need that comes later replaces an earlier one of its name."""
+
+    needs: dict[tuple[Kind, str], Requirement] = field(default_factory=dict)
+    interface: dict[str, str] = field(default_factory=dict)
+    permissions: set[str] = field(default_factory=set)
+    implicit: bool = True
+    warnings: list[Issue] = field(default_factory=list)
+
+    @contextmanager
+    def leniently(self, where: str) -> Iterator[None]:
+        try:
+            yield
+        except FormatError as error:
+            self.warnings.append(Issue("bad-declaration", error.message, error.where or where))
+        except SecurityError as error:
+            error.where = error.where or where
+            raise
+
+    def add(self, need: Requirement) -> None:
+        self.needs[need.kind, need.name] = need
+
+    def document(self, tree: Tree, path: str) -> dict[str, Node]:
+        with self.leniently(path):
+            try:
+                text = tree[path].data.decode("utf-8").removeprefix("\ufeff")
+            except UnicodeDecodeError as error:
+                raise FormatError("expected UTF-8 text", where=path) from error
+            return _mapping(yaml.parse(text, path))
+        return {}
+
+    def interface_of(self, document: dict[str, Node], path: str) -> None:
+        with self.leniently(f"{path}: interface"):
+            for key, value in _mapping(document.get("interface", "")).items():
+                with self.leniently(f"{path}: interface.{quote(key)}"):
+                    self.interface[key] = _text(value)
+        with self.leniently(f"{path}: policy.allow_implicit_invocation"):
+            policy = _mapping(document.get("policy", ""))
+            self.implicit = yaml.truth(policy.get("allow_implicit_invocation", ""), self.implicit)
+        self.permissions.update(_flat(document.get("permissions", "")))
+
+    def tools(self, document: dict[str, Node], path: str) -> list[tuple[dict[str, Node], str]]:
+        entries: list[Node] = []
+        found: list[tuple[dict[str, Node], str]] = []
+        with self.leniently(f"{path}: dependencies.tools"):
+            entries = _list(_mapping(document.get("dependencies", "")).get("tools", ""))
+        for number, entry in enumerate(entries):
+            where = f"{path}: dependencies.tools[{number}]"
+            with self.leniently(where):
+                found.append((_mapping(entry), where))
+        return found
+
+    def tool(self, entry: dict[str, Node], where: str) -> None:
+        with self.leniently(where):
+            kind = _TYPES.get(_text(entry.get("type", "")))
+            if kind is None:
+                expected = ", ".join(_TYPES)
+                raise FormatError(f"expected a type of {expected}, found {quote(entry.get('type', ''))}")
+            required = yaml.truth(entry.get("required", ""), default=True)
+            server = self.server(entry) if kind == "mcp" else None
+            name, description = _text(entry.get("value", "")), _text(entry.get("description", ""))
+            if kind == "skill":
+                self.add(_skill(name, description, required=required))
+            else:
+                self.add(Requirement(kind, name, description, required, server))
+
+    def server(self, entry: dict[str, Node]) -> McpServer | None:
+        command, url = _text(entry.get("command", "")), _text(entry.get("url", ""))
+        env = tuple(_text(name) for name in _list(entry.get("env", "")))
+        bearer = _text(entry.get("bearer_token_env_var", "")) or None
+        named = (*env, *(() if bearer is None else (bearer,)), *references(command), *references(url))
+        for name in named:
+            if ("env", name) not in self.needs:
+                raise UndeclaredVariable(
+                    f"an MCP server would be given {quote(name)}, a variable that the skill does not declare",
+                    hint="the author can declare it as a tool of type env_var",
+                )
+        if not (command or url):
+            return None
+        transport = _text(entry.get("transport", "")) or ("stdio" if command else "streamable_http")
+        if transport not in _TRANSPORTS:
+            raise FormatError(f"expected a transport of {', '.join(_TRANSPORTS)}, found {quote(transport)}")
+        return McpServer(_TRANSPORTS[transport], split_command(command), url or None, env, bearer)
+
+    def openclaw(self, declared: dict[str, Node], where: str) -> None:
+        requires: dict[str, Node] = {}
+        with self.leniently(f"{where}.requires"):
+            requires = _mapping(declared.get("requires", ""))
+        with self.leniently(f"{where}.primaryEnv"):
+            if primary := _text(declared.get("primaryEnv", "")):
+                # Names the variable that a settings page fills; on its own it holds nothing back there.
+                self.add(Requirement("env", primary, required=False))
+        kinds: tuple[tuple[str, Kind], ...] = (("env", "env"), ("bins", "program"))
+        for key, kind in kinds:
+            for name, place in self.items(requires.get(key, ""), f"{where}.requires.{key}"):
+                with self.leniently(place):
+                    self.add(Requirement(kind, _text(name)))
+        if isinstance(any_of := requires.get("anyBins"), list) and any_of:
+            names = ", ".join(quote(name) for name in any_of[:20])
+            message = f"one of these programs is needed, which is not checked: {names}"
+            self.warnings.append(Issue("any-program", message, f"{where}.requires.anyBins"))
+        for item, place in self.items(declared.get("envVars", ""), f"{where}.envVars"):
+            with self.leniently(place):
+                variable = _mapping(item)
+                required = yaml.truth(variable.get("required", ""), default=True)
+                description = _text(variable.get("description", ""))
+                self.add(Requirement("env", _text(variable.get("name", "")), description, required))
+
+    def skills(self, node: Node, where: str) -> None:
+        if isinstance(node, list):
+            for item, place in self.items(node, where):
+                with self.leniently(place):
+                    self.add(_skill(_text(item), "", required=True))
+            return
+        with self.leniently(where):
+            # A sentence has words that are good names: it is names throughout, or none of it is.
+            for need in [_skill(word, "", required=True) for word in _text(node).replace(",", " ").split()]:
+                self.add(need)
+
+    def items(self, node: Node, where: str) -> list[tuple[Node, str]]:
+        with self.leniently(where):
+            return [(item, f"{where}[{number}]") for number, item in enumerate(_list(node))]
+        return []
+
+
+def _skill(text: str, description: str, *, required: bool) -> Requirement:
+    """Return the need of another skill: ``name``, ``name@range`` or ``source:name@range``."""
+    try:
+        ref = parse_ref(text)
+        if isinstance(ref, Named) and ref.range is not None:
+            Range(ref.range)
+    except UsageError as error:
+        raise FormatError(error.message) from error
+    if not isinstance(ref, Named):
+        raise FormatError(f"expected the name of a skill, found {quote(text)}")
+    return Requirement("skill", ref.name, description, required, range=ref.range, source=ref.source)
+
+
+def _mapping(node: Node) -> dict[str, Node]:
+    if isinstance(node, dict):
+        return node
+    if node == "":
+        return {}
+    raise FormatError(f"expected a mapping, found {quote(node)}")
+
+
+def _list(node: Node) -> list[Node]:
+    if isinstance(node, list):
+        return node
+    if node == "":
+        return []
+    raise FormatError(f"expected a list, found {quote(node)}")
+
+
+def _text(node: Node) -> str:
+    if not isinstance(node, str):
+        raise FormatError(f"expected text, found {quote(node)}")
+    if len(node) > TEXT_MAX:
+        raise FormatError(f"expected at most {TEXT_MAX} characters, found {len(node)}")
+    return node
+
+
+def _flat(node: Node, path: str = "") -> Iterator[str]:
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield from _flat(value, f"{path}.{key}" if path else key)
+    elif isinstance(node, list):
+        for item in node:
+            yield from _flat(item, path)
+    elif path or node:
+        yield f"{path}={node}" if path and node else path or node

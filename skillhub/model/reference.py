@@ -1,0 +1,540 @@
+"""References to skills, and the URLs that they lead to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from skillhub.errors import SkillhubError, UsageError
+from skillhub.formats.text import RESERVED_ALIASES, clean, is_alias, is_inner_path, is_name, quote
+
+# What a URL is to us: one way to take it apart, and what lies below another.
+
+
+# The usual port of each scheme that has one here.
+PORTS = {"https": 443, "http": 80, "ssh": 22, "oci": None, "file": None}
+# RFC 3986, appendix B, stricter: nothing in it that some drop (tabs, line feeds), a host without blanks, a port that
+# is a number. The user ends at the last `@`; an IPv6 address may have a zone.
+_URL = (
+    r"(?![^\0-\x1f\x7f]*[\0-\x1f\x7f])([A-Za-z][A-Za-z0-9+.-]*)://(?:([^/?#\[\]]*)@)?"
+    r"(\[[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(?:%[0-9A-Za-z._~-]+)?\]|[^\s/?#@:\[\]\\]*)(?::([0-9]{0,5}))?"
+    r"(|/[^?#]*)(?:\?([^#]*))?(?:#.*)?"
+)
+_USER = r"://[^/?#]*@"
+_URL_LENGTH_MAX = 16384
+_MEMBER = r"[\"'] ?: ?[\"']?"  # of JSON: what stands between a name and its value
+_SCP = r"(?a)([\w.-]+@[\w.-]+):/?([^/:\s][^:\s]*)"
+# Names of parameters, without what separates their words. The first are credentials whatever they hold, the second
+# are too short to be looked for in others, the third are used for other things as well: there the value decides.
+_SECRET_NAME = re.compile(
+    r"token(?!iz|is|s$|type|count|limit)|secret(?!ar)|passw(?!ordless)|passphrase|pwd|credential|signature|apikey|accesskey|privatekey"
+    r"|bearer|jwt|hmac|keypairid|accesskeyid|subscriptionkey|authkey|userkey"
+)
+_SECRET_NAMES = frozenset(("pass", "pw", "sig", "pat", "otp", "cred", "creds", "xauth", "sas"))
+_UNSURE_NAME = re.compile(
+    r"session|cookie|authoriz|oauth|saml|assertion|passw|key$|^(?:auth|sid|code|ticket)$"
+)
+_CHECKSUM_NAME = re.compile(
+    r"v|ver|version|rev|revision|ref|commit|hash|h|etag|digest|checksum|md5|sha[0-9]*"
+)
+# Values that are no credential: what switches something on or off; words, and numbers of a few digits.
+_SWITCH = re.compile(r"(?i)|[0-9]|true|false|yes|no|on|off|none|null")
+_WORD = r"(?:[A-Z]?[a-z]{1,20}(?:[A-Z][a-z]{2,20}){0,4}|[A-Z]{1,20}|[0-9]{1,5}|(?:19|20)[0-9]{6})"
+_WORDS = re.compile(rf"v?{_WORD}(?:[-_.,/ ]{_WORD})*")
+_TOKEN = re.compile(
+    r"(?:gh[opsur]_|github_pat_|glpat-|xox[a-z]-|sk-|sk_live_|npm_|pypi-|hf_|AKIA|ASIA|AIza|eyJ)[A-Za-z0-9_-]{8}"
+)
+_RUN = r"[0-9]+|[A-Z]?[a-z]+|[A-Z]+"  # a name with a date has few, a token many
+_ESCAPED = rb"%([0-9A-Fa-f]{2})"
+
+
+NO_SECRET = "a token is sent in a header: name its variable under [tokens] in config.toml, or use netrc"  # noqa: S105
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """The parts of a URL.
+
+    Attributes:
+        user: What stands before the ``@``, a password among it; None without one.
+        host: In lower case, an IPv6 address without its brackets.
+        port: The usual one where none is said; None if there is none.
+    """
+
+    scheme: str
+    user: str | None
+    host: str
+    port: int | None
+    path: str
+    query: str
+
+
+def parse(text: str) -> Url | None:
+    """Return the parts of a URL with ``://`` in it, None if it is none."""
+    found = re.fullmatch(_URL, text, re.DOTALL)
+    if found is None or (found[4] and not 0 < int(found[4]) < 65536):
+        return None
+    scheme, user, host, port, path, query = found.groups()
+    scheme = scheme.lower()
+    host = host.lower().strip("[]")
+    return Url(scheme, user, host, int(port) if port else PORTS.get(scheme), path, query or "")
+
+
+def authority(text: str) -> str:
+    """Return what a URL says between ``://`` and the path, as it is spelled; empty of what is none."""
+    return re.split(r"[/?#]", text.partition("://")[2], maxsplit=1)[0]
+
+
+def of_repository(text: str) -> str:
+    """Return the URL that git means by ``user@host:path``; what is not spelled so is left as it is."""
+    found = None if "://" in text else re.fullmatch(_SCP, text)
+    return f"ssh://{found[1]}/{found[2]}" if found else text
+
+
+def names_user(text: str) -> bool:
+    """Say whether something stands before the host: a user, and maybe a password."""
+    return "@" in text and re.match(rf"[^/?#]*{_USER}", text) is not None
+
+
+def holds_secret(text: str) -> bool:
+    """Say whether a URL may be kept by nobody: it holds a password, or what looks like another credential.
+
+    A user without a password is none over ssh, where keys prove who it is. Of what follows the first ``?``, ``#`` or
+    ``;`` names and values are looked at, decoded as often as some server may: a name that credentials have, one that
+    they may have with a value that is no word, or a value that is made like one. This is the one rule for what is
+    stored; ``masked`` has it for what is shown.
+    """
+    scheme, colon, rest = text.partition("://")
+    if not colon:
+        scheme, rest = "", text
+    host = _decoded(re.split(r"[/?#]", rest, maxsplit=1)[0])
+    if "@" in host and not (scheme.lower().endswith("ssh") and ":" not in host.rpartition("@")[0]):
+        return True
+    found = re.search(r"[?#;]", rest)
+    if found is None or len(rest) > _URL_LENGTH_MAX:
+        return found is not None  # nobody reads what is so long, nor do we
+    tail = re.sub(_MEMBER, "=", _decoded(rest[found.start() :]))
+    # Another URL among them may have a user of its own.
+    users = re.findall(r"://([^/?#@\s]*)@", tail)
+    return any(":" in user for user in users) or any(map(_is_secret, re.split(r"[?#;&,{}]", tail)))
+
+
+def masked(text: str) -> str:
+    """Return the text without what may be a password in it, or another credential of a URL."""
+    if "://" not in text:
+        return text
+    # A password may hold what ends a host: of what it is in doubt, more is hidden.
+    text = re.sub(r"([a-z+]{0,9})://([^/\s]*)(?:@|%40)", _without_user, text, flags=re.IGNORECASE)
+    return re.sub(r"://[^\s\"'<>?#;]*[?#;][^\s\"'<>]*", _without_query, text)
+
+
+def all_masked(value: Any) -> Any:  # noqa: ANN401 - a JSON value, and the same
+    """Return a JSON value, each text in which is ``masked``."""
+    if isinstance(value, str):
+        return masked(value)
+    if isinstance(value, dict):
+        return {key: all_masked(member) for key, member in value.items()}
+    return [*map(all_masked, value)] if isinstance(value, list | tuple) else value
+
+
+@contextmanager
+def errors_masked() -> Iterator[None]:
+    """Mask what an error that passes tells; whoever calls us may write it into a log."""
+    try:
+        yield
+    except SkillhubError as error:
+        error.message, error.args = masked(error.message), (masked(error.message),)
+        error.where, error.hint = (each and masked(each) for each in (error.where, error.hint))
+        raise
+
+
+def _without_user(found: re.Match[str]) -> str:
+    is_name = found[1].lower().endswith("ssh") and re.fullmatch(r"[\w.-]+", found[2])
+    return found[0] if is_name else f"{found[1]}://…@"
+
+
+def _without_query(found: re.Match[str]) -> str:
+    url = found[0]
+    return re.split(r"(?<=[?#;])", url, maxsplit=1)[0] + "…" if holds_secret(url.replace("…@", "")) else url
+
+
+def _decoded(text: str) -> str:
+    """Return a text percent-decoded until nothing is left to decode, four times at most."""
+    for _ in range(4):
+        plain = re.sub(r"%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), text)
+        if plain == text:
+            break
+        text = plain
+    return text
+
+
+def _is_secret(parameter: str) -> bool:
+    name, _, value = parameter.replace("+", " ").partition("=")
+    words = re.sub(r"[^a-z0-9]", "", name.lower())
+    if (_SECRET_NAME.search(words) or words in _SECRET_NAMES) and not _SWITCH.fullmatch(value):
+        return True
+    if _UNSURE_NAME.search(words) and not _WORDS.fullmatch(value) and len(value) > 5:
+        return True
+    if _CHECKSUM_NAME.fullmatch(words) and re.fullmatch(r"[0-9a-f]{7,128}", value):
+        return False
+    return any(map(_is_random, re.split(r"[\s/:,.]", parameter.removeprefix(name + "=") if value else name)))
+
+
+def _is_random(piece: str) -> bool:
+    """Say whether this is made like a token: known by its beginning, or long, mixed and without order."""
+    if _TOKEN.match(piece):
+        return True
+    if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", piece):
+        return False  # a commit and a digest are no secrets
+    return any(
+        len(word) >= 16 and len(set(word)) >= 8 and len(re.findall(_RUN, word)) > 5
+        for word in re.split(r"[-_]", piece)
+        if re.search(r"[0-9]", word) and re.search(r"[A-Za-z]", word)
+    )
+
+
+def is_prefix(text: str) -> bool:
+    """Say whether ``text`` is a URL that others can lie below: https, http, ssh, oci with a host, or file."""
+    return _placed(text) is not None
+
+
+def is_under(text: str, prefix: str) -> bool:
+    """Say whether a URL is ``prefix`` or lies below it; segments are compared whole, a user name not at all.
+
+    A path that a server may take for another one is below nothing: one with ``.``, ``..`` or an empty segment, plain
+    or percent-encoded, or with an encoded slash.
+    """
+    mine, theirs = _placed(text), _placed(prefix)
+    if mine is None or theirs is None or mine[0] != theirs[0]:
+        return False
+    return mine[1][: len(theirs[1])] == theirs[1]
+
+
+def base_of(url: str, bases: Iterable[str]) -> str | None:
+    """Return the longest of these, none of which ends with a slash, that ``url`` begins with, letter by letter."""
+    found = [base for base in bases if url == base or url.startswith((base + "/", base + "?"))]
+    return max(found, key=len, default=None)
+
+
+def _segments(path: str) -> list[bytes]:
+    """Return what stands between the slashes of a path, percent-decoded."""
+    return [
+        re.sub(_ESCAPED, lambda found: bytes([int(found[1], 16)]), each)
+        for each in path.encode("utf-8", "surrogatepass").split(b"/")
+    ]
+
+
+def _placed(text: str) -> tuple[tuple[str, str, int | None], tuple[bytes, ...]] | None:
+    """Return where a URL is, and the segments of its path."""
+    url = parse(text)
+    if url is None or url.scheme not in PORTS or (not url.host) != (url.scheme == "file") or "\\" in text:
+        return None
+    path = _segments(url.path)[1:]
+    if path and not path[-1]:
+        path.pop()
+    if any(each in (b"", b".", b"..") or not {*each}.isdisjoint(b"/\\\0") for each in path):
+        return None
+    return (url.scheme, url.host, url.port), tuple(path)
+
+
+# What a person asks for: a skill of a source by name, something local, or a place on the network.
+
+# Patterns are compiled when they are first matched, for `list` has no use for most of them.
+_LOCAL = r"(?a)(?:\.{1,2}(?:[/\\]|$)|[/\\~]|[A-Za-z]:[/\\])"
+# What a range is made of; whether it is one is seen when it is put to use, for that takes a slower import.
+_RANGE = r"(?a)[0-9A-Za-z.*^~<>=!,+ -]{1,256}"
+# Neither an option of git nor one of its expressions (`a..b`, `a^{}`): a branch, a tag or a commit.
+_REV = r"(?a)(?!.*(?:\.\.|//))[A-Za-z0-9_][A-Za-z0-9._/+-]{0,254}"
+_GIT = r"(?s)git\+((?:https?|ssh|file)://(?:[^/@#]*@)?[^@#]*)(?:@([^#]*))?(?:#(.*))?"
+# Labels of 1 to 63 characters (RFC 1035); what is longer, or empty, no resolver looks up.
+_NAME = r"[A-Za-z0-9][A-Za-z0-9-]{0,62}(?:\.[A-Za-z0-9-]{1,63})*\.?"
+_HOST = rf"(?:{_NAME}|\[[0-9A-Fa-f:.]+\])(?::\d{{1,5}})?"
+_GIT_URL = (
+    rf"(?a)(?:https?://{_HOST}|ssh://(?:[A-Za-z0-9._][A-Za-z0-9._-]*@)?{_HOST})(?:/[A-Za-z0-9._~!$&'()*+,;=:%-]*)+"
+    r"|file:///[^@#?\\]*"
+)
+_SPELLED = (
+    r"(?as)((?:git\+)?)(https?|ssh|file)://((?:[^/@]*@)?)([^/:@\[]*|\[[^\]]*\])(?::(\d{1,5}))?"
+    r"((?:/[^@?#]*)?)((?:[@?#].*)?)"
+)
+_SITE_URL = rf"(?a)https?://{_HOST}(?:[/?][A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?"
+_GITHUB = r"(?s)([A-Za-z0-9][A-Za-z0-9-]{0,38})/([A-Za-z0-9._-]{1,100})((?:/[^@]*)?)(?:@(.*))?"
+_GITHUB_WEB = r"https://(?:www\.)?github\.com/([^/]+)/([^/@#?]+?)(?:\.git)?(?:/(?:tree|blob)/([^/#?]+)((?:/[^#?]*)?))?/?"
+_OCI = (
+    rf"(?a)oci://({_HOST}(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)+)(?::([A-Za-z0-9_][A-Za-z0-9._-]{{0,127}}))?"
+    r"(?:@(sha256:[0-9a-f]{64}))?"
+)
+_GRAMMAR = "github:gh-fix-ci, gh-fix-ci@^1.2, owner/repo, https://host, ./folder or ./skill.zip"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A skill of a configured source (``source`` is None: of whichever has it), within a version range."""
+
+    name: str
+    source: str | None = None
+    range: str | None = None
+
+    def __str__(self) -> str:
+        alias = f"{self.source}:" if self.source else ""
+        return f"{alias}{self.name}{'@' + self.range if self.range else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A folder or an archive on this machine, the path as the person wrote it."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """A git repository anywhere, at a branch, tag or commit; ``path`` is a folder in it."""
+
+    url: str
+    rev: str | None = None
+    path: str | None = None
+
+    @property
+    def place(self) -> str:
+        """The repository, whatever the revision."""
+        return f"git+{self.url}"
+
+    @property
+    def source(self) -> str:
+        """What the lock has as the source: the repository, and the revision that was asked for."""
+        return f"{self.place}{'@' + self.rev if self.rev else ''}"
+
+    def is_at(self, url: str) -> bool:
+        """Say whether ``url`` is the repository's."""
+        return url == self.url
+
+    def __str__(self) -> str:
+        return f"{self.source}{'#' + self.path if self.path else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class GitHub:
+    """A repository on GitHub, at a branch, tag or commit; ``path`` is a folder in it."""
+
+    owner: str
+    repo: str
+    rev: str | None = None
+    path: str | None = None
+
+    @property
+    def place(self) -> str:
+        """The repository, whatever the revision."""
+        return f"github:{self.owner}/{self.repo}"
+
+    @property
+    def source(self) -> str:
+        """What the lock has as the source: the repository, and the revision that was asked for."""
+        return f"{self.place}{'@' + self.rev if self.rev else ''}"
+
+    def is_at(self, url: str) -> bool:
+        """Say whether ``url`` may be the repository's: on which server, a company says by its environment."""
+        return url.removesuffix(".git").lower().endswith(f"/{self.owner}/{self.repo}".lower())
+
+    def __str__(self) -> str:
+        path = f"/{self.path}" if self.path else ""
+        return f"{self.place}{path}{'@' + self.rev if self.rev else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A URL: of a well-known skills site, an ``index.json``, an archive or one ``SKILL.md``."""
+
+    url: str
+
+    @property
+    def place(self) -> str:
+        """The URL."""
+        return self.url
+
+    source = place
+
+    def __str__(self) -> str:
+        return self.url
+
+
+@dataclass(frozen=True, slots=True)
+class Oci:
+    """An artifact in an OCI registry; ``repository`` begins with the registry's host."""
+
+    repository: str
+    tag: str | None = None
+    digest: str | None = None
+
+    @property
+    def place(self) -> str:
+        """The repository, whatever the tag."""
+        return f"oci://{self.repository}"
+
+    @property
+    def source(self) -> str:
+        """What the lock has as the source: the repository, and the tag or digest that was asked for."""
+        tag = f":{self.tag}" if self.tag else ""
+        return f"{self.place}{tag}{'@' + self.digest if self.digest else ''}"
+
+    def __str__(self) -> str:
+        return self.source
+
+
+Remote = Git | GitHub | Site | Oci
+Ref = Named | Local | Remote
+
+
+def is_range(text: str) -> bool:
+    """Say whether ``text`` is made of what version ranges are made of."""
+    return not text.isspace() and re.fullmatch(_RANGE, text) is not None
+
+
+def is_rev(text: str) -> bool:
+    """Say whether ``text`` may be a branch, a tag or a commit: it is no option and no expression of git's."""
+    return re.fullmatch(_REV, text) is not None
+
+
+def parse_ref(text: str) -> Ref:
+    """Return what ``text`` refers to; it is only parsed, nothing is looked up.
+
+    Raises:
+        UsageError: it is no reference.
+    """
+    if clean(text) != text:
+        raise UsageError(f"expected a reference without hidden characters, found {quote(text)}")
+    if re.match(_LOCAL, text):
+        return Local(text)
+    if "://" in text:
+        if holds_secret(text):
+            message = (
+                f"expected a reference without password or another credential, found {quote(masked(text))}"
+            )
+            raise UsageError(message, hint=NO_SECRET)
+        return _remote(text)
+    head, _, version = text.partition("@")
+    alias, colon, name = head.rpartition(":")
+    if "/" in head and alias in ("", "github"):
+        return _github(text.removeprefix("github:"), text)
+    if "/" in head or alias in RESERVED_ALIASES:
+        raise _unknown(text, "any git repository is git+https://host/repository@rev#folder")
+    if (colon and not is_alias(alias)) or not is_name(name) or ("@" in text and not is_range(version)):
+        raise _unknown(
+            text, "a name is of a-z, 0-9 and single hyphens, 64 at most; put ./ before a folder or an archive"
+        )
+    return Named(name, alias or None, version.strip() or None)
+
+
+@lru_cache(maxsize=256)  # the skills of one place name it each for itself
+def parse_remote(text: str) -> Remote:
+    """Return the place on the network that ``text`` refers to.
+
+    Raises:
+        UsageError: it refers to none.
+    """
+    ref = parse_ref(text)
+    if isinstance(ref, Named | Local):
+        raise UsageError(f"expected a place on the network, found {quote(text)}")
+    return ref
+
+
+def repository(url: str) -> Git | GitHub:
+    """Return the reference to the repository at a URL, as the lock has it in ``git``."""
+    found = re.fullmatch(_GITHUB_WEB, url)
+    return GitHub(found[1], found[2]) if found else Git(url)
+
+
+def canonical(place: str) -> str:
+    """Return one spelling of a repository's URL, or of a ``source`` that names one, to compare it by.
+
+    No server tells the spellings apart: the case of a host, its default port, a slash at the end. Some do with the
+    case of a path, and with ``.git``.
+    """
+    found = re.fullmatch(_SPELLED, place)
+    if found is None:
+        return place
+    git, scheme, user, host, port, path, rest = found.groups()
+    kept = f":{port}" if port and int(port) != PORTS[scheme] else ""
+    return f"{git}{scheme}://{user}{host.lower()}{kept}{path.removesuffix('/')}{rest}"
+
+
+def _unknown(text: str, hint: str) -> UsageError:
+    # What stands before the host may be a password, and errors end in logs.
+    return UsageError(f"expected a reference such as {_GRAMMAR}, found {quote(masked(text))}", hint=hint)
+
+
+def _remote(text: str) -> Remote:
+    if text.startswith("git+"):
+        return _git(text)
+    if text.startswith("oci://"):
+        found = re.fullmatch(_OCI, text)
+        if found is None:
+            raise _unknown(text, "oci://registry/repository:tag, or @sha256: and 64 hex digits")
+        return Oci(*found.groups())
+    if not text.startswith(("https://", "http://")):
+        raise _unknown(
+            text, "git+ssh://git@host/repository for git over ssh; ./ before what is on this machine"
+        )
+    if found := re.fullmatch(_GITHUB_WEB, text):
+        owner, repo, rev, path = found.groups()
+        return _github(f"{owner}/{repo}{path or ''}{'@' + rev if rev else ''}", text)
+    if not re.fullmatch(_SITE_URL, text):
+        raise _unknown(text, "a URL names no user and no password, and has no blanks and no #")
+    return Git(text) if text.endswith(".git") else Site(text)
+
+
+def _git(text: str) -> Git:
+    found = re.fullmatch(_GIT, text)
+    url, rev, path = found.groups() if found else ("", None, None)
+    if not re.fullmatch(_GIT_URL, url):
+        raise _unknown(
+            text, "git+https://, git+ssh:// or git+file://, then @rev and #folder; it names no password"
+        )
+    return Git(url, _checked_rev(rev, text), _checked_path(path, text))
+
+
+def _github(body: str, text: str) -> GitHub:
+    found = re.fullmatch(_GITHUB, body)
+    if found is None or found[2] in (".", ".."):
+        raise _unknown(
+            text, "a repository on GitHub is owner/repo, then /folder and @rev; put ./ before a folder"
+        )
+    owner, repo, path, rev = found.groups()
+    return GitHub(owner, repo, _checked_rev(rev, text), _checked_path(path.strip("/") or None, text))
+
+
+def _checked_rev(rev: str | None, text: str) -> str | None:
+    if rev is not None and not is_rev(rev):
+        raise _unknown(text, "what follows @ is a branch, a tag or a commit")
+    return rev
+
+
+def _checked_path(path: str | None, text: str) -> str | None:
+    path = path.strip("/") if path else None
+    if path and not is_inner_path(path):
+        raise _unknown(text, "the folder in a repository has no . and no .. in its path")
+    return path or None
+
+
+# Where a reference leads, and where the repositories of ``owner/repo`` are.
+
+PUBLIC = "https://github.com"
+
+
+def site_of(environ: Mapping[str, str]) -> str:
+    """Return github.com, or the server that ``GITHUB_SERVER_URL`` names as GitHub's own tools do."""
+    return (environ.get("GITHUB_SERVER_URL") or PUBLIC).rstrip("/")
+
+
+def url_of(ref: Remote, environ: Mapping[str, str]) -> str:
+    """Return the URL of a place, whatever the revision and the folder in it."""
+    if isinstance(ref, GitHub):
+        return f"{site_of(environ)}/{ref.owner}/{ref.repo}"
+    return ref.place if isinstance(ref, Oci) else ref.url

@@ -1,1 +1,0 @@
-"""JSON, TOML and YAML: read strictly, decoded into values, edited in place."""

@@ -1,0 +1,1 @@
+"""HTTP: the client, where a request may go, credentials, downloads and their cache."""

@@ -1,0 +1,521 @@
+"""The HTTP client: httpx, over connections that are judged, timed and counted here. No server is trusted."""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cached_property
+from http.cookiejar import CookieJar
+from types import TracebackType
+from typing import Any, Self
+
+from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
+from skillhub.formats.text import quote
+from skillhub.model.reference import errors_masked
+from skillhub.net.fetch import Answer, Web, is_limited
+from skillhub.net.target import (
+    PERSON,
+    Proxy,
+    Requester,
+    RequestTarget,
+    is_public,
+    judge,
+    judged,
+    look_up,
+    proxy_for,
+)
+
+# The command line of httpx loads rich, click and Pygments where they are installed; the library does without.
+if "httpx" not in sys.modules:
+    sys.modules["httpx._main"] = None  # type: ignore[assignment]
+import httpcore
+import httpx
+
+AGENT = "skillhub"
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_MAX_REDIRECTS = 5
+_ERROR_CAP = 65536  # Bytes read of the body of an error; the connection is reused if that is all of it.
+_MAY_HEAL = frozenset({408, 429, 500, 502, 503, 504})
+# Bytes that are not body (heads, answers before the answer, sizes of chunks, trailers): so many for each answer, and
+# so many more for each byte of the body, which may come in small chunks.
+_OVERHEAD_MAX = 256 << 10
+_OVERHEAD_PER_BYTE = 16
+
+
+# Returns the value of ``Authorization`` that a person has for an origin.
+Credentials = Callable[[RequestTarget], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a request may take: ``grace`` seconds, one more for each ``rate`` bytes of body, ``total`` at most.
+
+    ``pauses`` are the seconds before each retry of what may heal; the first is for a stale connection.
+    """
+
+    grace: float = 20.0
+    rate: float = 4096.0
+    total: float = 600.0
+    pauses: tuple[float, ...] = (0.0, 0.3, 1.0)
+
+
+class Deadline:
+    """The one deadline of a request: name lookup, connecting, TLS, head, body, redirects and retries."""
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+        self._start = time.monotonic()
+        self._bytes = 0
+
+    def extend(self, count: int) -> None:
+        """Allow the time that so many bytes of body are worth."""
+        self._bytes += count
+
+    def left(self) -> float:
+        """Return the seconds that are left.
+
+        Raises:
+            TimeoutError: there are none.
+        """
+        allowed = min(self._patience.total, self._patience.grace + self._bytes / self._patience.rate)
+        left = allowed - (time.monotonic() - self._start)
+        if left <= 0:
+            raise TimeoutError(f"the answer took more than {allowed:.0f} s")
+        return left
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is the same for each redirect; ``first`` is the origin of the URL."""
+
+    cap: int
+    deadline: Deadline
+    first: str
+    headers: Mapping[str, str]
+
+    def fields(self, target: RequestTarget, credentials: Credentials | None) -> list[tuple[str, str]]:
+        """Return the fields to send to ``target``; credentials go to the origin that they are meant for alone."""
+        sent = {"Accept": "*/*"} | {name.title(): value.strip() for name, value in self.headers.items()}
+        if target.origin != self.first:
+            sent.pop("Authorization", None)
+        elif credentials and target.sends_credentials and "Authorization" not in sent:
+            known = credentials(target)
+            if known is not None:
+                sent["Authorization"] = known
+        return [(name, value) for name, value in sent.items() if _is_field(value)]
+
+
+def _is_field(value: str) -> bool:
+    # A line break would begin another field, or another request; an empty value says that no field is sent.
+    return value != "" and value.isascii() and value.isprintable()
+
+
+class Http(Web):
+    """A ``Web`` over the network; connections are kept and shared by all threads.
+
+    Args:
+        tls: What to trust for https; by default the system's certificate authorities, or ``SSL_CERT_FILE``.
+        patience: When to give up on a server.
+        credentials: Asked for each origin that may receive credentials, and for no other.
+    """
+
+    def __init__(
+        self,
+        *,
+        tls: ssl.SSLContext | None = None,
+        patience: Patience | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self._patience = patience or Patience()
+        self._credentials = credentials
+        self._transport = _Transport(tls)
+        self._client = httpx.Client(
+            transport=self._transport,
+            trust_env=False,
+            follow_redirects=False,
+            timeout=None,  # noqa: S113 - each wait is bounded by the deadline, see `_Stream`
+            cookies=_NoCookies(),
+        )
+
+    @errors_masked()
+    def ask(
+        self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Return what the server answers, as ``Web.ask`` promises.
+
+        Raises:
+            SourceError, WrongBytes, UnsafeTransfer: see there.
+        """
+        target = judge(url, named_by, self._transport.private)
+        request = _Request(cap, Deadline(self._patience), target.origin, headers or {})
+        for _ in range(1 + _MAX_REDIRECTS):
+            found = self._with_retries(target, request)
+            if isinstance(found, Answer):
+                return found
+            target = found
+        raise UnsafeTransfer(f"expected at most {_MAX_REDIRECTS} redirects, found more", where=url)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _with_retries(self, target: RequestTarget, request: _Request) -> Answer | RequestTarget:
+        """Ask, and ask again on a new connection while that may help."""
+        pauses = iter(self._patience.pauses)
+        fresh = False
+        while True:
+            try:
+                return self._once(target, request, fresh)
+            except _MayHealError as broken:
+                pause = next(pauses, None)
+                if pause is None:
+                    if broken.answer is not None:
+                        return broken.answer
+                    raise SourceError(f"cannot fetch it: {broken}", where=target.url) from broken
+                time.sleep(pause)
+                fresh = True
+
+    def _once(self, target: RequestTarget, request: _Request, fresh: bool) -> Answer | RequestTarget:
+        exchange = _Exchange(target, request.deadline, proxy_for(target), fresh)
+        sent = [
+            ("Host", target.authority),
+            ("User-Agent", AGENT),
+            ("Accept-Encoding", "identity"),
+            *request.fields(target, self._credentials),
+        ]
+        token = _EXCHANGE.set(exchange)
+        try:
+            with _as_ours(exchange):
+                # httpx knows, and logs, the origin alone: the path may hold a secret.
+                asked = httpx.Request("GET", target.origin, headers=sent)
+                with closing(self._client.send(asked, stream=True)) as response:
+                    return _judge(target, response, request.cap)
+        finally:
+            _EXCHANGE.reset(token)
+
+
+@contextmanager
+def _as_ours(exchange: _Exchange) -> Iterator[None]:
+    where = exchange.target.url
+    try:
+        yield
+    except ssl.SSLCertVerificationError as error:
+        hint = "the system's certificate authorities decide; SSL_CERT_FILE names others"
+        message = f"the server cannot prove who it is: {error.verify_message}"
+        raise UnsafeTransfer(message, where=where, hint=hint) from error
+    except TimeoutError as error:
+        raise SourceError(f"cannot fetch it in time: {error}", where=where) from error
+    except httpcore.ProxyError as error:
+        host = exchange.proxy.host if exchange.proxy else ""
+        raise SourceError(f"the proxy {host} answered {str(error)[:3]}", where=where) from error
+    except httpx.InvalidURL as error:
+        raise SourceError("cannot fetch it: its host has no address", where=where) from error
+    except (OSError, UnicodeError, httpcore.ProtocolError) as error:
+        # What the system says of it, without its number.
+        said = getattr(error, "strerror", None) or quote(str(error)) or type(error).__name__
+        raise _MayHealError(said) from error
+
+
+class _MayHealError(Exception):
+    """The same request may go well next time; ``answer`` is what the server said, if it said anything."""
+
+    def __init__(self, message: str, answer: Answer | None = None) -> None:
+        super().__init__(message)
+        self.answer = answer
+
+
+def _judge(target: RequestTarget, response: httpx.Response, cap: int) -> Answer | RequestTarget:
+    status, headers = response.status_code, dict(response.headers)
+    if status in _REDIRECTS:
+        following = target.follow(response.extensions["location"])
+        _body(response, _ERROR_CAP)
+        return following
+    if status == 206 or "content-range" in headers:
+        raise UnsafeTransfer("expected the whole, found a part that nobody asked for (206)", where=target.url)
+    kind = headers.get("content-type", "")
+    if status != 200:
+        answer = Answer(target.url, _body(response, _ERROR_CAP)[:cap], kind, status, headers)
+        if status in _MAY_HEAL and not is_limited(status, headers):
+            raise _MayHealError(f"the server answered {status}", answer)
+        return answer
+    encoding = headers.get("content-encoding", "identity")
+    if encoding.lower() != "identity":
+        raise UnsafeTransfer(
+            f"expected the bytes as they are, found them as {quote(encoding)}", where=target.url
+        )
+    announced = "" if "transfer-encoding" in headers else headers.get("content-length", "")
+    if announced and int(announced) > cap:
+        raise WrongBytes(f"expected at most {cap} bytes, the server announced {announced}", where=target.url)
+    data = _body(response, cap)
+    if len(data) > cap:
+        raise WrongBytes(f"expected at most {cap} bytes, found more", where=target.url)
+    return Answer(target.url, data, kind, status, headers)
+
+
+def _body(response: httpx.Response, cap: int) -> bytes:
+    """Return the body as it was sent; one that is longer than ``cap`` is cut somewhere behind it."""
+    parts, length = [], 0
+    for part in response.iter_raw():
+        parts.append(part)
+        length += len(part)
+        if length > cap:
+            break
+    return b"".join(parts)
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """One request to one target and its answer, on a new connection if ``fresh``."""
+
+    target: RequestTarget
+    deadline: Deadline
+    proxy: Proxy | None
+    fresh: bool
+    received: int = 0
+    delivered: int = 0
+
+    def receive(self, count: int) -> None:
+        """Count bytes from the connection.
+
+        Raises:
+            RemoteProtocolError: too few of them are body.
+        """
+        self.received += count
+        if self.received > _OVERHEAD_MAX + self.delivered * (1 + _OVERHEAD_PER_BYTE):
+            raise httpcore.RemoteProtocolError("the server says too much around its answer")
+
+    def deliver(self, part: bytes) -> bytes:
+        """Count bytes of the body, which alone buy time."""
+        self.delivered += len(part)
+        self.deadline.extend(len(part))
+        return part
+
+
+# httpcore has no place for it: connections outlive the request that made them, and only timeouts are handed down.
+_EXCHANGE: ContextVar[_Exchange] = ContextVar("exchange of this thread")
+
+
+class _NoCookies(CookieJar):
+    """Keeps no cookie and sends none."""
+
+    def extract_cookies(self, response: object, request: object) -> None:
+        """Do nothing: not even read what a server wants to be kept."""
+
+    def add_cookie_header(self, request: object) -> None:
+        """Do nothing."""
+
+
+class _Transport(httpx.BaseTransport):
+    """Sends what httpx asks for exactly to the target that was judged, over pools of connections.
+
+    Attributes:
+        private: The origins that were found in a private network.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None) -> None:
+        if tls is not None:
+            self._tls = tls
+        self.private: set[str] = set()
+        self._network = _Network(self.private)
+        # Guarded connections are apart: one that a person's request made may lead where others must not go.
+        self._pools: dict[tuple[str, bool, bool], httpcore.ConnectionPool] = {}
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return ssl.create_default_context()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send the request of this thread's exchange, and return the answer, its head read and its body not."""
+        exchange = _EXCHANGE.get()
+        scheme, _, authority = exchange.target.origin.partition("://")
+        host, _, port = authority.rpartition(":")
+        url = httpcore.URL(
+            scheme=scheme,
+            host=host,
+            port=None if authority != exchange.target.authority else int(port),
+            target=exchange.target.raw_path,
+        )
+        found = self._pool(exchange).handle_request(
+            httpcore.Request(request.method, url, headers=request.headers.raw)
+        )
+        if not exchange.received:
+            found.close()  # It was left over from the answer before.
+            raise httpcore.RemoteProtocolError("the server answered before it was asked")
+        headers = httpx.Headers(found.headers)
+        # httpx would look at it, and it is not httpx that judges it.
+        location = headers.pop("location", "")
+        body = _Body(found, exchange)
+        return httpx.Response(found.status, headers=headers, stream=body, extensions={"location": location})
+
+    def close(self) -> None:
+        """Close every connection."""
+        while self._pools:
+            self._pools.popitem()[1].close()
+
+    def _pool(self, exchange: _Exchange) -> httpcore.ConnectionPool:
+        target, proxy = exchange.target, exchange.proxy
+        key = target.origin, target.public_only, exchange.fresh
+        found = self._pools.get(key)
+        if found is not None:
+            return found
+        options: dict[str, Any] = {
+            "ssl_context": self._tls if target.scheme == "https" else None,
+            "max_connections": None,
+            "max_keepalive_connections": 0 if exchange.fresh else None,
+            "network_backend": self._network,
+        }
+        if proxy is None:
+            return self._pools.setdefault(key, httpcore.ConnectionPool(**options))
+        pool = httpcore.HTTPProxy(
+            httpcore.URL(scheme="http", host=proxy.host, port=proxy.port),
+            proxy_headers=[("Proxy-Authorization", proxy.authorization)] if proxy.authorization else [],
+            **options,
+        )
+        return self._pools.setdefault(key, pool)
+
+
+class _Body(httpx.SyncByteStream):
+    """The body of an answer, counted."""
+
+    def __init__(self, response: httpcore.Response, exchange: _Exchange) -> None:
+        self._response = response
+        self._exchange = exchange
+
+    def __iter__(self) -> Iterator[bytes]:
+        return map(self._exchange.deliver, self._response.iter_stream())
+
+    def close(self) -> None:
+        self._response.close()
+
+
+class _Network(httpcore.NetworkBackend):
+    """Connects to addresses that were judged, and to no other.
+
+    Args:
+        private: Gets each origin that is found in a private network.
+    """
+
+    def __init__(self, private: set[str]) -> None:
+        self._private = private
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.NetworkStream:
+        """Return a connection to the target of this thread's exchange, or to the proxy before it.
+
+        A name is looked up once: the addresses that were judged are those that are tried.
+
+        Raises:
+            UnsafeTransfer: a target for public addresses only leads to an address that is not public.
+            OSError: it cannot be made.
+        """
+        exchange = _EXCHANGE.get()
+        target, deadline = exchange.target, exchange.deadline
+        addresses = judged(target, is_proxied=exchange.proxy is not None, seconds=deadline.left())
+        if exchange.proxy is not None:
+            return _Stream(_dial(look_up(host, port, deadline.left()), deadline))
+        stream = _Stream(_dial(addresses, deadline))
+        # Behind a proxy the address of the site is not known, so nothing speaks for its being private.
+        if not stream.public:
+            if target.public_only:
+                stream.close()
+                raise UnsafeTransfer("leads into a private network", where=target.url)
+            self._private.add(target.origin)
+        return stream
+
+
+class _Stream(httpcore.NetworkStream):
+    """A connection; each wait is bounded by the deadline of the exchange that this thread is at.
+
+    The timeouts that httpcore hands down are for one wait each, so they are not used.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    @property
+    def public(self) -> bool:
+        """Whether the other end is on the public internet."""
+        return is_public(str(self._sock.getpeername()[0]))
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Return what has come, empty at the end."""
+        exchange = _EXCHANGE.get()
+        self._sock.settimeout(exchange.deadline.left())
+        data = self._sock.recv(max_bytes)
+        exchange.receive(len(data))
+        return data
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Send all of it."""
+        while buffer:
+            self._sock.settimeout(_EXCHANGE.get().deadline.left())
+            buffer = buffer[self._sock.send(buffer) :]
+
+    def close(self) -> None:
+        """Hang up."""
+        self._sock.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        """Return the connection with TLS, once the server has proved who it is."""
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            self._sock.settimeout(_EXCHANGE.get().deadline.left())
+            name = (server_hostname or "").strip("[]")
+            secure = _Stream(ssl_context.wrap_socket(self._sock, server_hostname=name))
+            undo.pop_all()
+        return secure
+
+    def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - as httpcore has it
+        """Return what httpcore wants to know of a connection."""
+        if info == "ssl_object" and isinstance(self._sock, ssl.SSLSocket):
+            return self._sock
+        if info == "is_readable":  # while it is idle: the end, or what nobody asked for
+            return _is_readable(self._sock)
+        return None
+
+
+def _is_readable(sock: socket.socket) -> bool:
+    if isinstance(sock, ssl.SSLSocket) and sock.pending():
+        return True
+    if not hasattr(select, "poll"):  # Windows, where any number of them can be selected from
+        return bool(select.select([sock], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _dial(addresses: list[tuple[str, int]], deadline: Deadline) -> socket.socket:
+    """Return a connection to the first of these that can be reached; one that is silent leaves time for the rest."""
+    failed = OSError("the host has no address")
+    for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
+        try:
+            sock = socket.create_connection(address, timeout=deadline.left() / left)
+        except OSError as error:
+            failed = error
+            continue
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
+    raise failed

@@ -1,0 +1,352 @@
+"""Downloads: once for a command, cached by SHA-256, checked against what the site offered before."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from email.utils import parsedate_to_datetime
+from typing import Annotated, ClassVar
+
+from skillhub.archive import Limits
+from skillhub.disk import files
+from skillhub.disk.state_file import StateDocument, StateFile
+from skillhub.errors import FormatError, SourceError, StateError, TrustDowngrade, WrongBytes
+from skillhub.formats.digest import Digest
+from skillhub.formats.document import Items, Members, Sha256, integer, part
+from skillhub.model.reference import holds_secret
+from skillhub.net.fetch import Answer, Web, whole
+from skillhub.net.target import Requester
+
+# Bytes that were fetched before, by their SHA-256; whatever is taken out is hashed again, so nothing is
+# trusted.
+# Safe to delete at any time, safe beside other processes, and no failure if the disk is full or read-only.
+
+_TYPE_MAX = 256  # bytes of that line
+
+
+class Cache:
+    """A folder of files named by the digest of their bytes, which stand below a line with their media type.
+
+    Nobody vouches for the media type.
+
+    Args:
+        folder: It.
+        fixed: Whether it is read alone.
+    """
+
+    def __init__(self, folder: str, *, fixed: bool = False) -> None:
+        self._folder = folder
+        self._fixed = fixed
+
+    def get(self, digest: Digest, url: str, limit: int) -> Answer | None:
+        """Return the bytes of this digest as the answer of ``url``, if they are here and no more than ``limit``."""
+        try:
+            found = files.read(self._path(digest), limit + _TYPE_MAX + 1)
+        except (FormatError, StateError):
+            return None
+        if found is None:
+            return None
+        content_type, _, data = found.partition(b"\n")
+        if Digest.of(data) != digest:
+            # Cut off by a power failure, or put there by somebody: it goes, and is fetched again.
+            with suppress(OSError):
+                if not self._fixed:
+                    os.unlink(self._path(digest))
+            return None
+        return Answer(url, data, content_type.decode("latin-1"))
+
+    def put(self, digest: Digest, answer: Answer) -> None:
+        """Keep the bytes of an answer, which have this digest."""
+        if self._fixed:
+            return
+        content_type = answer.content_type.encode("latin-1", "replace").replace(b"\n", b" ")[:_TYPE_MAX]
+        with suppress(StateError):
+            files.write_atomic(self._path(digest), content_type + b"\n" + answer.data, mode=0o600, sync=False)
+
+    def _path(self, digest: Digest) -> str:
+        return os.path.join(self._folder, digest.hex[:2], digest.hex)
+
+
+# What sites were seen to offer before, in ``<state>``: no site goes back to a weaker promise unnoticed.
+
+# A site could otherwise go back to a weaker promise.
+_HINT = "put the file back; without it no site is known to have offered more before"
+_COPIES_MAX = 1000
+
+
+@part
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A document that was fetched: its bytes are in the cache, and what proves them is here.
+
+    Attributes:
+        url: Where it was in the end.
+        fresh_until: Until when its server vouches for it without being asked, in seconds since the epoch.
+    """
+
+    NEEDED: ClassVar = ("etag", "modified", "fresh_until")
+
+    url: str
+    digest: Sha256
+    etag: str = ""
+    modified: str = ""
+    fresh_until: Annotated[int, integer("a number of seconds")] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The file: who has offered digests, and ``copies`` by the URL that was asked for, newest last.
+
+    Attributes:
+        sites: By origin and path.
+        origins: Where nobody kept of which of its sites that was: then it was all of them.
+    """
+
+    origins: tuple[str, ...] = ()
+    copies: Mapping[str, Copy] = field(default_factory=dict)
+    sites: tuple[str, ...] = ()
+
+
+class _File(StateDocument):
+    origins: Items[str]
+    copies: Members[str, Copy]
+    sites: Items[str] = ()
+
+
+def _parse(document: _File | None) -> _Known:
+    if document is None:
+        return _Known()
+    # An earlier version noted any URL; what is not read is gone when the file is written next.
+    kept = {
+        url: copy
+        for url, copy in document.copies.items()
+        if not (holds_secret(url) or holds_secret(copy.url))
+    }
+    return _Known(document.origins, kept, document.sites)
+
+
+class Seen:
+    """One small file, parsed once for a command and written only when something is new.
+
+    Args:
+        state: The folder that it is in.
+        remember: Whether what is new is written; what a command that only looks learns is for that command alone.
+    """
+
+    def __init__(self, state: str, *, remember: bool = True) -> None:
+        path = os.path.join(state, "sites.json")
+        self._file = StateFile(path, "what sites were seen to offer", _HINT, _File)
+        self._remember = remember
+        self._learned: _Known | None = None
+
+    def copy(self, url: str) -> Copy | None:
+        """Return what is known of the document at ``url``."""
+        return self._read().copies.get(url)
+
+    def keep(self, url: str, copy: Copy | None) -> None:
+        """Note what is known of the document at ``url``; None forgets it. A URL that holds a credential is not noted.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        if holds_secret(url) or (copy and holds_secret(copy.url)):
+            copy = None
+        if self.copy(url) != copy:
+            self._change(lambda known: replace(known, copies=_put(known.copies, url, copy)))
+
+    def promised(self, site: str) -> None:
+        """Note that this site, an origin and a path from its slash on, offers digests.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        if site not in self._read().sites:
+            self._change(lambda known: replace(known, sites=tuple(dict.fromkeys((*known.sites, site)))))
+
+    def refuse_weaker(self, sites: Iterable[str], where: str) -> None:
+        """Refuse what has no digests, if one of these sites was seen to offer them.
+
+        Raises:
+            TrustDowngrade: one was.
+        """
+        known = self._read()
+        for site in sites:
+            if site in known.sites or _origin(site) in known.origins:
+                raise TrustDowngrade(
+                    f"expected skills with digests, as {site} offered them before, found them without",
+                    where=where,
+                    hint="somebody may have taken the index away; ask whoever runs the site",
+                )
+
+    def _read(self) -> _Known:
+        return self._learned or self._file.read(_parse)
+
+    def _change(self, change: Callable[[_Known], _Known]) -> None:
+        if not self._remember:
+            self._learned = change(self._read())
+            return
+        with self._file.locked():
+            self._file.write(asdict(change(self._read())))
+
+
+def _origin(site: str) -> str:
+    return "/".join(site.split("/")[:3])
+
+
+def _put(copies: Mapping[str, Copy], url: str, copy: Copy | None) -> dict[str, Copy]:
+    kept = {each: row for each, row in copies.items() if each != url}
+    if copy is not None:
+        kept[url] = copy
+    return dict(list(kept.items())[-_COPIES_MAX:])
+
+
+# Downloads: each thing once for a command, and not again while what is here can be proved.
+
+ARTIFACT_CAP = Limits().stream
+_FRESH_MAX = 300  # seconds; a host that lets everything be kept for a year would hide each update for as long
+_SAID_MAX = 4096  # of what a server has us remember of one document
+_OFFLINE = "--offline keeps this command from the network"
+
+
+class Downloads:
+    """Documents and artifacts from the network or from the cache; artifacts by many threads at once.
+
+    Args:
+        web: Who asks; None for ``--offline``, where only what can be proved again is served.
+        cache: Bytes that were fetched before.
+        seen: What proves the documents among them.
+        clock: Seconds since the epoch.
+    """
+
+    def __init__(
+        self, web: Web | None, cache: Cache, seen: Seen, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._web = web
+        self._cache = cache
+        self.seen = seen
+        self._clock = clock
+        self._read: dict[str, Answer] = {}
+
+    def document(self, url: str, *, cap: int) -> Answer:
+        """Return what is at ``url``, which a person named, and whose content nothing pins.
+
+        As RFC 9111 has it: while the server said that it stays the same (five minutes at most) it is not asked, then
+        it is asked whether it still does.
+
+        Raises:
+            NotFound, SourceError, WrongBytes, UnsafeTransfer: as ``Fetcher.get`` does.
+            StateError: the disk refuses.
+        """
+        if url not in self._read:
+            self._read[url] = self._document(url, cap)
+        return self._read[url]
+
+    def artifact(self, url: str, digest: Digest, *, named_by: Requester) -> Answer:
+        """Return the bytes of this digest, from the cache or from ``url``.
+
+        Raises:
+            WrongBytes: they have another digest, or are more than any archive has.
+            NotFound, SourceError, UnsafeTransfer: as ``Fetcher.get`` does.
+        """
+        read = self._read.get(url)
+        if read and Digest.of(read.data) == digest:
+            self._cache.put(digest, read)
+            return read
+        cached = self._cache.get(digest, url, ARTIFACT_CAP)
+        if cached is not None:
+            return cached
+        answer = self.unpinned(url, cap=ARTIFACT_CAP, named_by=named_by)
+        found = Digest.of(answer.data)
+        if found != digest:
+            raise WrongBytes(f"expected {digest}, found {found}", where=url)
+        self._cache.put(digest, answer)
+        return answer
+
+    def unpinned(self, url: str, *, cap: int, named_by: Requester) -> Answer:
+        """Return what is at ``url``, of which nothing is known and nothing is kept.
+
+        Raises:
+            NotFound, SourceError, WrongBytes, UnsafeTransfer: as ``Fetcher.get`` does.
+        """
+        if self._web is None:
+            raise SourceError(_OFFLINE, where=url)
+        return self._web.get(url, cap=cap, named_by=named_by)
+
+    def doubt(self) -> None:
+        """Ask for each document of this command anew next time, for what one of them says proved wrong."""
+        for url in list(self._read):
+            self.seen.keep(url, None)
+
+    def _document(self, url: str, cap: int) -> Answer:
+        held, fresh_until = self._held(url, cap)
+        if self._web is None:
+            if held is None:
+                raise SourceError(_OFFLINE, where=url)
+            return held
+        # Further ahead than we ever look, a clock was set back.
+        if held and 0 < fresh_until - self._clock() <= _FRESH_MAX:
+            return held
+        answer = self._web.ask(url, cap=cap, headers=_conditions(held) if held else None)
+        if held and answer.status == 304 and answer.url == held.url:
+            answer = replace(held, headers={**held.headers, **answer.headers})
+        elif answer.status == 304:
+            # Of something else, behind a redirect that now leads there: nothing here is known to be that.
+            answer = self._web.ask(url, cap=cap)
+        self._keep(url, whole(answer))
+        return answer
+
+    def _held(self, url: str, cap: int) -> tuple[Answer | None, int]:
+        """Return the document that is here, its bytes proved by what was seen, and until when it counts as fresh."""
+        copy = self.seen.copy(url)
+        cached = self._cache.get(copy.digest, copy.url, cap) if copy else None
+        if copy is None or cached is None:
+            return None, 0
+        return replace(cached, headers={"etag": copy.etag, "last-modified": copy.modified}), copy.fresh_until
+
+    def _keep(self, url: str, answer: Answer) -> None:
+        said = _directives(answer.headers.get("cache-control", ""))
+        etag, modified = answer.headers.get("etag", ""), answer.headers.get("last-modified", "")
+        lifetime = _lifetime(answer, said, self._clock())
+        fresh_until = int(self._clock() + lifetime) if lifetime else 0
+        if (
+            "no-store" in said
+            or not (etag or modified or fresh_until)
+            or len(etag + modified + answer.url) > _SAID_MAX
+        ):
+            self.seen.keep(url, None)
+            return
+        copy = Copy(answer.url, Digest.of(answer.data), etag, modified, fresh_until)
+        self._cache.put(copy.digest, answer)
+        self.seen.keep(url, copy)
+
+
+def _conditions(held: Answer) -> dict[str, str]:
+    """Return the fields that ask for a document only if it is another by now (RFC 9110, 13.1)."""
+    given = {"If-None-Match": held.headers["etag"], "If-Modified-Since": held.headers["last-modified"]}
+    return {name: value for name, value in given.items() if value}
+
+
+def _directives(cache_control: str) -> dict[str, str]:
+    parts = (part.strip().lower().partition("=") for part in cache_control.split(","))
+    return {name: value.strip('"') for name, _, value in parts if name}
+
+
+def _lifetime(answer: Answer, said: dict[str, str], now: float) -> float:
+    """Return for how many seconds the server vouches for its answer (RFC 9111, 4.2), five minutes at most."""
+    if "no-cache" in said:
+        return 0
+    age = _number(answer.headers.get("age", ""))
+    if "max-age" in said:
+        return max(0, min(_FRESH_MAX, _number(said["max-age"]) - age))
+    try:
+        left = parsedate_to_datetime(answer.headers["expires"]).timestamp() - now
+    except (KeyError, ValueError, OverflowError):
+        return 0
+    return max(0, min(_FRESH_MAX, left))
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 12 else 0

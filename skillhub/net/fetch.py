@@ -1,0 +1,148 @@
+"""The port through which all bytes from elsewhere come in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from skillhub.errors import NotFound, RateLimited, SourceError, UnsafeTransfer
+from skillhub.formats.text import as_command
+from skillhub.model.reference import errors_masked
+from skillhub.net.target import PERSON, Requester
+
+_ABSENT = frozenset({403, 404, 410})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a fetch brought: the whole body, and the URL it came from after all redirects.
+
+    Attributes:
+        headers: The fields of the answer, their names in lower case.
+    """
+
+    url: str
+    data: bytes
+    content_type: str = ""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Fetcher(Protocol):
+    """Gets bytes; usable by many threads at once."""
+
+    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Answer:
+        """Return what is at ``url``.
+
+        Args:
+            url: Absolute.
+            cap: The bytes that the body may have at most.
+            named_by: Who named ``url``, which decides where it may lead and who is told who asks.
+
+        Raises:
+            NotFound: there is nothing (404, 410), or nothing for us (403).
+            SourceError: it cannot be reached, breaks off or is too slow.
+            WrongBytes: the body is longer than ``cap``.
+            UnsafeTransfer: it leads where it may not, or answers what was not asked.
+        """
+        ...
+
+
+class Web(Fetcher, Protocol):
+    """A ``Fetcher`` that speaks HTTP, for those who do too: conditional requests, challenges, limits."""
+
+    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Answer:
+        """Return what is at ``url``, as ``Fetcher.get`` promises.
+
+        Raises:
+            NotFound, SourceError, WrongBytes, UnsafeTransfer: see there.
+        """
+        return whole(self.ask(url, cap=cap, named_by=named_by))
+
+    def ask(
+        self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Return what the server answers, whatever its status, once redirects and retries are done.
+
+        Args:
+            url: Absolute.
+            cap: The bytes that the body may have at most; the body of an error may be cut.
+            named_by: As for ``get``.
+            headers: Fields to send; ``Authorization`` goes to the origin of ``url`` and no further. An empty one
+                says that nobody is told who asks: no other is sent in its place.
+
+        Raises:
+            SourceError, WrongBytes, UnsafeTransfer: as for ``get``, but for the status.
+        """
+        ...
+
+
+class UntrustedClient(Web):
+    """A ``Web`` for a place that only a repository names, and no person; so does whatever is asked for there.
+
+    Args:
+        web: The client that asks.
+        place: What a person would give to ``install``, for the hint.
+        hint: How a person names the place themselves, where it is not by that.
+    """
+
+    def __init__(self, web: Web, place: str, hint: str | None = None) -> None:
+        self._web = web
+        self._hint = (
+            hint
+            or f"only this repository names it; if it is meant: {as_command('skillhub', 'install', place)}"
+        )
+
+    def ask(
+        self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Return what the server answers, as ``Web.ask`` promises.
+
+        Raises:
+            SourceError, WrongBytes, UnsafeTransfer: see there.
+        """
+        requester = Requester("repository", named_by.site)
+        try:
+            return self._web.ask(url, cap=cap, named_by=requester, headers=headers)
+        except UnsafeTransfer as error:
+            error.hint = error.hint or self._hint
+            raise
+
+
+@errors_masked()
+def whole(answer: Answer) -> Answer:
+    """Return an answer that is what was asked for.
+
+    Raises:
+        NotFound: there is nothing (404, 410), or nothing for us (403).
+        RateLimited: the server wants to be left alone for a while.
+        SourceError: any other status than 200.
+    """
+    if answer.status == 200:
+        return answer
+    said = f"the server answered {answer.status}"
+    if is_limited(answer.status, answer.headers):
+        raise RateLimited(f"asked too often: {said}", where=answer.url, resets=_resets(answer.headers))
+    if answer.status in _ABSENT:
+        raise NotFound(f"there is nothing: {said}", where=answer.url)
+    hint = None
+    if answer.status == 401:
+        hint = (
+            "it wants to know who asks: name a token for this host in config.toml, or the host in your netrc"
+        )
+    raise SourceError(f"cannot fetch it: {said}", where=answer.url, hint=hint)
+
+
+def is_limited(status: int, headers: Mapping[str, str]) -> bool:
+    """Say whether a server answers so because it was asked too often; asking again at once makes it worse."""
+    return status in (403, 429) and ("retry-after" in headers or headers.get("x-ratelimit-remaining") == "0")
+
+
+def _resets(headers: Mapping[str, str]) -> int | None:
+    """Return the time that ``Retry-After`` (RFC 9110, seconds alone) or ``X-RateLimit-Reset`` tells, if one does."""
+    pause, moment = headers.get("retry-after", ""), headers.get("x-ratelimit-reset", "")
+    if pause.isdecimal() and len(pause) < 10:
+        return int(time.time()) + int(pause)
+    return int(moment) if moment.isdecimal() and len(moment) < 12 else None

@@ -1,0 +1,333 @@
+"""What a line of a policy says of capabilities, read as the kind that it is about: tools as tools, hosts as hosts.
+
+A pattern that can match nothing is a ``FormatError``: by mistake, a policy would forbid nothing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+from skillhub.errors import FormatError
+from skillhub.formats.text import quote
+from skillhub.model.server_command import runs_any_command
+
+# Kinds of capabilities: those that are one line, and those that name what they are about after a colon.
+BARE_KINDS = ("agents", "binary", "hooks", "scripts", "shell")
+NAMED_KINDS = ("env", "mcp", "network", "permissions", "tools")
+
+_KIND = re.compile(r"[a-z*?]+", re.ASCII)
+_HOST = re.compile(r"[a-z0-9_*?-][a-z0-9._*?-]*|\[?[0-9a-f:.*?]*:[0-9a-f:.*?]*\]?", re.ASCII)
+_PORT = re.compile(r"[^:]*:[0-9*]+")
+_NUMERIC = re.compile(r"(?:0x[0-9a-f]+|[0-9]+)(?:\.(?:0x[0-9a-f]+|[0-9]+)){0,3}", re.ASCII)
+_NAME = re.compile(r"[a-z0-9_*?-]+", re.ASCII)
+# A tool is a name, and in brackets what it is narrowed to; some agents write `server/tool` or `Server:tool`.
+_TOOL = re.compile(
+    r"@?(?P<name>[a-z0-9_.*?-]+)\s*(?:\((?P<narrowed>[^()]*)\)|[:/](?P<part>[a-z0-9_.:/*?-]*))?", re.ASCII
+)
+_QUOTES = "\"'`[]{},; \t"
+# Between two commands.
+_JOINS = re.compile(r"[;&|`$<>{}\n]+")
+_NAMES_SOMETHING = re.compile(r"[^\W_]|[*?]")
+# What other agents call the tool that runs commands: a name made of such words, one of which means a shell.
+_SHELL = re.compile(
+    r"(?=.*(?:sh|shell|cmd|command|terminal|exec|process|stdin|interpreter|runtask))"
+    r"(?:run|execute|exec|launch|start|open|write|send|local|unified|container|developer|power|bash|zsh|pwsh|shell|sh|cmd"
+    r"|commands?|terminal|in|call|tool|process|tasks?|code|stdin|interpreter|to|the|a|[0-9])+"
+)
+_OF_WINDOWS = frozenset({"powershell", "pwsh", "cmd"})
+# What agents take for every tool that they have.
+_ALL = frozenset(
+    {"all", "alltools", "any", "anytool", "builtin", "builtins", "default", "everything", "true", "yes"}
+)
+_PARTS = re.compile(r"[/:.]")
+# Before the name of a program in a command: words of the shell, what is set for it, where its output goes.
+_LEADS = re.compile(
+    r"(?:then|do|else|elif|if|while|until|!|time|coproc|--)\s+|\w+\+?=(?:\"[^\"]*\"|'[^']*'|[^\s\"']*)+\s+",
+    re.ASCII,
+)
+_REDIRECTED = re.compile(r"[0-9]*(?:>>?|<)[&|]?\s*[^\s;&|()]+")
+_VARIABLE_PROGRAM = re.compile(r"(?:^|[;&|`\n({])\s*[^\s;&|]*\$")
+_WORDS_MAX = 50
+# Their options say which programs they run.
+_CONFIGURED = frozenset({"git", "hg"})
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool as a skill asks for it, or as a policy names it.
+
+    Attributes:
+        names: Its name with letters folded, a glob; of an MCP server also that of all of its tools.
+        narrowed: What it is narrowed to, as a glob; None is anything.
+    """
+
+    names: tuple[str, ...]
+    narrowed: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Tool:
+        """Read ``Bash``, ``Bash(git:*)``, ``mcp__server``, ``mcp__server__tool``, ``server/tool``; drop quotes.
+
+        Raises:
+            FormatError: it is not the name of a tool with at most one pair of brackets behind it.
+        """
+        match = _TOOL.fullmatch(text.strip(_QUOTES).lower())
+        if match is None or not _NAMES_SOMETHING.search(match["name"]):
+            raise FormatError(
+                f"expected a tool such as Bash, Bash(git:*) or mcp__server, found {quote(text)}"
+            )
+        name = match["name"]
+        if name.startswith("mcp__"):
+            # Agents put `_` in place of what a name of a function cannot hold.
+            name = re.sub(r"[^\w*?-]", "_", name).rstrip("_")
+            return cls((name, f"{name}__*"), _narrowed(match["narrowed"]))
+        name = re.sub(r"[_-]", "", name)
+        return cls((name,), _narrowed(match["narrowed"] if match["part"] is None else match["part"]))
+
+    def overlaps(self, other: Tool) -> bool:
+        """Say whether there is a use of a tool that both mean, however a command in this one is written."""
+        mine, others = self._by_any_agent(), other._by_any_agent()
+        if not any(globs_overlap(one, two) for one in mine.names for two in others.names):
+            return False
+        if mine.narrowed is None or others.narrowed is None:
+            return True
+        wanted = _widest(others.narrowed)
+        return any(globs_overlap(_widest(each), wanted) for each in _commands(mine.narrowed))
+
+    def is_within(self, other: Tool) -> bool:
+        """Say whether ``other`` means every use of a tool that this one does."""
+        if not all(any(_glob_is_within(one, two) for two in other.names) for one in self.names):
+            return False
+        if self.narrowed is None or other.narrowed is None:
+            return other.narrowed is None
+        is_bare = other.narrowed.endswith(" *") and self.narrowed == other.narrowed[:-2]
+        return is_bare or _glob_is_within(self.narrowed, other.narrowed)
+
+    def _by_any_agent(self) -> Tool:
+        name = self.names[0]
+        if name == "bash" or name in _OF_WINDOWS or not _SHELL.fullmatch(name):
+            return self
+        # Some of these agents take what a tool is narrowed to for the beginning of a command.
+        return Tool(("bash", *self.names), None if self.narrowed is None else f"{self.narrowed}*")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One pattern: a glob for kinds, and what it says of the capability itself, which is None for all of a kind."""
+
+    kind: str
+    value: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Pattern:
+        """Return the pattern that ``text`` spells.
+
+        Raises:
+            FormatError: no capability could ever match it, or it is not written as its kind is.
+        """
+        kind, colon, value = text.lower().partition(":")
+        kinds = [each for each in (*BARE_KINDS, *NAMED_KINDS) if fnmatchcase(each, kind)]
+        if not kinds or not _KIND.fullmatch(kind):
+            expected = ", ".join(sorted((*BARE_KINDS, *NAMED_KINDS)))
+            raise FormatError(f"expected a capability of the kinds {expected}, found {quote(text)}")
+        if not colon or (value and set(value) == {"*"}):
+            return cls(kind)
+        if not set(kinds) & set(NAMED_KINDS):
+            raise FormatError(
+                f"expected {quote(kind)} alone, as nothing is named behind it, found {quote(text)}"
+            )
+        for each in set(kinds) & set(NAMED_KINDS):
+            _CHECKS[each](value)
+        return cls(kind, value)
+
+    def denies(self, capability: str) -> bool:
+        """Say whether the capability is, or may hold, what this pattern means."""
+        kind, _, value = capability.partition(":")
+        if not fnmatchcase(kind.lower(), self.kind):
+            return False
+        if self.value is None:
+            return True
+        # More than anybody reads is one `network:*` or `env:*`, a long text is cut: either may hold what is denied.
+        if value in ("*", "?") and kind != "tools":
+            return True
+        return "…" in value or _DENIES.get(kind, _fits)(value, self.value)
+
+    def permits(self, capability: str) -> bool:
+        """Say whether the capability is nothing but what this pattern means."""
+        kind, _, value = capability.partition(":")
+        if not fnmatchcase(kind.lower(), self.kind):
+            return False
+        if self.value is None:
+            return True
+        if value in ("*", "?") and kind != "tools":
+            return self.value == value
+        return _PERMITS.get(kind, _fits)(value, self.value)
+
+
+@lru_cache(maxsize=1024)
+def pattern(text: str) -> Pattern:
+    """Return ``Pattern.parse(text)``, read once."""
+    return Pattern.parse(text)
+
+
+def globs_overlap(one: str, two: str) -> bool:
+    """Say whether there is a text that fits both globs; `*` is any characters and `?` is one."""
+    reached = {0}
+    for char in (*one, ""):
+        # How far `two` may be read before this character of `one`, its own `*` being empty.
+        for start in sorted(reached):
+            at = start
+            while at < len(two) and two[at] == "*":
+                at += 1
+                reached.add(at)
+        if char == "":
+            return len(two) in reached
+        if char == "*":
+            reached = set(range(min(reached), len(two) + 1)) if reached else reached
+            continue
+        reached = {
+            at if two[at] == "*" else at + 1
+            for at in reached
+            if at < len(two) and (two[at] in (char, "?", "*") or char == "?")
+        }
+    return False
+
+
+def _glob_is_within(one: str, two: str) -> bool:
+    """Say whether every text that fits ``one`` fits ``two``; where that is hard to tell, no."""
+    regex = "".join(".*" if char == "*" else "[^*]" if char == "?" else re.escape(char) for char in two)
+    return re.fullmatch(regex, one, re.DOTALL) is not None
+
+
+def _narrowed(text: str | None) -> str | None:
+    """Return what a tool is narrowed to, in one spelling: `git:*` is `git *`, and nothing or `*` is no narrowing."""
+    text = re.sub(r"\*+", "*", " ".join((text or "").strip(_QUOTES).split()))
+    text = re.sub(r"\s*:\s*\*$", " *", text)
+    return None if not text.strip("*: ") else text
+
+
+def _commands(narrowed: str) -> set[str]:
+    """Return the commands in what a skill narrows a tool to, as it is written and as a shell would find them."""
+    found = {narrowed}
+    if _VARIABLE_PROGRAM.search(narrowed):
+        found.add("*")  # which program it is, only the shell will know
+    for each in _JOINS.split(_REDIRECTED.sub(" ", narrowed)):
+        command = each.strip()
+        while lead := _LEADS.match(command):
+            command = command[lead.end() :]
+        words = re.sub(r"[\\\"'^]", "", command).split()[:_WORDS_MAX]
+        is_wrapped = False
+        while words:
+            program, rest = words[0].rpartition("/")[2].removesuffix(".exe"), words[1:]
+            found |= {" ".join(words), " ".join((program, *rest))}
+            is_any = runs_any_command(program) or (program in _CONFIGURED and rest[:1] and rest[0][:1] == "-")
+            if is_any and "*" in "".join(rest):
+                found.add("*")
+            # What follows the name of a wrapper may be a command of its own, behind some options.
+            is_wrapped = is_wrapped or bool(is_any)
+            words = rest if is_wrapped else []
+    return found - {""}
+
+
+def _widest(narrowed: str) -> str:
+    """Return what the broadest reading of an agent makes of it: `git *` is whatever begins with `git`."""
+    return f"{narrowed[:-2]}*" if narrowed.endswith(" *") else narrowed
+
+
+def _host(value: str) -> str:
+    """Return one spelling of a host: an address in its usual form, a name in punycode and without its last dot."""
+    value = value.strip("[]").rstrip(".")
+    try:
+        if _NUMERIC.fullmatch(value):
+            return socket.inet_ntoa(socket.inet_aton(value))
+        if ":" in value:
+            address = ipaddress.IPv6Address(value)
+            return str(address.ipv4_mapped or address)
+    except (OSError, ValueError):
+        return value
+    return ".".join(
+        label if label.isascii() else f"xn--{label.encode('punycode').decode()}" for label in value.split(".")
+    )
+
+
+def _fits(value: str, wanted: str) -> bool:
+    return fnmatchcase(value.lower(), wanted.replace("[", "[[]"))
+
+
+def _host_fits(value: str, wanted: str) -> bool:
+    return fnmatchcase(_host(value.lower()), _host(wanted))
+
+
+def _tool_is_denied(value: str, wanted: str) -> bool:
+    if not _NAMES_SOMETHING.search(value):
+        return False  # the dash of a list, the `&` between two names
+    denied = Tool.parse(wanted)
+    try:
+        return any(tool.overlaps(denied) for tool in _meant(value))
+    except FormatError:
+        return True  # some agent may take it for any tool
+
+
+def _meant(value: str) -> Iterator[Tool]:
+    """Yield the tools that some agent may take this for: by its whole name, or by a part of it."""
+    tool = Tool.parse(value.replace("?", "*"))
+    yield tool
+    name, bracket, narrowed = value.strip(_QUOTES).lower().partition("(")
+    parts = [] if name.startswith("mcp__") else [part for part in _PARTS.split(name) if part.strip(" @*?-_")]
+    tools = [Tool.parse(f"{part}{bracket}{narrowed}") for part in parts if part != name]
+    yield from tools
+    names = {each.names[0].lstrip("@") for each in (tool, *tools)}
+    if names & _ALL:
+        yield Tool(("*",))
+    if names & _OF_WINDOWS:
+        yield Tool(("bash",), tool.narrowed)
+
+
+def _tool_is_permitted(value: str, wanted: str) -> bool:
+    try:
+        return Tool.parse(value).is_within(Tool.parse(wanted))
+    except FormatError:
+        return False
+
+
+def _check_tool(value: str) -> None:
+    if value.count("(") != value.count(")"):
+        raise FormatError(
+            f"expected a tool such as Bash, Bash(git:*) or mcp__server, found {quote(value)}",
+            hint="for every use of a tool write its name alone, such as tools:Bash",
+        )
+    Tool.parse(value)
+
+
+def _check_host(value: str) -> None:
+    if _PORT.fullmatch(value) or not _HOST.fullmatch(_host(value)):
+        raise FormatError(
+            f"expected a host such as api.github.com or *.github.com, without port and path, found {quote(value)}"
+        )
+
+
+def _check_name(value: str) -> None:
+    if not _NAME.fullmatch(value):
+        raise FormatError(f"expected a name, with * and ? for what may be any, found {quote(value)}")
+
+
+def _check_text(value: str) -> None:
+    if not value.strip():
+        raise FormatError("expected a permission after the colon, found none")
+
+
+_CHECKS: Mapping[str, Callable[[str], None]] = {
+    "env": _check_name,
+    "mcp": _check_name,
+    "network": _check_host,
+    "permissions": _check_text,
+    "tools": _check_tool,
+}
+_DENIES: Mapping[str, Callable[[str, str], bool]] = {"network": _host_fits, "tools": _tool_is_denied}
+_PERMITS: Mapping[str, Callable[[str, str], bool]] = {"network": _host_fits, "tools": _tool_is_permitted}

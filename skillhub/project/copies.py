@@ -1,0 +1,351 @@
+"""Enabled copies of skills in agents' folders, and the paths that skillhub created there."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from skillhub.disk import files
+from skillhub.disk.files import FOLDER
+from skillhub.disk.folders import Problem, clone_tree, compare, is_link, remove_tree, write_tree
+from skillhub.errors import FormatError, StateError
+from skillhub.model.hosts import Host, skill_folder
+from skillhub.model.record import LinkKind
+from skillhub.model.tree import Listing, Tree
+from skillhub.project.exclude import exclude_file
+from skillhub.project.mcp import DIALECTS
+from skillhub.project.project import Project
+
+# Enabling is linking: a skill's tree in the folders where agents look, and nowhere before it is agreed to.
+
+if sys.platform == "win32":
+    import _winapi
+
+SHARED = ".agents/skills"
+EDITS = "skillhub-edits"
+_STAGED = ".skillhub-"
+_WORTH_SHARING = 1 << 20  # bytes; below, writing a copy takes a third of the time
+# What a kill leaves of ours, and of `files.write_atomic`.
+_LEFT = re.compile(r"\.skillhub-(?:[0-9a-f]{12}(?:-old)?|[0-9a-f]{16}\.tmp)")
+_LONG = 3600.0  # seconds; nobody writes a file for so long
+_LONG_PATH = "\\\\?\\"  # what Windows puts before the target of a junction
+Found: TypeAlias = Literal["absent", "equal", "edited"]
+# Where it leads, where it is to be and in which open folder -> a link, or an OSError.
+Linkage = Callable[[str, str, int | None], None]
+
+
+def _symlink(target: str, path: str, at: int | None) -> None:
+    os.symlink(target, path, target_is_directory=True, dir_fd=at)
+
+
+if sys.platform == "win32":
+
+    def _junction(target: str, path: str, _at: int | None) -> None:
+        _winapi.CreateJunction(target, path)
+
+    # Windows lets few users make symbolic links, and everybody junctions, on one disk.
+    LINKAGES: tuple[Linkage, ...] = (_symlink, _junction)
+else:
+    LINKAGES = (_symlink,)
+
+
+def folders_of(
+    project: Project, hosts: Iterable[Host], user_home: str, environ: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the absolute paths of the agents' folders, be they there or not: the shared one first."""
+    own = (skill_folder(host, project.scope, project.base, user_home, environ) for host in hosts)
+    shared = os.path.join(project.base, *SHARED.split("/"))
+    return tuple(dict.fromkeys((shared, *filter(None, own))))
+
+
+def link_folders(
+    project: Project, hosts: Iterable[Host], user_home: str, environ: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the agents' folders to link into: the shared one first, each place once.
+
+    Of a project they are relative to it, ``/`` between segments; of the user's scope below the home likewise,
+    and absolute where an agent keeps its folder elsewhere.
+
+    Raises:
+        LinkLeavesProject: a folder of the project is a link to somewhere outside of it.
+    """
+    folders: dict[str, str] = {}
+    for folder in folders_of(project, hosts, user_home, environ):
+        relative = portable(folder, project.base)
+        folders.setdefault(project.folder(relative), relative)
+    return tuple(folders.values())
+
+
+def portable(path: str, base: str) -> str:
+    """Return ``path`` as lock and records spell it: relative to ``base`` if inside of it, else absolute."""
+    full = os.path.abspath(path)
+    try:
+        relative = os.path.relpath(full, base).replace(os.sep, "/")
+    except ValueError:  # it is on another drive of Windows
+        return full
+    return full if relative.split("/")[0] == ".." else relative
+
+
+def place(project: Project, link: str) -> str:
+    """Return the absolute path of a link as ``Record.links`` spells it.
+
+    Raises:
+        LinkLeavesProject: a folder on the way is a link to somewhere outside of the project.
+    """
+    parent, name = os.path.split(link) if os.path.isabs(link) else link.rpartition("/")[::2]
+    return os.path.join(project.folder(parent), name)
+
+
+def places(project: Project, links: Iterable[str]) -> list[str]:
+    """Return the ``place`` of each.
+
+    Raises:
+        LinkLeavesProject: as for ``place``.
+    """
+    return [place(project, link) for link in links]
+
+
+def absolute(base: str, link: str) -> str:
+    """Return the absolute path that a link as ``Record.links`` spells it names, whatever is there."""
+    folder, _, name = link.rpartition("/")
+    return f"{_folder(base, folder)}{os.sep}{name}"
+
+
+@lru_cache(maxsize=64)  # few folders hold the many links of a project
+def _folder(base: str, folder: str) -> str:
+    return os.path.join(base, folder.replace("/", os.sep))
+
+
+def inspect(path: str, listing: Listing, stored: str, kind: LinkKind) -> tuple[Found, list[Problem]]:
+    """Say whether ``path`` holds the tree of ``listing``, by every byte; and if not, how it differs.
+
+    Args:
+        path: The place in an agent's folder.
+        listing: What ought to be there.
+        stored: The tree's folder in the store, where a link of kind ``symlink`` must lead.
+        kind: What ought to be there: a copy, or a link, in whose place a copy will do.
+    """
+    if not os.path.lexists(path):
+        return "absent", [Problem("missing-link", path, "the skill is enabled, but not there")]
+    if is_link(path):
+        if kind == "symlink" and os.readlink(path).removeprefix(_LONG_PATH) == stored:
+            return "equal", []
+        return "edited", [Problem("wrong-link", path, "a link that skillhub did not make")]
+    if not os.path.isdir(path):
+        return "edited", [Problem("not-a-folder", path, "expected the skill's folder")]
+    # In place of a link a copy will do: some disks have no links.
+    problems = compare(path, listing)
+    return ("edited" if problems else "equal"), problems
+
+
+def make(
+    project: Project,
+    path: str,
+    tree: Tree,
+    stored: str,
+    kind: LinkKind,
+    linkages: Sequence[Linkage] = LINKAGES,
+) -> None:
+    """Put the tree at ``path``, in place of whatever is there; a reader meets the old one or the new one whole.
+
+    It is built beside the agent's folder, not in it, so that no agent meets half a skill.
+
+    Args:
+        project: What the place is of.
+        path: The place in an agent's folder, as ``place`` names it.
+        tree: What is to be there.
+        stored: The tree's folder in the store.
+        kind: A copy, or a link; where none can be made, a copy after all.
+        linkages: The ways to make a link, each tried where those before it do not work.
+
+    Raises:
+        LinkLeavesProject: a link is on the way to it by now.
+        StateError: the disk refuses.
+    """
+    beside = os.path.join(_beside(project, path), f"{_STAGED}{os.urandom(6).hex()}")
+    with (
+        files.disk_errors(path),
+        project.hold(path, make=True) as (name, at),
+        project.hold(beside) as (staged, by),
+    ):
+        old = f"{staged}-old"
+        try:
+            is_linked = kind == "symlink" and _linked(stored, staged, by, linkages)
+            # Sharing the store's blocks, where the file system can, must not share what is wrong with them.
+            if not is_linked and (tree.size < _WORTH_SHARING or not clone_tree(stored, staged, tree, by)):
+                write_tree(staged, tree.items(), read_only=False, dir_fd=by)
+            is_there = _is_there(name, at)
+            if is_there:
+                os.rename(name, old, src_dir_fd=at, dst_dir_fd=by)
+            os.rename(staged, name, src_dir_fd=by, dst_dir_fd=at)
+            if is_there:
+                remove_tree(old, by)
+        except OSError:
+            with suppress(OSError):
+                remove_tree(staged, by)
+            with suppress(OSError):
+                if not _is_there(name, at):
+                    os.rename(old, name, src_dir_fd=by, dst_dir_fd=at)
+            raise
+
+
+def _beside(project: Project, path: str) -> str:
+    """Return the folder to build in what is to be at ``path``: the one above the agent's folder.
+
+    An agent's folder that is the project itself has none above that is ours.
+    """
+    folder = os.path.dirname(path)
+    return folder if folder == project.base else os.path.dirname(folder)
+
+
+def _is_there(name: str, at: int | None) -> bool:
+    try:
+        os.stat(name, dir_fd=at, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _linked(target: str, path: str, at: int | None, linkages: Sequence[Linkage]) -> bool:
+    """Make a link in the first way that works; say whether one did."""
+    for linkage in linkages:
+        with suppress(OSError):
+            linkage(target, path, at)
+            return True
+    return False
+
+
+def unmake(project: Project, path: str) -> None:
+    """Take away what is at ``path``; absent is fine.
+
+    Raises:
+        LinkLeavesProject: a link is on the way to it by now.
+        StateError: the disk refuses.
+    """
+    beside = os.path.join(_beside(project, path), f"{_STAGED}{os.urandom(6).hex()}-old")
+    with (
+        files.disk_errors(path),
+        suppress(FileNotFoundError),
+        project.hold(path) as (name, at),
+        project.hold(beside) as (gone, by),
+    ):
+        os.rename(name, gone, src_dir_fd=at, dst_dir_fd=by)
+        remove_tree(gone, by)
+
+
+def sweep(project: Project, links: Iterable[str], shared: Iterable[tuple[str, files.Root]]) -> None:
+    """Remove what a killed process left half-built: beside the folders of these links, the lock and saved edits.
+
+    The caller holds the project's lock, so that nobody is building there. In ``shared`` folders another project's
+    skillhub may be writing: what is left there has to be old.
+
+    Raises:
+        LinkLeavesProject: a folder is behind a link to somewhere outside of the project.
+        StateError: the disk refuses.
+    """
+    folders = {link.rpartition("/")[0] for link in links}
+    beside = {_beside(project, place(project, f"{each}/x")) for each in folders}
+    edits = os.path.join(project.root, EDITS)
+    beside |= {project.root} if is_link(edits) else {project.root, edits}
+    for folder in beside:
+        _sweep(folder, project.root_of(os.path.join(folder, "")), float("inf"))
+    for folder, root in shared:
+        if folder not in beside:
+            with suppress(StateError):  # what is not ours to look into has nothing of ours
+                _sweep(folder, root, time.time() - _LONG)
+
+
+def _sweep(folder: str, root: files.Root, before: float) -> None:
+    """Remove what is left in a folder and was last changed before that time."""
+    with (
+        files.disk_errors(folder),
+        suppress(FileNotFoundError, NotADirectoryError),
+        root.hold(os.path.join(folder, _STAGED)) as (name, at),
+    ):
+        for row in _rows(os.path.dirname(name) or ".", at):
+            if _LEFT.fullmatch(row.name) and row.stat(follow_symlinks=False).st_mtime < before:
+                remove_tree(row.name if at is not None else row.path, at)
+
+
+def _rows(folder: str, at: int | None) -> Iterator[os.DirEntry[str]]:
+    handle = os.open(folder, FOLDER, dir_fd=at) if at is not None else None
+    try:
+        with os.scandir(folder if handle is None else handle) as rows:
+            yield from rows
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def foreign(path: str) -> StateError:
+    """Return the error for something in the way that skillhub did not put there and so never removes."""
+    return StateError(
+        "something that skillhub did not put there is in the way",
+        where=path,
+        hint="move it away, or remove it, then run the command again",
+    )
+
+
+# The folders and files of agents that skillhub made because they were not there: they go again once they are
+# empty.
+# An agent is taken to be in use where its folder is; what we leave behind must not say so.
+
+_CAP = 1 << 16
+# What is left of a file that held our servers alone.
+_EMPTY = frozenset({"", "{}", *(f'{{"{each.key}":{{}}}}' for each in DIALECTS.values())})
+
+
+def missing(project: Project, paths: Iterable[str]) -> tuple[str, ...]:
+    """Return which of these absolute paths, and of the folders above them, are not there yet, as ``portable``."""
+    todo, found = [*dict.fromkeys(paths)], dict[str, None]()
+    while todo:
+        path = todo.pop()
+        if not os.path.lexists(path):
+            found[portable(path, project.base)] = None
+            todo.append(os.path.dirname(path))
+    return tuple(found)
+
+
+def shared(project: Project) -> Iterator[tuple[str, files.Root]]:
+    """Yield the folders where what we write is beside what others do, and what holds the way to each.
+
+    They are those of agents' configuration and of git's exclude file.
+
+    Raises:
+        LinkLeavesProject: as ``exclude_file``; agents' folders that lead elsewhere are passed over.
+    """
+    for each in DIALECTS.values():
+        for path in each.project if project.scope == "project" else each.user:
+            with suppress(StateError):
+                file = files.inside(project.base, path.removeprefix("~/"))
+                yield os.path.dirname(file), project.around
+    if found := exclude_file(project.around):
+        yield os.path.dirname(found[0]), found[1]
+
+
+def clear(project: Project, made: Iterable[str]) -> tuple[str, ...]:
+    """Take away what ``missing`` named and is empty by now, and return what is not.
+
+    Whatever refuses stays: nothing depends on it. What a link leads to, be it in the project, is somebody else's.
+    """
+    left = []
+    for each in sorted(made, key=len, reverse=True):
+        path = each if os.path.isabs(each) else os.path.join(project.base, *each.split("/"))
+        with suppress(OSError, StateError, FormatError):
+            if is_link(path) or not (os.path.isabs(each) or files.inside(project.base, each) == path):
+                continue
+            root = project.root_of(path)
+            is_folder = os.path.isdir(path)
+            data = b"" if is_folder else files.read(path, _CAP, root=root) or b""
+            if "".join(data.decode("utf-8", "replace").split()) in _EMPTY:
+                with root.hold(path) as (name, at):
+                    (os.rmdir if is_folder else os.unlink)(name, dir_fd=at)
+        if os.path.lexists(path):
+            left.append(each)
+    return tuple(reversed(left))

@@ -1,0 +1,255 @@
+"""``skillhub.toml``: what a project wants, with comments and order kept; the sources that it proposes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from skillhub.errors import FormatError, SourceMismatch, UsageError
+from skillhub.formats.document import (
+    Absent,
+    Before,
+    Document,
+    Items,
+    Members,
+    Read,
+    Sha256,
+    Visible,
+    name_that,
+    part,
+    text_that,
+    visible,
+)
+from skillhub.formats.text import is_alias, is_name, quote
+from skillhub.formats.toml import strict_toml
+from skillhub.model.lock import Lock, LockedSource
+from skillhub.model.provenance import is_same_source
+from skillhub.model.record import LinkKind
+from skillhub.model.reference import NO_SECRET, Git, GitHub, Remote, holds_secret, parse_remote
+from skillhub.model.version import Range
+from skillhub.policy.file import policy_of
+from skillhub.policy.policy import Policy
+
+# ``skillhub.toml``: what a project wants, as a person writes it; edits keep its comments and its order.
+
+_URL = re.compile(r"https?://[^/?#\\]|embedded:\Z", re.ASCII | re.IGNORECASE)
+
+
+def _range(value: object) -> str:
+    text = visible(value)
+    try:
+        Range(text)
+    except UsageError as error:
+        raise FormatError(error.message) from error
+    return text
+
+
+def _url(value: object) -> str:
+    url = visible(value)
+    if not _URL.match(url) or holds_secret(url):
+        # A credential there is not repeated.
+        raise FormatError("expected the URL of a source, https:// and no user in it")
+    return url
+
+
+def _place(value: object) -> str:
+    place = visible(value)
+    if "://" in place and holds_secret(place):
+        raise FormatError("expected a place without password or another credential", hint=NO_SECRET)
+    return place
+
+
+def _short(value: object) -> object:
+    # `name = "^1.2"` is the short spelling that cargo's users expect.
+    return {"version": value} if isinstance(value, str) else value
+
+
+_Alias = Annotated[str, Read(name_that(is_alias, "alias of a source"))]
+_Name = Annotated[str, Read(name_that(is_name))]
+_Source = Annotated[str, Read(name_that(is_alias, "source"))]
+_Plugin = Annotated[str, Read(name_that(is_name, "plugin"))]
+_Range = Annotated[str, Read(_range)]
+_Url = Annotated[str, Read(_url)]
+_Place = Annotated[str, Read(_place)]
+_Link = Annotated[LinkKind, Read(text_that(("copy", "symlink").__contains__, '"copy" or "symlink"'))]
+
+
+@part
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One line of ``[skills]``: a skill of a source within a range, of a place on the network, or something local.
+
+    Attributes:
+        path: Something local; beside ``git`` a folder in the repository.
+        git: The URL of a repository, at ``rev`` if that is there.
+        origin: Any reference to a place on the network, written ``from``.
+        plugin: The plugin that it is part of, there; of something local it is told and decides nothing.
+    """
+
+    UNKNOWN: ClassVar = "known: source, version, path, git, rev, from, plugin"
+
+    source: Absent[_Source] = None
+    version: Absent[_Range] = None
+    path: Absent[Visible] = None
+    git: Absent[_Place] = None
+    rev: Absent[Visible] = None
+    origin: Annotated[Absent[_Place], Field(validation_alias="from")] = None
+    plugin: Absent[_Plugin] = None
+
+    @classmethod
+    def of(cls, ref: Remote, path: str | None, plugin: str | None) -> Wanted:
+        """Return the line that asks for one skill of the place again."""
+        if isinstance(ref, Git):
+            return cls(git=ref.url, rev=ref.rev, path=path, plugin=plugin)
+        if isinstance(ref, GitHub):
+            return cls(origin=str(replace(ref, path=path)), plugin=plugin)
+        return cls(origin=str(ref), plugin=plugin)
+
+    def check(self) -> None:
+        """Refuse keys that contradict each other, and a place that is none.
+
+        Raises:
+            FormatError: it is so.
+        """
+        _one_origin(self)
+        try:
+            place = self.remote()
+            if place is not None and parse_remote(str(place)) != place:
+                raise UsageError(f"{quote(str(place))} is no place in a repository")
+        except UsageError as error:
+            raise FormatError(error.message, hint=error.hint) from error
+
+    def remote(self) -> Remote | None:
+        """Return the place on the network that it comes from, if from one that has no alias."""
+        if self.git is not None:
+            return Git(self.git, self.rev, self.path)
+        return parse_remote(self.origin) if self.origin is not None else None
+
+    def spell(self) -> dict[str, str]:
+        """Return the keys and values of the line."""
+        named = {"source": self.source, "version": self.version, "git": self.git, "rev": self.rev}
+        values = {**named, "from": self.origin, "path": self.path, "plugin": self.plugin}
+        return {key: value for key, value in values.items() if value is not None}
+
+
+@part
+@dataclass(frozen=True, slots=True)
+class ProposedSource:
+    """A source that the repository proposes; to a user who does not have it, it is a Question."""
+
+    UNKNOWN: ClassVar = "known: url, root"
+
+    url: _Url
+    root: Absent[Sha256] = None
+
+
+@part
+@dataclass(frozen=True, slots=True)
+class _Install:
+    UNKNOWN: ClassVar = "known: agents, link"
+
+    agents: Items[Visible] = ()
+    link: Absent[_Link] = None
+
+
+class IntentFile(Document):
+    """The file as it is written."""
+
+    OBJECT = "a table"
+    UNKNOWN = "this version knows [install], [policy], [skills], [sources]"
+
+    install: _Install = _Install()
+    policy: Any = None
+    skills: Members[_Name, Annotated[Wanted, Before(_short)]] = Field(default_factory=dict)
+    sources: Members[_Alias, ProposedSource] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """The whole file; an absent one is an empty one.
+
+    Attributes:
+        lists: Whether it has a table of skills: then what it does not name is wanted only where another needs it.
+    """
+
+    skills: Mapping[str, Wanted] = field(default_factory=dict)
+    sources: Mapping[str, ProposedSource] = field(default_factory=dict)
+    agents: tuple[str, ...] = ()
+    link: LinkKind | None = None
+    policy: Policy | None = None
+    lists: bool = False
+
+    @classmethod
+    def parse(cls, data: bytes, where: str = "skillhub.toml") -> Intent:
+        """Return the intent that these bytes spell.
+
+        Raises:
+            FormatError: not TOML, or a key that is unknown or of the wrong kind; nothing is skipped,
+                for what a team wrote and skillhub does not heed would be a false promise.
+        """
+        found = IntentFile.parse(strict_toml(data, where), where)
+        is_there = found.model_fields_set
+        return cls(
+            found.skills,
+            found.sources,
+            found.install.agents,
+            found.install.link,
+            policy_of(found.policy, "project", where, data) if "policy" in is_there else None,
+            "skills" in is_there,
+        )
+
+
+def _one_origin(wanted: Wanted) -> None:
+    """Refuse keys that contradict each other."""
+    if wanted.path is not None and (wanted.source or wanted.version):
+        raise FormatError("a path goes with neither source nor version")
+    kinds = [
+        wanted.source or wanted.version,
+        wanted.path if wanted.git is None else None,
+        wanted.git,
+        wanted.origin,
+    ]
+    if sum(each is not None for each in kinds) > 1:
+        raise FormatError("expected one of source, path, git and from")
+    if wanted.rev is not None and wanted.git is None:
+        raise FormatError("a rev goes with git")
+    if wanted.plugin is not None and (wanted.git, wanted.origin, wanted.path) == (None, None, None):
+        raise FormatError("a plugin goes with git, from or path")
+
+
+# The sources that a project proposes: what lock and intent say of them together.
+
+
+def proposals(lock: Lock, intent: Intent) -> dict[str, LockedSource]:
+    """Return them by alias; one of kind ``registry`` without a root may turn out to be a site.
+
+    A registry is known by its root, so that the intent may say where it has moved to; a site is known by its URL.
+
+    Raises:
+        SourceMismatch: lock and intent give one alias to two sources.
+    """
+    found = dict(lock.sources)
+    for alias, wanted in intent.sources.items():
+        url, locked = wanted.url.rstrip("/"), lock.sources.get(alias)
+        if locked is None:
+            found[alias] = LockedSource(kind="registry", url=url, root=wanted.root)
+            continue
+        found[alias] = LockedSource(kind=locked.kind, url=url, root=wanted.root or locked.root)
+        if not is_same_source(locked, found[alias]):
+            root = f" with root {wanted.root}" if wanted.root else ""
+            raise SourceMismatch(
+                f"the lock has the source {alias} as {locked}; skillhub.toml names {url}{root}",
+                hint=f"remove what is locked from {alias}, or correct [sources.{alias}]",
+            )
+    return found
+
+
+def is_proposed(agreed: LockedSource, proposal: LockedSource) -> bool:
+    """Say whether what was agreed to is what is proposed: the URL, and the root unless none was said."""
+    if proposal.root is None and proposal.kind == "registry":
+        return agreed.url == proposal.url
+    return agreed == proposal

@@ -1,0 +1,148 @@
+"""A person's own signing keys: files for their eyes alone, encrypted if they give a passphrase."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from skillhub.disk import files
+from skillhub.disk.home import Home
+from skillhub.errors import FormatError, NotFound, PassphraseNeeded, UsageError
+from skillhub.formats.digest import Digest
+from skillhub.formats.text import as_command, is_name, quote
+from skillhub.project.publishers import OWN_SUFFIX
+from skillhub.trust.keys import Kind, PrivateKey, PublicKey
+
+_CAP = 1 << 16
+_HINT = "skillhub key list shows yours, skillhub key new makes one"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key: its name, its kind and fingerprint, and the files of its private and its public half."""
+
+    name: str
+    kind: Kind
+    fingerprint: Digest
+    path: str
+    public_path: str
+
+
+class Keys:
+    """The keys below ``<state>/keys``: ``NAME.pem`` is private, ``NAME.pub.pem`` is to be given away."""
+
+    def __init__(self, home: Home) -> None:
+        self._folder = os.path.join(home.state, "keys")
+
+    def new(self, name: str, kind: Kind, passphrase: bytes | None) -> Key:
+        """Make a key; never over another.
+
+        Raises:
+            UsageError: the name is none, or is taken.
+            StateError: the disk refuses.
+        """
+        return self.add(name, PrivateKey.generate(kind), passphrase)
+
+    def add(self, name: str, key: PrivateKey, passphrase: bytes | None) -> Key:
+        """Keep a key from elsewhere, its public half beside it; never over another.
+
+        Raises:
+            UsageError: the name is none, or is taken.
+            StateError: the disk refuses.
+        """
+        self.free(name)
+        files.write_atomic(self._public(name), key.public.pem, mode=0o644)
+        files.write_atomic(self._private(name), key.pem(passphrase), mode=0o600)
+        return self._describe(name, key.public)
+
+    def free(self, name: str) -> None:
+        """Check that a key could be made under this name.
+
+        Raises:
+            UsageError: the name is none, or is taken.
+        """
+        if not is_name(name):
+            raise UsageError(
+                f"{quote(name)} cannot name a key", hint="lowercase letters, digits, single hyphens"
+            )
+        for path in (self._private(name), self._public(name)):
+            if os.path.lexists(path):
+                hint = f"{as_command('skillhub', 'key', 'show', name)} shows it, skillhub key new NAME makes another"
+                raise UsageError(f"there is a key {name} already", where=path, hint=hint)
+
+    def all(self) -> list[Key]:
+        """Return every key by name; nothing private is read."""
+        if not os.path.isdir(self._folder):
+            return []
+        found = [each for each in os.listdir(self._folder) if each.endswith(OWN_SUFFIX)]
+        return [self.get(name) for name in sorted(each.removesuffix(OWN_SUFFIX) for each in found)]
+
+    def get(self, name: str) -> Key:
+        """Return the key of that name; nothing private is read.
+
+        Raises:
+            NotFound: there is none.
+            FormatError: its public half is no key.
+        """
+        if not is_name(name):
+            raise NotFound(f"{quote(name)} names no key", hint=_HINT)
+        return self._describe(name, PublicKey.load(_read(self._public(name))))
+
+    def load(self, name_or_file: str, passphrase: bytes | None) -> PrivateKey:
+        """Return the private key of that name, or in that PEM file.
+
+        Raises:
+            NotFound: there is none.
+            FormatError: it is no key that may sign, or has another passphrase.
+            PassphraseNeeded: it is encrypted and there is none.
+        """
+        own = self._private(name_or_file) if is_name(name_or_file) else name_or_file
+        is_file = not os.path.lexists(own) and os.path.exists(name_or_file)
+        return read_key(name_or_file if is_file else own, passphrase)
+
+    def _describe(self, name: str, key: PublicKey) -> Key:
+        return Key(name, key.kind, key.fingerprint, self._private(name), self._public(name))
+
+    def _private(self, name: str) -> str:
+        return os.path.join(self._folder, f"{name}.pem")
+
+    def _public(self, name: str) -> str:
+        return os.path.join(self._folder, f"{name}{OWN_SUFFIX}")
+
+
+def read_key(path: str, passphrase: bytes | None) -> PrivateKey:
+    """Return the private key in a PEM file: PKCS #8 or an older form, encrypted or not.
+
+    Raises:
+        NotFound: there is no such file.
+        FormatError: it is no key that may sign, or has another passphrase.
+        PassphraseNeeded: it is encrypted and there is none.
+    """
+    # A person names it, so a link to it will do, as where secrets are mounted.
+    path = os.path.realpath(os.path.expanduser(path))
+    return decrypted(_read(path), path, passphrase)
+
+
+def decrypted(data: bytes, path: str, passphrase: bytes | None) -> PrivateKey:
+    """Return the private key that a PEM file holds, encrypted or not.
+
+    Raises:
+        FormatError: it is no key that may sign, or has another passphrase.
+        PassphraseNeeded: it is encrypted and there is none.
+    """
+    is_encrypted = b"ENCRYPTED" in data
+    if is_encrypted and passphrase is None:
+        hint = "SKILLHUB_PASSPHRASE may hold it; on a terminal you are asked"
+        raise PassphraseNeeded("the key has a passphrase, and none was given", where=path, hint=hint)
+    try:
+        return PrivateKey.load(data, passphrase if is_encrypted else None)
+    except FormatError as error:
+        error.where = error.where or path
+        raise
+
+
+def _read(path: str) -> bytes:
+    data = files.read(path, _CAP)
+    if data is None:
+        raise NotFound("there is no such key", where=path, hint=_HINT)
+    return data

@@ -1,0 +1,213 @@
+"""Publishers that a user trusts, pinned keys, and by whose word a signer has a name; in ``<state>``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+
+from skillhub.disk import files
+from skillhub.disk.home import Home
+from skillhub.disk.state_file import StateDocument, StateFile
+from skillhub.errors import FormatError, NotFound, StateError, UsageError
+from skillhub.formats.digest import Digest
+from skillhub.formats.document import Items, Members, part
+from skillhub.formats.json import strict_json
+from skillhub.formats.text import is_name, quote
+from skillhub.model.lock import Lock, Locked
+
+# The publishers a user trusts, and what was pinned with what is installed; all in ``<state>``.
+
+_KEY_CAP = 1 << 16
+_HINT = "put the file back, or move it away and trust your publishers again"
+OWN_SUFFIX = ".pub.pem"
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """Somebody who may sign skills: PEM texts of public keys and of certificate roots, and identities.
+
+    Attributes:
+        sources: The aliases that the trust is narrowed to; empty means every source.
+    """
+
+    name: str
+    keys: tuple[str, ...] = ()
+    certificates: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    identities: tuple[str, ...] = ()
+
+
+@part
+@dataclass(frozen=True, slots=True)
+class _Row:
+    keys: Items[str]
+    certificates: Items[str]
+    sources: Items[str]
+    identities: Items[str] = ()  # files of before there were any are read
+
+
+class _File(StateDocument):
+    publishers: Members[str, _Row]
+
+
+def _parse(document: _File | None) -> Mapping[str, Trusted]:
+    rows = {} if document is None else document.publishers
+    return {name: Trusted(name, **{key: getattr(row, key) for key in _KEYS}) for name, row in rows.items()}
+
+
+_KEYS = tuple(each.name for each in fields(_Row))
+
+
+class Publishers:
+    """Who may sign, kept in ``<state>``; parsed once for a command, however many skills it judges."""
+
+    def __init__(self, home: Home) -> None:
+        path = os.path.join(home.state, "publishers.json")
+        self._file = StateFile(path, "the publishers of a user", _HINT, _File)
+        self._pins = os.path.join(home.state, "signers")
+        self._own = os.path.join(home.state, "keys")
+
+    def all(self) -> Mapping[str, Trusted]:
+        """Return every trusted publisher by name.
+
+        Raises:
+            StateError: the file is none of ours, or cannot be read.
+        """
+        return self._file.read(_parse)
+
+    def get(self, name: str) -> Trusted:
+        """Return the publisher of this name.
+
+        Raises:
+            NotFound: none of that name is trusted.
+            StateError: as for ``all``.
+        """
+        if name not in self.all():
+            hint = "skillhub publisher list shows who is"
+            raise NotFound(f"no publisher {quote(name)} is trusted", hint=hint)
+        return self.all()[name]
+
+    def own(self, claim: Digest) -> str | None:
+        """Return the public half, a file, of the user's own key that a signature names by this digest."""
+        names = sorted(os.listdir(self._own)) if os.path.isdir(self._own) else []
+        halves = (os.path.join(self._own, name) for name in names if name.endswith(OWN_SUFFIX))
+        return next((path for path in halves if Digest.of(self.read_own(path).encode()) == claim), None)
+
+    def read_own(self, path: str) -> str:
+        """Return the PEM text of a public half that ``own`` returned."""
+        return (files.read(path, _KEY_CAP) or b"").decode("utf-8", "replace")
+
+    def trust(self, added: Trusted) -> Trusted:
+        """Trust a publisher, or add a key, root, identity or source to one; return what is trusted now.
+
+        Raises:
+            UsageError: the name is no name.
+        """
+        if not is_name(added.name):
+            raise UsageError(
+                f"{quote(added.name)} cannot name a publisher", hint="lowercase letters, digits, -"
+            )
+        with self._file.locked():
+            known = self.all()
+            old = known.get(added.name, replace(added, keys=(), certificates=(), identities=()))
+            # Trust given for every source is not narrowed by a later line, and is widened only by saying so.
+            everywhere = not added.sources or not old.sources
+            now = Trusted(
+                added.name,
+                tuple(dict.fromkeys(old.keys + added.keys)),
+                tuple(dict.fromkeys(old.certificates + added.certificates)),
+                () if everywhere else tuple(dict.fromkeys(old.sources + added.sources)),
+                tuple(dict.fromkeys(old.identities + added.identities)),
+            )
+            self._write({**known, now.name: now})
+        return now
+
+    def remove(self, name: str) -> Trusted:
+        """Trust a publisher no longer.
+
+        Raises:
+            NotFound: none of that name is trusted.
+        """
+        with self._file.locked():
+            gone = self.get(name)
+            self._write({kept: one for kept, one in self.all().items() if kept != name})
+        return gone
+
+    def pin(self, proven: Digest, pem: str) -> None:
+        """Keep the key, root or identity that signed something installed, so that it can be verified again offline.
+
+        Args:
+            proven: Names what it was proven to have signed, and from where; it vouches for nothing else.
+            pem: The key or root in PEM, or the identity's own spelling.
+        """
+        path = os.path.join(self._pins, f"{proven.hex}.pem")
+        if self.pinned(proven) is None:
+            files.write_atomic(path, pem.encode(), mode=0o600, sync=False)
+
+    def pinned(self, proven: Digest) -> str | None:
+        """Return the text that was pinned for ``proven``; None if a power cut left the file empty or torn."""
+        data = files.read(os.path.join(self._pins, f"{proven.hex}.pem"), 1 << 16)
+        return data.decode("ascii", "replace") if data and b"\0" not in data else None
+
+    def _write(self, publishers: Mapping[str, Trusted]) -> None:
+        rows = {name: {key: getattr(one, key) for key in _KEYS} for name, one in sorted(publishers.items())}
+        self._file.write({"publishers": rows})
+
+
+# By whose word a signer has a name: a registry of the user's, or one that only a project names.
+# This is for showing: it loads little, since ``list`` asks it, and what it cannot read it takes for none of the
+# user's.
+
+FILE = "sources.json"  # in ``<state>``; ``world/sources.py`` writes it
+EMBEDDED = "embedded:"
+_CAP = 16 << 20
+_PACKAGED = os.path.join(os.path.dirname(__file__), os.pardir, "embedded", "metadata", "1.root.json")
+
+
+def voucher(entry: Locked, lock: Lock, home: Home) -> str | None:
+    """Return the registry by whose word alone an entry's signer has a name; None if it is one of the user's.
+
+    Args:
+        entry: Of the lock, or about to be.
+        lock: What says which sources are registries.
+        home: The user's.
+    """
+    if not (entry.signed_by and entry.named):
+        return None
+    locked, mine = lock.sources.get(entry.source), _own(home)
+    if locked is None:
+        return None if entry.source in mine else entry.source
+    return None if locked.root is None or mine.get(entry.source) == locked.root else entry.source
+
+
+def _own(home: Home) -> Mapping[str, str | None]:
+    """Return the root of each of the user's sources by alias."""
+    path = os.path.join(home.state, FILE)
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return {"github": _packaged()}
+    return _read(path, (status.st_ino, status.st_size, status.st_mtime_ns))
+
+
+@lru_cache(maxsize=4)
+def _read(path: str, stamp: tuple[int, int, int]) -> Mapping[str, str | None]:
+    try:
+        document = strict_json(files.read(path, _CAP) or b"", path, _CAP)
+    except (FormatError, StateError):
+        return {}
+    rows = document.get("sources") if isinstance(document, dict) else None
+    found = {
+        alias: row for alias, row in (rows if isinstance(rows, dict) else {}).items() if isinstance(row, dict)
+    }
+    return {
+        alias: _packaged() if row.get("url") == EMBEDDED else row.get("root") for alias, row in found.items()
+    }
+
+
+@lru_cache(maxsize=1)
+def _packaged() -> str | None:
+    data = files.read(_PACKAGED, _CAP)
+    return Digest.of(data) if data is not None else None

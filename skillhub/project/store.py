@@ -1,0 +1,235 @@
+"""The content-addressed store: each tree once, read-only; and trees staged for a large install."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
+
+from skillhub.disk import files
+from skillhub.disk.folders import LARGEST, Problem, compare, remove_tree, walk, write_file, write_tree
+from skillhub.errors import FormatError, StateError, UnsafeArchive
+from skillhub.formats.digest import Digest, is_hex
+from skillhub.model.tree import File, Listing, Tree
+
+# The content-addressed store: each tree once, read-only, shared by all projects of a user.
+# A tree lies at ``<data>/store/<xx>/<64 hex>/`` with its listing beside it as ``<64 hex>.listing``. Nothing is
+# trusted for being there: whoever relies on a tree compares it with a listing whose digest is the lock's.
+
+# The listing goes first: who stores the same tree meanwhile then finds it not whole, and writes both anew.
+_PARTS = (".listing", "")
+_LISTING_CAP = 8 * 1024 * 1024  # 2,000 files whose paths have 1,024 bytes, and as much again
+
+
+class Store:
+    """The store below ``<data>``.
+
+    Args:
+        data: The ``data`` folder of a ``Home``.
+    """
+
+    def __init__(self, data: str) -> None:
+        self.root = os.path.join(data, "store")
+
+    def path(self, tree: Digest) -> str:
+        """Return where this tree is or would be."""
+        name = tree.hex
+        return f"{self.root}{os.sep}{name[:2]}{os.sep}{name}"
+
+    def has(self, tree: Digest) -> bool:
+        """Say whether a folder of ours, and no link, is at the tree's place; ``check`` says if it is whole."""
+        path = self.path(tree)
+        return os.path.isdir(path) and not os.path.islink(path)
+
+    def put(self, tree: Tree) -> str:
+        """Store ``tree`` and return its folder; what is there already and whole is left alone.
+
+        The files are not fsynced one by one (0.3 ms each): a tree torn by a crash no longer equals its
+        listing, which every reader checks, and ``sync`` fetches it again.
+
+        Raises:
+            StateError: the disk is full, read-only or not ours.
+        """
+        path = self.path(tree.digest)
+        try:
+            if os.path.lexists(path):
+                if not self.check(tree.digest):
+                    return path
+                self.drop(tree.digest)
+            self._write(path, tree)
+        except OSError as error:
+            raise StateError(
+                f"cannot write to the store: {error.strerror}",
+                where=path,
+                hint="free some space or mend the permissions, then run the command again",
+            ) from error
+        return path
+
+    def _write(self, path: str, tree: Tree) -> None:
+        shelf = os.path.dirname(path)
+        if not os.path.isdir(shelf):
+            os.makedirs(shelf, mode=0o755, exist_ok=True)
+        staged = f"{path}.{os.urandom(4).hex()}.tmp"
+        with ExitStack() as undo:
+            undo.callback(self.discard, staged)
+            write_tree(staged, tree.items(), read_only=True)
+            write_file(f"{staged}.listing", tree.listing.text, 0o644)
+            os.replace(f"{staged}.listing", f"{path}.listing")
+            try:
+                os.rename(staged, path)
+                undo.pop_all()
+            except OSError:
+                if not os.path.isdir(
+                    path
+                ):  # else another process stored the same tree first: its copy is as good
+                    raise
+
+    def listing(self, tree: Digest) -> Listing | None:
+        """Return the listing kept beside the tree if it is the one that the digest names, else None."""
+        try:
+            text = files.read(f"{self.path(tree)}.listing", _LISTING_CAP)
+        except (FormatError, StateError):
+            return None
+        if text is None:
+            return None
+        try:
+            listing = Listing.parse(text)
+        except ValueError:
+            return None
+        # The text itself is compared: a parse may be lenient where a digest is not.
+        return listing if Digest.of(text) == tree else None
+
+    def check(self, tree: Digest) -> list[Problem]:
+        """Hash every byte of the stored tree against its digest and return what differs."""
+        path = self.path(tree)
+        if not self.has(tree):
+            return [Problem("missing", path, "the store does not hold this tree")]
+        listing = self.listing(tree)
+        if listing is None:
+            return [
+                Problem("listing", f"{path}.listing", "the list of the stored files is gone or was changed")
+            ]
+        return compare(path, listing)
+
+    def read(self, tree: Digest) -> Tree | None:
+        """Return the stored tree if it is whole, else None."""
+        if not self.has(tree):
+            return None
+        whole: dict[str, File] = {}
+        try:
+            for found in walk(self.path(tree), largest=LARGEST):
+                if found.file is None:
+                    return None
+                whole[found.path] = found.file
+        except (OSError, UnsafeArchive):
+            return None
+        read = Tree(whole)
+        return read if read.digest == tree else None
+
+    def trees(self) -> Iterator[Digest]:
+        """Yield every tree that has a folder here, whole or not.
+
+        Raises:
+            StateError: the store cannot be read.
+        """
+        with files.disk_errors(self.root), suppress(FileNotFoundError):
+            for first in sorted(os.listdir(self.root)):
+                shelf = os.path.join(self.root, first)
+                is_shelf = os.path.isdir(shelf) and not os.path.islink(shelf)
+                names = sorted(os.listdir(shelf)) if is_shelf else []
+                trees = (Digest(f"sha256:{name}") for name in names if is_hex(name))
+                yield from (tree for tree in trees if tree.hex[:2] == first and self.has(tree))
+
+    def set_aside(self, tree: Digest) -> str:
+        """Take a tree and its listing out of their place, and return where they are for now.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        path = self.path(tree)
+        aside = f"{path}.{os.urandom(4).hex()}.tmp"
+        with files.disk_errors(path):
+            for end in _PARTS:
+                with suppress(FileNotFoundError):
+                    os.rename(path + end, aside + end)
+        return aside
+
+    def put_back(self, tree: Digest, aside: str) -> None:
+        """Bring a tree back that was set aside; where it was stored anew meanwhile, that one stays."""
+        if not self.has(tree):
+            for end in _PARTS:
+                with suppress(OSError):
+                    os.rename(aside + end, self.path(tree) + end)
+        self.discard(aside)
+
+    def discard(self, aside: str) -> None:
+        """Remove a tree that was set aside; what of it cannot be removed is left."""
+        for end in _PARTS:
+            with suppress(OSError):
+                remove_tree(aside + end)
+
+    def drop(self, tree: Digest) -> None:
+        """Remove the tree and its listing, whatever state they are in.
+
+        Raises:
+            OSError: something cannot be removed.
+        """
+        path = self.path(tree)
+        gone = f"{path}.{os.urandom(4).hex()}.tmp"
+        with suppress(FileNotFoundError):
+            os.rename(path, gone)
+        remove_tree(gone)
+        remove_tree(f"{path}.listing")
+
+
+# A tree that waits in the store, so that a command over very many skills need not hold them all.
+
+
+class Listed(Tree):
+    """A tree of which only the listing is left, for who has looked at its files and needs them no more."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.listing = tree.listing
+        self.size = tree.size
+
+    def __getitem__(self, path: str) -> File:
+        """Find nothing: no file is held."""
+        raise KeyError(path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.listing)
+
+    def __len__(self) -> int:
+        return len(self.listing)
+
+    # What of a tree is a look into its dictionary is in those that hold none a file read, as it is come to.
+    items, values = Mapping.items, Mapping.values
+
+
+class Staged(Listed):
+    """A stored tree of which only the listing is in memory; each file is read, and verified, when asked for.
+
+    Args:
+        folder: Where it is stored.
+        tree: It, verified.
+    """
+
+    def __init__(self, folder: str, tree: Tree) -> None:
+        super().__init__(tree)
+        self._folder = folder
+
+    def __getitem__(self, path: str) -> File:
+        """Return the file at ``path``.
+
+        Raises:
+            StateError: the store no longer holds the file that was verified.
+        """
+        listed = self.listing[path]
+        full = f"{self._folder}/{path}"
+        data = None
+        with suppress(FormatError):  # more bytes than all files together had
+            data = files.read(full, self.size)
+        if data is None or Digest.of(data).hex != listed.sha256:
+            hint = "run the command again"
+            raise StateError("the file changed since it was verified", where=full, hint=hint)
+        return File(data, listed.executable)

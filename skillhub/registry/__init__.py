@@ -1,0 +1,1 @@
+"""For operators of a registry: build, publish, keys, delegate, check, push."""

@@ -1,0 +1,267 @@
+"""Found a registry and publish skills in it: validated, signed, packed, described by their own bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+
+from skillhub.archive import pack
+from skillhub.errors import FormatError, NameNotOwned, Refused, UsageError
+from skillhub.formats.digest import Digest
+from skillhub.formats.text import as_command, is_name, quote
+from skillhub.install.candidates import OwnKey, judged, own_key
+from skillhub.model.index import Admission, Index, Release, newest_first
+from skillhub.model.manifest import Manifest, problems
+from skillhub.model.tree import SIGNATURE, File, Tree
+from skillhub.model.version import is_version
+from skillhub.project.publishers import Publishers
+from skillhub.registry.operator import Opened, RegistryDir, RegistrySettings, Signing, opened
+from skillhub.scan.capability import capabilities
+from skillhub.sources.local import named, read_local
+from skillhub.trust import oms
+from skillhub.trust.keys import Kind, PrivateKey
+from skillhub.trust.metadata import Dates, MetadataSet
+from skillhub.trust.publishers import Publisher, Verdict, judge
+from skillhub.trust.registry import publisher_of
+from skillhub.trust.roles import NAMESPACES, ROLES, ROOT, key_names
+
+# Turn a folder or archive into a release: validated strictly, signed, packed, described by its own bytes.
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A release, its artifact, and the path that it was given by."""
+
+    path: str
+    release: Release
+    artifact: bytes
+
+
+def submit(
+    path: str, hub: Opened, index: Index, publishers: Iterable[Publisher], mine: Publishers | None
+) -> Submission:
+    """Return the folder or archive at ``path`` as a release of the admitted publisher that signed it.
+
+    Args:
+        path: Where the skill is; what nobody signed is signed by the registry's own publisher.
+        hub: The registry.
+        index: What it offers.
+        publishers: All that it admits.
+        mine: Whom the operator trusts, which knows their own keys.
+
+    Raises:
+        FormatError: it is not as the specification wants it, or has no version.
+        SecurityError: it is unsafe, or its signature is broken.
+        Refused: it is signed by somebody who is not admitted, or not signed and there is no key.
+        SourceError: nothing is there.
+    """
+    folder = os.path.basename(os.path.abspath(path)) if os.path.isdir(path) else None
+    with named(path):
+        tree = read_local(path, wrapper=False)[0].tree
+        errors, _ = problems(tree, folder)
+        if errors:
+            raise FormatError(errors[0].message, where=errors[0].where)
+        manifest = Manifest.read(tree, strict=True)
+    if manifest.version is None or not is_version(manifest.version):
+        hint = "published skills carry metadata.version, a version by SemVer 2.0.0"
+        found = quote(manifest.version) if manifest.version else "none"
+        raise FormatError(f"expected metadata.version, found {found}", where=path, hint=hint)
+    owner, now = index.owner(manifest.name), hub.signing.now
+    # The owner of the name comes first: two may share a key.
+    first = owner or hub.settings.publisher
+    signers = sorted(publishers, key=lambda publisher: publisher.name != first)
+    with named(path):
+        verdict = judge(_signed(tree, manifest.name, hub, path), signers, None, now)
+    if verdict.status != "valid" or verdict.signer is None:
+        with named(path):
+            own = _own(tree, verdict, hub, mine) if mine else None
+        message = f"expected a signature by {owner or 'a publisher that is admitted here'}, found another"
+        raise Refused(message, where=path, hint=_admitting(verdict, owner, hub, own))
+    artifact = pack(verdict.tree, "zip", hub.settings.compress)
+    digest = Digest.of(artifact)
+    release = Release(
+        name=manifest.name,
+        version=manifest.version,
+        published=hub.signing.time,
+        digest=digest,
+        size=len(artifact),
+        url=f"archives/{manifest.name}/{manifest.version}/{digest.hex}.zip",
+        tree=verdict.tree.digest,
+        publisher=verdict.signer.identity,
+        description=manifest.description,
+        requires=tuple(need.spell() for need in manifest.requires),
+        capabilities=capabilities(verdict.tree, manifest),
+    )
+    return Submission(path, release, artifact)
+
+
+def _own(tree: Tree, verdict: Verdict, hub: Opened, mine: Publishers) -> OwnKey | None:
+    judged(tree, mine, None, hub.signing.now)  # a key of the operator's that it names must have made it
+    return own_key(verdict.claim, mine)
+
+
+def _admitting(verdict: Verdict, owner: str | None, hub: Opened, own: OwnKey | None) -> str:
+    """Return what to type to admit whoever signed; what nobody here knows is left to be filled in."""
+    command = partial(as_command, "skillhub", "registry", "delegate", hub.registry.path)
+    offline = ("--keys", hub.signing.keys) if hub.signing.keys else ()
+    if own is not None:
+        return f"to admit your key {own.name}: {command(owner or own.name, '--key', own.path, *offline)}"
+    signer, what = verdict.signer, "--key"
+    if signer is not None and signer.kind == "sigstore":
+        return f"a registry admits keys and certificates, not {signer.identity}; sign it with one"
+    who = f"whoever signed it, said to be with the key in a PEM file of {verdict.claim}"
+    if verdict.claim is None:
+        who, what = signer.identity if signer else "whoever signed it", "--certificate"
+    return f"to admit {who}: {command(owner or 'PUBLISHER', what, 'FILE', *offline)}"
+
+
+def _signed(tree: Tree, name: str, hub: Opened, path: str) -> Tree:
+    if SIGNATURE in tree:
+        return tree
+    own = hub.settings.publisher
+    key = hub.keys.publisher(own)
+    if key is None:
+        hint = f"bring the key of {own}, or sign it: skillhub sign"
+        raise Refused("a registry carries signed skills only, this one is not", where=path, hint=hint)
+    return Tree({**tree, SIGNATURE: File(oms.sign(tree, name, key))})
+
+
+# Make a registry, and publish skills in it.
+
+NewKey = Callable[[str, Kind], PrivateKey]
+
+
+def _random_key(name: str, kind: Kind) -> PrivateKey:
+    return PrivateKey.generate(kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """How a new registry is to be.
+
+    Attributes:
+        passphrase: What all private keys are encrypted with; None leaves them to the disk's protection.
+        keys: The folder for the offline keys; None for one in the registry's own.
+        new_key: Makes the key of a name; random but for public test keys.
+    """
+
+    settings: RegistrySettings
+    passphrase: bytes | None = field(default=None, repr=False)
+    keys: str | None = None
+    new_key: NewKey = field(default=_random_key)
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A new registry: its folder, and the fingerprint by which clients are to pin it."""
+
+    path: str
+    fingerprint: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What ``add`` published, and what was published before with the same content."""
+
+    releases: tuple[Release, ...]
+    unchanged: tuple[Release, ...]
+
+
+def init(folder: str, setup: Setup, now: datetime) -> Created:
+    """Make a registry that offers nothing yet: keys, roles, and a publisher that is admitted.
+
+    Raises:
+        UsageError: a registry is there already, or the publisher's name is none.
+        StateError: the disk refuses.
+    """
+    registry, settings = RegistryDir(folder), setup.settings
+    if not is_name(settings.publisher):
+        raise UsageError(f"expected a name of a-z, 0-9 and hyphens, found {quote(settings.publisher)}")
+    keys = registry.keys(setup.passphrase, setup.keys)
+    with registry.locked():
+        if registry.exists:
+            raise UsageError("there is a registry already", where=registry.path)
+        if keys.first_root() is not None:
+            hint = "each registry has keys of its own; name an empty folder, or move these away"
+            raise UsageError("there are the offline keys of a registry already", where=setup.keys, hint=hint)
+        own = setup.new_key(settings.publisher, "p256")
+        keys.save(f"publishers/{settings.publisher}", own)
+        made = {role: [setup.new_key(name, "ed25519") for name in key_names(role)] for role in ROLES}
+        for role, several in made.items():
+            for name, key in zip(key_names(role), several, strict=True):
+                keys.save(name, key)
+        metadata = MetadataSet.create(made.__getitem__, settings.bin_bits, Dates(now, settings.days))
+        admission = Admission(publisher=settings.publisher, keys=(own.public.pem.decode(),))
+        hub = Opened(registry, settings, metadata, keys, Signing(now=now))
+        hub.publish(Index({}, {settings.publisher: admission}), [settings.publisher], [])
+        keys.save_first_root(metadata.documents[ROOT])
+        registry.create(settings)
+    return Created(registry.path, registry.fingerprint())
+
+
+def add(folder: str, skills: Sequence[str], signing: Signing, mine: Publishers | None = None) -> Added:
+    """Publish skills, folders or archives, all or none; signed by the registry's own publisher if unsigned.
+
+    Files that are never changed are written first and the timestamp last: whoever kills this leaves the site
+    as it was, and the same call again finishes it. ``mine`` knows the operator's own keys, for a hint alone.
+
+    Raises:
+        FormatError: a skill is not as the specification and a registry want it.
+        SecurityError: one is unsafe, badly signed, or of a name that is another publisher's.
+        Refused: a version is there with other content, a signer is unknown here, or a key is not at hand.
+        UsageError: a key needs a passphrase.
+        SourceError: there is no such registry or skill.
+        StateError: the disk refuses.
+    """
+    with opened(folder, signing) as hub:
+        index = hub.index()
+        publishers = [publisher_of(each, signing.time) for each in index.admissions.values()]
+        submissions = [submit(path, hub, index, publishers, mine) for path in skills]
+        fresh: list[Submission] = []
+        for each in submissions:
+            if _is_new(each, index):
+                fresh.append(each)
+                index = _with(index, each.release, hub)
+        changed = sorted({each.release.publisher or "" for each in submissions})
+        archives = {each.release.url: each.artifact for each in fresh}
+        hub.publish(index, changed, sorted({each.release.name for each in submissions}), archives)
+    old = tuple(each.release for each in submissions if each not in fresh)
+    return Added(tuple(each.release for each in fresh), old)
+
+
+def _is_new(submission: Submission, index: Index) -> bool:
+    """Say whether this version is new; if it is there, it must be there with this content."""
+    release = submission.release
+    owner = index.owner(release.name)
+    if owner not in (None, release.publisher):
+        raise NameNotOwned(f"the name {quote(release.name)} is {quote(owner)}'s", where=submission.path)
+    same = [each for each in index.skills.get(release.name, ()) if each.version == release.version]
+    if same and same[0].tree != release.tree:
+        message = f"{release.name} {release.version} is published already, with other content"
+        raise Refused(message, where=submission.path, hint="raise metadata.version; what is published stays")
+    return not same
+
+
+def _with(index: Index, release: Release, hub: Opened) -> Index:
+    publisher, name = release.publisher or "", release.name
+    admission = index.admissions[publisher]
+    if name not in admission.names:
+        _may_claim(release, hub)
+    claimed = replace(admission, names=admission.names | {name})
+    releases = newest_first((*index.skills.get(name, ()), release))
+    return Index({**index.skills, name: releases}, {**index.admissions, publisher: claimed})
+
+
+def _may_claim(release: Release, hub: Opened) -> None:
+    """Refuse a new name if too few keys are at hand to give it to a publisher."""
+    able, needed = len(hub.at_hand(NAMESPACES)), ROLES[NAMESPACES].threshold
+    if able < needed:
+        message = (
+            f"{release.name} is a new name, and to give it takes {needed} keys of namespaces, found {able}"
+        )
+        words = (hub.registry.path, release.publisher or "", "--name", release.name)
+        command = as_command("skillhub", "registry", "delegate", *words)
+        raise Refused(message, hint=f"bring the offline keys (--keys DIR), or have somebody run: {command}")

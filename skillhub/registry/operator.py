@@ -1,0 +1,554 @@
+"""A registry on its operator's disk: folder, settings, private keys; opened under a lock for writing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Annotated
+
+from tuf.api.exceptions import LengthOrHashMismatchError
+from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
+
+from skillhub.disk import files
+from skillhub.errors import (
+    BadMetadata,
+    FormatError,
+    NotFound,
+    Rollback,
+    SecurityError,
+    StateError,
+    UsageError,
+    WrongBytes,
+)
+from skillhub.formats import text as times
+from skillhub.formats.digest import Digest
+from skillhub.formats.document import ExtensibleDocument, Read, name_that, version_of
+from skillhub.formats.json import strict_json
+from skillhub.formats.text import as_command, is_name, quote
+from skillhub.model.index import Index, Release, parse_listing, parse_namespaces, parse_releases
+from skillhub.project.keys import decrypted
+from skillhub.trust.documents import LISTING_PATH, pinned_documents, public_documents, signed_documents
+from skillhub.trust.keys import PrivateKey
+from skillhub.trust.metadata import Dates, MetadataSet, keyid, path_of, publisher_target, verify
+from skillhub.trust.registry import admitted, checked, refuse_shared
+from skillhub.trust.roles import NAMESPACES, ROLES, ROOT, SNAPSHOT, TARGETS, TIMESTAMP, index_path
+
+# The private keys of a registry, as files.
+
+_KEY_CAP = 1 << 20
+_ROOT, _SEEN = "1.root.json", "seen.json"
+_PEM, _NEW = ".pem", ".new.pem"
+
+
+class RegistryKeys:
+    """Keys as files for their owner's eyes only, encrypted if there is a passphrase.
+
+    Args:
+        folder: ``online/``, ``offline/``, ``publishers/``, and ``retired/`` for keys that count no longer.
+        offline: Where the offline keys are, if not in ``folder``: a disk that is brought for a ceremony.
+        passphrase: What the files are encrypted with.
+    """
+
+    def __init__(self, folder: str, offline: str | None, passphrase: bytes | None) -> None:
+        self._folder = folder
+        self._offline = os.path.abspath(offline) if offline else os.path.join(folder, "offline")
+        self._passphrase = passphrase
+        self._known: dict[str, PrivateKey] = {}  # decrypted once, for a thousand documents are signed
+
+    def save(self, name: str, key: PrivateKey) -> None:
+        """Keep a key under this name (``root-1``, ``publishers/acme``).
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        role = name if name in ROLES else name.rpartition("-")[0]
+        place = self._folder if name.startswith("publishers/") else self._place(role)
+        self._write(os.path.join(place, *f"{name}{_PEM}".split("/")), key)
+
+    def save_first_root(self, data: bytes) -> None:
+        """Keep the root that the registry begins with beside the offline keys.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        files.write_atomic(os.path.join(self._offline, _ROOT), data, mode=0o600)
+
+    def of(self, role: str) -> Sequence[PrivateKey]:
+        """Return the keys of a role that are at hand, those that are pending among them, in a lasting order.
+
+        Raises:
+            PassphraseNeeded: a key is encrypted and there is no passphrase.
+            FormatError: a file is no key, or has another passphrase.
+            StateError: the disk refuses.
+        """
+        return [key for _, key in self._all(role)]
+
+    def pending(self, role: str) -> Sequence[PrivateKey]:
+        """Return the keys that were made for a role and that perhaps count for it not yet; raises as ``of``."""
+        return [key for path, key in self._all(role) if path.endswith(_NEW)]
+
+    def add(self, role: str, key: PrivateKey) -> None:
+        """Keep a key, pending.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        self._write(os.path.join(self._place(role), f"{role}-{keyid(key.public)[:8]}{_NEW}"), key)
+
+    def settle(self, role: str, keyids: Collection[str]) -> None:
+        """Take these for the keys of a role: none is pending any more, others are put aside; raises as ``of``."""
+        for path, key in self._all(role):
+            if keyid(key.public) not in keyids:
+                retired = os.path.join(self._folder, "retired")
+                self._move(path, os.path.join(retired, f"{role}-{keyid(key.public)[:8]}{_PEM}"))
+            elif path.endswith(_NEW):
+                self._move(path, path.removesuffix(_NEW) + _PEM)
+
+    def publisher(self, name: str) -> PrivateKey | None:
+        """Return the key of a publisher, or None if it is not at hand; raises as ``of``."""
+        return self._read(os.path.join(self._folder, "publishers", name + _PEM))
+
+    def first_root(self) -> bytes | None:
+        """Return the root that the registry began with, kept where its site cannot be tampered with.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        return files.read(os.path.join(self._offline, _ROOT), _KEY_CAP)
+
+    def seen(self) -> Mapping[str, int]:
+        """Return the versions that offline roles had when their keys last signed, by role.
+
+        Raises:
+            FormatError: the file is malformed.
+            StateError: the disk refuses.
+        """
+        path = os.path.join(self._offline, _SEEN)
+        found = strict_json(files.read(path, _KEY_CAP) or b"{}", path, _KEY_CAP)
+        if not isinstance(found, dict) or not all(isinstance(each, int) for each in found.values()):
+            raise FormatError("expected versions by role", where=path)
+        return found
+
+    def remember(self, versions: Mapping[str, int]) -> None:
+        """Keep these versions for ``seen``.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        text = json.dumps(dict(versions), indent=2, sort_keys=True) + "\n"
+        files.write_atomic(os.path.join(self._offline, _SEEN), text.encode(), mode=0o600)
+
+    def _place(self, role: str) -> str:
+        return os.path.join(self._folder, "online") if ROLES[role].online else self._offline
+
+    def _all(self, role: str) -> list[tuple[str, PrivateKey]]:
+        place = self._place(role)
+        names: list[str] = []
+        with files.disk_errors(place), suppress(FileNotFoundError):
+            names = sorted(os.listdir(place))
+        ours = [name for name in names if name == role + _PEM or _is_numbered(name, role)]
+        found = ((path, self._read(path)) for path in (os.path.join(place, name) for name in ours))
+        return [(path, key) for path, key in found if key is not None]
+
+    def _read(self, path: str) -> PrivateKey | None:
+        if path in self._known:
+            return self._known[path]
+        data = files.read(path, _KEY_CAP)
+        if data is None:
+            return None
+        key = self._known[path] = decrypted(data, path, self._passphrase)
+        return key
+
+    def _write(self, path: str, key: PrivateKey) -> None:
+        files.write_atomic(path, key.pem(self._passphrase), mode=0o600)
+
+    def _move(self, path: str, to: str) -> None:
+        data = files.read(path, _KEY_CAP)
+        if data is None:
+            raise StateError("expected the key that was there a moment ago", where=path)
+        # The other folder may be on another disk, across which nothing can be renamed.
+        files.write_atomic(to, data, mode=0o600)
+        with files.disk_errors(path):
+            os.remove(path)
+
+
+def _is_numbered(name: str, role: str) -> bool:
+    return name.startswith(f"{role}-") and name.endswith(_PEM)
+
+
+# A registry on its operator's disk: what is served, the keys, and the settings.
+# DIR/site/           what any web server may serve as it is DIR/keys/           the private keys, see
+# ``registry_keys`` DIR/registry.json   the settings
+
+_CAP = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySettings:
+    """What an operator decided when the registry was made.
+
+    Attributes:
+        publisher: Who publishes what ``add`` is given.
+        bin_bits: Releases are spread over two to the power of this many documents.
+        days: How long all metadata holds; None for what each role's rule says.
+        compress: Deflate archives, whose bytes then depend on the build of zlib.
+    """
+
+    publisher: str
+    bin_bits: int = 4
+    days: int | None = None
+    compress: bool = True
+
+    def dump(self) -> bytes:
+        """Return the bytes of ``registry.json``."""
+        return (json.dumps({**asdict(self), "version": 1}, indent=2, sort_keys=True) + "\n").encode()
+
+    @classmethod
+    def parse(cls, data: bytes, where: str) -> RegistrySettings:
+        """Return the settings that ``dump`` wrote.
+
+        Raises:
+            FormatError: they are none.
+        """
+        found = _File.parse(data, where)
+        return cls(found.publisher, found.bin_bits, found.days, found.compress)
+
+
+class _File(ExtensibleDocument):
+    CAP = _CAP
+
+    publisher: Annotated[str, Read(name_that(is_name, "publisher"))]
+    bin_bits: int
+    days: int | None
+    compress: bool
+    version: Annotated[int, version_of("version", 1)]
+
+
+class RegistryDir:
+    """The folder of a registry.
+
+    Args:
+        path: It; made by ``create``.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+        self.site = os.path.join(self.path, "site")
+        self._settings = os.path.join(self.path, "registry.json")
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Hold the registry against every other process that would change it.
+
+        Raises:
+            StateError: another one is at it.
+        """
+        return files.lock(os.path.join(self.path, ".lock"))
+
+    def create(self, settings: RegistrySettings) -> None:
+        """Write the settings, by which the folder is a registry from now on.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        files.write_atomic(self._settings, settings.dump())
+
+    @property
+    def exists(self) -> bool:
+        """Whether a registry is here."""
+        return os.path.lexists(self._settings)
+
+    def settings(self) -> RegistrySettings:
+        """Return the settings.
+
+        Raises:
+            NotFound: no registry is here.
+            FormatError: they are none.
+        """
+        data = files.read(self._settings, _CAP)
+        if data is None:
+            hint = as_command("skillhub", "registry", "init", self.path)
+            raise NotFound("there is no registry", where=self.path, hint=hint)
+        return RegistrySettings.parse(data, self._settings)
+
+    def metadata(self, keys: RegistryKeys | None = None) -> MetadataSet:
+        """Return the metadata that is served now, every signature of it verified.
+
+        Who signs the next state vouches for this one: were it not verified, whoever can write to the site could
+        have offline keys sign what they please.
+
+        Args:
+            keys: They keep the first root, which the site's must be, and versions, which it may not fall behind.
+
+        Raises:
+            StateError: a document is gone.
+            FormatError: one is no metadata.
+            BadMetadata: one is not signed as its role wants it, or the first root is another.
+            Rollback: one is older than what its offline keys signed last.
+        """
+        documents = {ROOT: self._last_root(keys), TIMESTAMP: self.served("metadata/timestamp.json")}
+        top = MetadataSet.load(documents)
+        documents[SNAPSHOT] = self.served(f"metadata/{top.snapshot_version}.snapshot.json")
+        versions = MetadataSet.load(documents).target_versions
+        for role, version in versions.items():
+            documents[role] = self.served(f"metadata/{version}.{role}.json")
+        found = MetadataSet.load(documents)
+        found.verify()
+        for role, version in {**versions, SNAPSHOT: top.snapshot_version}.items():
+            if found.read(role).version != version:
+                raise BadMetadata(f"expected version {version} of {role}", where=self.site)
+        for role, version in keys.seen().items() if keys else ():
+            if found.read(role).version < version:
+                message = f"expected version {version} of {role} or a newer one, as was signed before"
+                raise Rollback(message, where=self.site, hint="restore the site as it was published last")
+        return found
+
+    def _last_root(self, keys: RegistryKeys | None) -> bytes:
+        last = self.served("metadata/1.root.json")
+        pinned = keys.first_root() if keys else None
+        if pinned not in (None, last):
+            hint = "restore the site; clients believe the root that the registry began with, and no other"
+            raise BadMetadata(
+                "the first root is not the one beside the offline keys", where=self.site, hint=hint
+            )
+        number = 1
+        while (data := self._read(f"metadata/{(number := number + 1)}.root.json")) is not None:
+            for root in (last, data):
+                verify(ROOT, data, MetadataSet.load({ROOT: root}).read(ROOT))
+            last = data
+        return last
+
+    def target(self, metadata: MetadataSet, path: str) -> bytes | None:
+        """Return the content of a target as it is signed, or None if there is no such target.
+
+        Raises:
+            StateError: the file is gone.
+            SecurityError: it is not what is signed.
+        """
+        found = metadata.find(path)
+        return None if found is None else self.content(found)
+
+    def content(self, target: TargetFile) -> bytes:
+        """Return the content of a target file, or of a publisher's document, as it is vouched for.
+
+        Raises:
+            StateError: the file is gone.
+            SecurityError: it is not what is signed.
+        """
+        data = self.served(path_of(target))
+        try:
+            target.verify_length_and_hashes(data)
+        except LengthOrHashMismatchError as error:
+            where = os.path.join(self.site, target.path)
+            raise SecurityError("the file is not what is signed of it", where=where) from error
+        return data
+
+    def publish(self, site: Mapping[str, bytes]) -> None:
+        """Write these files below the site, in their order; what is there already is not touched.
+
+        Raises:
+            StateError: the disk refuses; what was written stays, and the next run goes on from there.
+        """
+        for path, data in site.items():
+            full = os.path.join(self.site, *path.split("/"))
+            if files.read(full, max(len(data), _CAP)) != data:
+                files.write_atomic(full, data, mode=0o644)
+
+    def keys(self, passphrase: bytes | None = None, offline: str | None = None) -> RegistryKeys:
+        """Return the keys; the offline ones may be in a folder of their own."""
+        return RegistryKeys(os.path.join(self.path, "keys"), offline, passphrase)
+
+    def fingerprint(self) -> Digest:
+        """Return the SHA-256 of the first root, by which clients pin this registry.
+
+        Raises:
+            StateError: it is gone.
+        """
+        return Digest.of(self.served("metadata/1.root.json"))
+
+    def served(self, path: str) -> bytes:
+        """Return a file as the site has it.
+
+        Raises:
+            StateError: it is gone.
+        """
+        data = self._read(path)
+        if data is None:
+            raise StateError(f"expected the file {quote(path)}", where=self.site)
+        return data
+
+    def _read(self, path: str) -> bytes | None:
+        return files.read(os.path.join(self.site, *path.split("/")), _CAP)
+
+
+# An operator's registry, opened for writing: its metadata verified, its folder locked against other processes.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signing:
+    """When and with what an operator signs.
+
+    Attributes:
+        now: The time, with its zone.
+        passphrase: Of the keys, if they have one.
+        keys: The folder of the offline keys, if they are not in the registry's own.
+        dry_run: Do everything but write.
+    """
+
+    now: datetime
+    passphrase: bytes | None = field(default=None, repr=False)
+    keys: str | None = None
+    dry_run: bool = False
+
+    @property
+    def time(self) -> str:
+        """``now`` as documents have it."""
+        return times.spell(self.now)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A registry, what its documents say, and what to sign the next ones with."""
+
+    registry: RegistryDir
+    settings: RegistrySettings
+    metadata: MetadataSet
+    keys: RegistryKeys
+    signing: Signing
+
+    @property
+    def dates(self) -> Dates:
+        """When what is signed now expires."""
+        return Dates(self.signing.now, self.settings.days)
+
+    def at_hand(self, role: str) -> frozenset[str]:
+        """Return the keys that count for a role and whose private halves are here, by TUF's name for a key."""
+        return frozenset(keyid(key.public) for key in self.keys.of(role)) & set(self.metadata.keyids(role))
+
+    def publishers(self) -> Mapping[str, TargetFile]:
+        """Return what is signed of each publisher's document.
+
+        Raises:
+            SecurityError: a document is not what is signed of it.
+            StateError: one is gone.
+        """
+        return {
+            publisher: publisher_target(publisher, pinned)
+            for path in self.metadata.namespaces
+            for publisher, pinned in parse_namespaces(self.signed(path), path).items()
+        }
+
+    def index(self) -> Index:
+        """Return what the registry offers, read from its documents; descriptions are in the listing alone.
+
+        Raises:
+            SecurityError: a document is not what is signed of it.
+            StateError: one is gone.
+        """
+        admissions = {
+            publisher: admitted(publisher, self.registry.content(target), target.path)
+            for publisher, target in self.publishers().items()
+        }
+        listing = parse_listing(self.signed(LISTING_PATH), LISTING_PATH)
+        skills: dict[str, tuple[Release, ...]] = {}
+        for publisher in admissions:
+            path = index_path(publisher)
+            data = self.registry.target(self.metadata, path)
+            for release in parse_releases(data, path)[1] if data else ():
+                described = listing.skills.get(release.name)
+                text = described[0].description if described else ""
+                skills[release.name] = (*skills.get(release.name, ()), replace(release, description=text))
+        return Index(skills, admissions)
+
+    def publish(
+        self,
+        index: Index,
+        publishers: Collection[str],
+        names: Collection[str],
+        archives: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Make this what the registry offers, as far as it is about these publishers and skills.
+
+        Raises:
+            NameNotOwned: a name would have two publishers.
+            Refused: too few keys are at hand of a role whose documents change.
+            StateError: the disk refuses.
+        """
+        refuse_shared(index.admissions.values())
+        targets = signed_documents(index, publishers, names)
+        revised = self.metadata.revise(targets, self.keys.of, self.dates)
+        found = ((revised.find(path), data) for path, data in targets.items())
+        signed = {path_of(target): data for target, data in found if target}
+        first = {**(archives or {}), **pinned_documents(index, publishers), **signed}
+        self.serve(revised, first, public_documents(index, targets, names))
+
+    def serve(
+        self,
+        state: MetadataSet,
+        first: Mapping[str, bytes] = MappingProxyType({}),
+        last: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> None:
+        """Make this the state that is served, unless this is a dry run; other files come first or last.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        if self.signing.dry_run:
+            return
+        self.registry.publish({**first, **state.files(), **last})
+        versions = {role: state.read(role).version for role in (ROOT, TARGETS, NAMESPACES)}
+        if any(state.documents[role] != self.metadata.documents.get(role) for role in versions):
+            self.keys.remember(versions)
+
+    def signed(self, path: str) -> bytes:
+        """Return the content of a target.
+
+        Raises:
+            WrongBytes: there is none of that name.
+            SecurityError: it is not what is signed.
+            StateError: the file is gone.
+        """
+        data = self.registry.target(self.metadata, path)
+        if data is None:
+            raise WrongBytes("expected a target that is signed", where=path)
+        return data
+
+    def artifact(self, release: Release) -> bytes:
+        """Return the archive of a release.
+
+        Raises:
+            WrongBytes: it is another.
+            StateError: it is gone.
+        """
+        return checked(release, self.registry.served(release.url))
+
+
+def refuse_unknown_role(role: str) -> None:
+    """Refuse a role that registries do not have.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    if role not in ROLES:
+        raise UsageError(f"there is no role {quote(role)}", hint=f"there are: {', '.join(ROLES)}")
+
+
+@contextmanager
+def opened(folder: str, signing: Signing) -> Iterator[Opened]:
+    """Open a registry, and keep other processes from changing it meanwhile.
+
+    Raises:
+        NotFound: there is none.
+        BadMetadata: its site is not what its keys have signed.
+        FormatError: a document of it is malformed.
+        StateError: one is gone, or another process is at it.
+    """
+    registry = RegistryDir(folder)
+    settings = registry.settings()
+    keys = registry.keys(signing.passphrase, signing.keys)
+    with registry.locked():
+        yield Opened(registry, settings, registry.metadata(keys), keys, signing)

@@ -1,0 +1,235 @@
+"""Publish a registry's site where clients read it, in an order in which each moment of it is sound.
+
+Only what the registry's timestamp leads to is published. Nothing that an ``add`` which was cut off has left in the
+folder gets out, and nothing is ever taken away: clients at work may still need the state before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from itertools import takewhile
+
+from tuf.api.exceptions import LengthOrHashMismatchError
+from tuf.api.metadata import TargetFile, Targets, Timestamp  # type: ignore[attr-defined]
+
+from skillhub.errors import BadMetadata, FormatError, Refused, Rollback, StateError, UsageError
+from skillhub.formats.text import as_command, quote
+from skillhub.model.index import Release
+from skillhub.registry.check import check
+from skillhub.registry.operator import Opened, Signing, opened
+from skillhub.registry.push_target import APART, File, Target, is_fixed
+from skillhub.trust.documents import LISTING_PATH, public_documents
+from skillhub.trust.metadata import MetadataSet, path_of, verify
+from skillhub.trust.roles import ROOT, SNAPSHOT, TARGETS, TIMESTAMP, WELL_KNOWN, skill_path
+
+Connect = Callable[[str], Target]
+_TIMESTAMP = "metadata/timestamp.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What was written, by path below the site and in that order, and how many files were there already."""
+
+    written: tuple[str, ...]
+    unchanged: int
+
+
+def push(folder: str, address: str, connect: Connect, *, now: datetime, dry_run: bool = False) -> Pushed:
+    """Make ``address`` serve what the registry in ``folder`` is now; a client sees the old state or this one.
+
+    Whoever kills this leaves a sound site behind, and the same call again finishes it.
+
+    Args:
+        folder: The operator's.
+        address: Where to; a folder if it has no scheme.
+        connect: Opens the target of that address.
+        now: The time.
+        dry_run: Only say what would be written.
+
+    Raises:
+        Refused: the registry is not sound, or something else is published there.
+        Rollback: what is published there is newer.
+        BadMetadata: what is published there was not signed by this registry.
+        UsageError: the address is none, or would mix the site with the keys.
+        NotFound: there is no such registry, or no such place.
+        SourceError: the place cannot be reached.
+        StateError: it refuses, or somebody else publishes there at the same time.
+        FormatError: what is there is no metadata.
+    """
+    with opened(folder, Signing(now=now)) as hub:
+        if "://" not in address:
+            _apart(hub.registry.path, address)
+        _sound(hub, now)
+        with closing(connect(address)) as target:
+            site = list(_site(hub, target))
+            changed = [file for file in site if not target.holds(file)]
+            if changed and not dry_run:
+                target.publish(site, changed)
+    return Pushed(tuple(file.path for file in changed), len(site) - len(changed))
+
+
+def _apart(registry: str, address: str) -> None:
+    """Refuse a folder that is in the registry's or the other way round: its keys would be served."""
+    ours, other = (os.path.join(os.path.normcase(os.path.realpath(each)), "") for each in (registry, address))
+    if ours.startswith(other) or other.startswith(ours):
+        raise UsageError("expected a folder apart from the registry's, which holds its keys", where=address)
+
+
+def _sound(hub: Opened, now: datetime) -> None:
+    """Refuse to publish what a client would refuse, a new one or one that was here before."""
+    path = hub.registry.path
+    issues = check(path, now).problems
+    if issues:
+        hint = as_command("skillhub", "registry", "check", path)
+        raise Refused(f"the registry is not sound: {issues[0].message}", where=issues[0].where, hint=hint)
+    try:
+        # A new client may have the snapshot from elsewhere: `trust.ahead`.
+        named = hub.metadata.signed(TIMESTAMP, Timestamp).snapshot_meta
+        named.verify_length_and_hashes(hub.metadata.documents[SNAPSHOT])
+    except LengthOrHashMismatchError as error:
+        raise Refused("the registry is not sound: its snapshot is not what is signed", where=path) from error
+
+
+def _site(hub: Opened, target: Target) -> Iterator[File]:
+    """Yield the files of the site in the order in which they may appear.
+
+    A root counts from the moment that it is there: one that no longer believes what is served comes last.
+
+    Raises:
+        Refused, Rollback, BadMetadata, StateError, FormatError: see ``push``.
+    """
+    paths = [_root_path(number) for number in range(1, _version(hub.metadata, ROOT) + 1)]
+    roots = [hub.registry.served(path) for path in paths]
+    served = _served(hub, roots, target)
+    known = sum(target.read(path) is not None for path in paths)
+    ahead = known + sum(1 for _ in takewhile(lambda root: _believes(root, served), roots[known:]))
+    index = hub.index()
+    for releases in index.skills.values():
+        yield from (File(_archive_path(release), partial(hub.artifact, release)) for release in releases)
+    yield from (File(path_of(each), partial(hub.registry.content, each)) for each in _targets(hub))
+    yield from map(_given, paths[:ahead], roots[:ahead])
+    metadata = hub.metadata.files()
+    placed = {_TIMESTAMP, paths[-1]}
+    among = sorted((path for path in metadata if path not in placed), key=is_fixed, reverse=True)
+    yield from (_given(path, metadata[path]) for path in among)
+    # For readers that know no TUF.
+    public = {path: hub.signed(path) for path in (LISTING_PATH, *map(skill_path, index.skills))}
+    yield from (_given(path, data) for path, data in public_documents(index, public, index.skills).items())
+    yield _given(_TIMESTAMP, metadata[_TIMESTAMP])
+    yield from map(_given, paths[ahead:], roots[ahead:])
+
+
+def _served(hub: Opened, roots: Sequence[bytes], target: Target) -> Mapping[str, bytes]:
+    """Return the metadata that is served there now, by role; empty if there is none, or if it is ours already."""
+    ours = hub.metadata
+    first, timestamp = target.read(_root_path(1)), target.read(_TIMESTAMP)
+    public = f"{WELL_KNOWN}/{LISTING_PATH}"
+    if first not in (None, roots[0]) or (first is None and (timestamp or target.read(public))):
+        hint = "push to an empty place; clients of that registry would not follow"
+        raise Refused("something else is published there already", hint=hint)
+    _newest_root(roots, target)
+    if timestamp in (None, ours.documents[TIMESTAMP]):
+        return {}
+    found = {TIMESTAMP: timestamp}
+    if not any(_believes(root, found) for root in roots):
+        raise _foreign(_TIMESTAMP)
+    _follows(ours, MetadataSet.load(found))
+    return found | _below(hub, MetadataSet.load(found), target)
+
+
+def _newest_root(roots: Sequence[bytes], target: Target) -> None:
+    path = _root_path(len(roots) + 1)
+    there = target.read(path)
+    if there is None:
+        return
+    try:
+        verify(ROOT, there, MetadataSet.load({ROOT: roots[-1]}).read(ROOT))
+    except (BadMetadata, FormatError) as error:
+        raise _foreign(path) from error
+    raise _stale(ROOT, len(roots) + 1, len(roots))
+
+
+def _follows(ours: MetadataSet, theirs: MetadataSet) -> None:
+    for role, old, new in (
+        (TIMESTAMP, _version(theirs, TIMESTAMP), _version(ours, TIMESTAMP)),
+        (SNAPSHOT, theirs.snapshot_version, ours.snapshot_version),
+    ):
+        if old > new:
+            raise _stale(role, old, new)
+    if _version(theirs, TIMESTAMP) == _version(ours, TIMESTAMP):
+        raise StateError("another timestamp of the same version is served there", hint=APART)
+
+
+def _below(hub: Opened, theirs: MetadataSet, target: Target) -> dict[str, bytes]:
+    """Return the snapshot and the top targets that are served there.
+
+    All that the snapshot names must once have been ours. Else another copy of the registry was pushed, and what
+    was added to that would be lost.
+    """
+    snapshot = _once_ours(hub, f"metadata/{theirs.snapshot_version}.snapshot.json", target)
+    versions = MetadataSet.load({SNAPSHOT: snapshot}).target_versions
+    found = {role: _once_ours(hub, f"metadata/{versions[role]}.{role}.json", target) for role in versions}
+    return {SNAPSHOT: snapshot} | {role: data for role, data in found.items() if role == TARGETS}
+
+
+def _once_ours(hub: Opened, path: str, target: Target) -> bytes:
+    try:
+        data = hub.registry.served(path)
+    except StateError as error:
+        raise StateError(f"{path} is served there, and was never made here", hint=APART) from error
+    target.holds(_given(path, data))
+    return data
+
+
+def _believes(root: bytes, documents: Mapping[str, bytes]) -> bool:
+    try:
+        MetadataSet.load({**documents, ROOT: root}).verify()
+    except BadMetadata:
+        return False
+    return True
+
+
+def _foreign(path: str) -> BadMetadata:
+    hint = "see who writes there; if that file is nobody's, delete it there and push again"
+    return BadMetadata(f"{path} is served there, and is not signed by this registry", hint=hint)
+
+
+def _stale(role: str, there: int, here: int) -> Rollback:
+    hint = "this folder is an old copy of the registry; push from the newest one"
+    return Rollback(f"version {there} of {role} is served there, and this registry has {here}", hint=hint)
+
+
+def _targets(hub: Opened) -> Iterator[TargetFile]:
+    yield from hub.publishers().values()
+    for role in hub.metadata.documents:
+        document = hub.metadata.read(role)
+        for path in document.targets if isinstance(document, Targets) else ():
+            found = hub.metadata.find(path)
+            if found is not None:
+                yield found
+
+
+def _archive_path(release: Release) -> str:
+    digest = release.digest.hex if release.digest else ""
+    name = release.url.rpartition("/")[2]
+    if not release.url.startswith("archives/") or ".." in release.url or name != f"{digest}.zip":
+        raise BadMetadata(f"expected an archive named by its digest, found {quote(release.url)}")
+    return release.url
+
+
+def _version(metadata: MetadataSet, role: str) -> int:
+    version: int = metadata.read(role).version
+    return version
+
+
+def _root_path(number: int) -> str:
+    return f"metadata/{number}.root.json"
+
+
+def _given(path: str, data: bytes) -> File:
+    return File(path, lambda: data)

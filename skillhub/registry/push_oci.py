@@ -1,0 +1,246 @@
+"""An OCI registry to publish to: the whole site is one artifact. Importing this takes the extra ``oci``.
+
+Each file is a layer that says its path as ``org.opencontainers.image.title``, so that ``oras pull`` makes the site
+of it (OCI image specification 1.1, "Guidelines for Artifact Usage").
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+from dxf import DXF
+from dxf.exceptions import DXFAuthInsecureError, DXFError, DXFUnauthorizedError
+from requests import ConnectionError as RequestsConnectionError
+from requests import RequestException, Timeout
+
+from skillhub.errors import FormatError, SourceError, StateError, UsageError
+from skillhub.formats.digest import Digest
+from skillhub.formats.json import strict_json
+from skillhub.formats.text import quote
+from skillhub.model.reference import Oci, parse_ref
+from skillhub.net.target import RequestTarget
+from skillhub.registry.push_target import FILE_CAP, File, Target, media_type, other_content, overtaken
+from skillhub.sources.oci import (
+    ACCEPTED,
+    MANIFEST,
+    MANIFEST_CAP,
+    REGISTRY_SITE,
+    TITLE,
+    Blob,
+    Image,
+    kept_login,
+    read_image,
+)
+
+_EMPTY = b"{}"
+_OLD = (
+    "application/vnd.docker.distribution.manifest.v1+json"  # unless it is accepted, the tag would seem free
+)
+_PATIENCE = 60.0  # seconds without a byte
+
+Layers = Mapping[str, Blob]
+
+
+class OciTarget:
+    """A ``Target`` that changes as a whole, when its tag is given the new manifest.
+
+    The distribution protocol has no conditional write of a tag, so it is read again just before.
+
+    Args:
+        client: Of the repository, entered; closed with this.
+        tag: The tag.
+        where: Both, for people.
+
+    Raises:
+        StateError: something else is under the tag.
+        SourceError: the registry cannot be reached, or refuses.
+        FormatError: what is there is no manifest.
+    """
+
+    def __init__(self, client: Any, tag: str, where: str) -> None:  # noqa: ANN401 - a DXF, typed in part
+        self._client, self._tag, self._where = client, tag, where
+        self._before = self._manifest()
+        self._layers = {} if self._before is None else _layers(self._before, where)
+
+    def read(self, path: str) -> bytes | None:
+        """Return the file of the manifest that was there at the start, or None if it has none.
+
+        Raises:
+            SourceError: the registry cannot be reached, or refuses.
+        """
+        layer = self._layers.get(path)
+        if layer is None:
+            return None
+        with self._reaching():
+            return _at_most(FILE_CAP, self._client.pull_blob(layer.digest), path, self._where)
+
+    def holds(self, file: File) -> bool:
+        """Say whether the file is a layer, as it is to be.
+
+        Raises:
+            StateError: it never changes, and is there with other content.
+        """
+        layer = self._layers.get(file.path)
+        same = layer is not None and layer.digest == Digest.of(file.read())
+        if layer is not None and not same and file.fixed:
+            raise other_content(file.path, self._where)
+        return same
+
+    def publish(self, site: Sequence[File], changed: Sequence[File]) -> None:
+        """Upload what changed, and then the manifest, by which all of it appears at once.
+
+        Raises:
+            UsageError: the site has more files than fit into one manifest.
+            StateError: somebody else has published there since.
+            SourceError: the registry cannot be reached any more, or refuses.
+        """
+        fresh = {file.path: _layer(file, file.read()) for file in changed}
+        layers = [fresh.get(file.path) or self._layers[file.path] for file in site]
+        manifest = _dump(layers)
+        if len(manifest) > MANIFEST_CAP:
+            hint = "publish to a folder or to S3, which have no such limit"
+            raise UsageError(f"{len(site)} files are too many for one artifact", where=self._where, hint=hint)
+        with self._reaching():
+            self._upload(_EMPTY)
+            for file in changed:
+                self._upload(file.read())
+            if self._manifest() != self._before:
+                raise overtaken(self._tag, self._where)
+            self._client.set_manifest(self._tag, manifest)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.__exit__(None, None, None)
+
+    def _upload(self, data: bytes) -> None:
+        # Bytes are sent with their length; an iterator of them would be sent without, and some refuse that.
+        self._client.push_blob(data=data, digest=Digest.of(data))
+
+    def _manifest(self) -> bytes | None:
+        headers, path = {"Accept": ", ".join((*ACCEPTED, _OLD))}, f"manifests/{self._tag}"
+        with self._reaching():
+            try:
+                # Its own way to a manifest reads whatever comes, of any length.
+                with self._client._request("get", path, headers=headers, stream=True) as found:
+                    return _at_most(MANIFEST_CAP, found.iter_content(1 << 16), "its manifest", self._where)
+            except RequestException as error:
+                if error.response is None or error.response.status_code != 404:
+                    raise
+                return None
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        """Turn what the client raises into errors of ours."""
+        try:
+            yield
+        except DXFAuthInsecureError as error:
+            raise SourceError("no password is sent over plain http", where=self._where) from error
+        except DXFUnauthorizedError as error:
+            hint = "log in with docker or oras, or set SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD"
+            raise SourceError("the registry does not let you in", where=self._where, hint=hint) from error
+        except (RequestsConnectionError, Timeout) as error:
+            raise SourceError("cannot reach the registry", where=self._where) from error
+        except (DXFError, OSError, ValueError, KeyError) as error:  # RequestException is an OSError
+            message = f"the registry does not do as asked: {quote(str(error))}"
+            raise SourceError(message, where=self._where) from error
+
+
+def open_target(address: str) -> Target:
+    """Return the target that ``oci://REGISTRY/REPOSITORY:TAG`` names; without a tag it is ``latest``.
+
+    Only a registry on this very machine is spoken to over plain http.
+
+    Raises:
+        UsageError: it names none.
+        StateError: something else is under the tag.
+        SourceError: the registry cannot be reached, or refuses.
+        FormatError: what is there is no manifest, or the file with the login is none.
+    """
+    ref = _parsed(address)
+    host, _, repository = ref.repository.partition("/")
+    tag = ref.tag or "latest"
+    plain = RequestTarget.parse(f"http://{host}").loopback
+    with ExitStack() as stack:
+        client: Any = DXF(host, repository, _login(host), insecure=plain, timeout=_PATIENCE)
+        target = OciTarget(stack.enter_context(client), tag, f"oci://{host}/{repository}:{tag}")
+        stack.pop_all()
+    return target
+
+
+def _parsed(address: str) -> Oci:
+    with suppress(UsageError):
+        ref = parse_ref(address)
+        if isinstance(ref, Oci) and ref.digest is None:
+            return ref
+    raise UsageError(f"expected oci://REGISTRY/REPOSITORY:TAG, found {quote(address)}")
+
+
+def _login(host: str) -> Callable[[Any, Any], None]:
+    def login(client: Any, response: Any) -> None:  # noqa: ANN401 - what dxf calls it with
+        user, password = _credentials(host) or (None, None)
+        client.authenticate(user, password, response=response)
+
+    return login
+
+
+def _credentials(host: str) -> tuple[str, str] | None:
+    """Return user and password: of the environment, else as `docker login` keeps them."""
+    user, password = (os.environ.get(f"SKILLHUB_OCI_{name}") for name in ("USERNAME", "PASSWORD"))
+    if user and password:
+        return user, password
+    return kept_login(host, os.environ)
+
+
+def _at_most(cap: int, chunks: Iterable[bytes], what: str, where: str) -> bytes:
+    data = bytearray()
+    for chunk in chunks:
+        data += chunk
+        if len(data) > cap:
+            raise FormatError(f"expected at most {cap} bytes, found more in {quote(what)}", where=where)
+    return bytes(data)
+
+
+def _layer(file: File, data: bytes) -> Blob:
+    return Blob(Digest.of(data), len(data), media_type(file.path), {TITLE: file.path})
+
+
+def _dump(layers: Sequence[Blob]) -> str:
+    """Return the manifest of these layers, the same for the same ones."""
+    document = {
+        "artifactType": REGISTRY_SITE,
+        "config": {
+            "digest": Digest.of(_EMPTY),
+            "mediaType": "application/vnd.oci.empty.v1+json",
+            "size": len(_EMPTY),
+        },
+        "layers": [
+            {
+                "annotations": each.annotations,
+                "digest": each.digest,
+                "mediaType": each.media_type,
+                "size": each.size,
+            }
+            for each in layers
+        ],
+        "mediaType": MANIFEST,
+        "schemaVersion": 2,
+    }
+    return json.dumps(document, separators=(",", ":"), sort_keys=True)
+
+
+def _layers(manifest: bytes, where: str) -> Layers:
+    """Return the layers of a manifest by the paths of their files."""
+    document = strict_json(manifest, where, MANIFEST_CAP)
+    if not isinstance(document, dict) or document.get("artifactType") != REGISTRY_SITE:
+        hint = "publish under another tag"
+        raise StateError("something else than a registry's site is under this tag", where=where, hint=hint)
+    image = read_image(manifest, where)
+    if not isinstance(image, Image):
+        raise FormatError("expected layers, found manifests", where=where)
+    if not all(each.title for each in image.layers):
+        raise FormatError("expected a layer with a title", where=where)
+    return {each.title: each for each in image.layers}

@@ -1,0 +1,196 @@
+"""An S3-compatible store to publish to. Importing this takes the extra ``s3``.
+
+Endpoint, region and credentials are found where every AWS tool finds them: ``AWS_ENDPOINT_URL_S3``, ``AWS_REGION``,
+``AWS_PROFILE``, ``AWS_ACCESS_KEY_ID``, or the machine's role.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from hashlib import md5
+from itertools import takewhile
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+
+from skillhub.errors import NotFound, SourceError, StateError, UsageError
+from skillhub.formats.text import quote
+from skillhub.registry.push_target import (
+    FILE_CAP,
+    File,
+    Target,
+    cache_control,
+    media_type,
+    other_content,
+    overtaken,
+)
+
+_ADDRESS = re.compile(r"s3://([a-z0-9][a-z0-9._-]{2,62})((?:/[A-Za-z0-9._~+-]+)*)/?", re.ASCII)
+# Checksums of newer protocols are left out: not every store that calls itself compatible knows them.
+_CONFIG = Config(
+    connect_timeout=10,
+    read_timeout=60,
+    retries={"mode": "standard", "total_max_attempts": 4},
+    request_checksum_calculation="when_required",
+    response_checksum_validation="when_required",
+)
+_AT_ONCE = 8  # below the 10 connections that botocore keeps
+
+
+class S3Target:
+    """A ``Target`` whose every write is conditional: on nothing being there, or on what was there at the start.
+
+    Args:
+        client: Of boto3, for S3; closed with this.
+        bucket: The bucket.
+        prefix: What all keys begin with; empty, or ending with a slash.
+
+    Raises:
+        NotFound: there is no such bucket.
+        SourceError: the store cannot be reached, or refuses.
+    """
+
+    def __init__(self, client: Any, bucket: str, prefix: str) -> None:  # noqa: ANN401 - boto3 makes its classes at run time
+        self._client, self._bucket, self._prefix = client, bucket, prefix
+        self._where = f"s3://{bucket}/{prefix}"
+        with self._reaching():
+            self._tags = dict(self._listed())
+
+    def read(self, path: str) -> bytes | None:
+        """Return the object as it was listed at the start, or None if it was not.
+
+        Raises:
+            StateError: somebody else has changed it since, or it is larger than any file of a site.
+            SourceError: the store cannot be reached, or refuses.
+        """
+        if path not in self._tags:
+            return None
+        with self._reaching(path):
+            found = self._client.get_object(**self._named(path), IfMatch=self._tags[path])
+            data: bytes = found["Body"].read(FILE_CAP + 1)
+        if len(data) > FILE_CAP:
+            raise other_content(path, self._where)
+        return data
+
+    def holds(self, file: File) -> bool:
+        """Say whether the object is there as it is to be; its tag tells, where the store makes it the plain way.
+
+        Raises:
+            StateError: it never changes, and is there with other content; or it was changed just now.
+            SourceError: the store cannot be reached, or refuses.
+        """
+        tag = self._tags.get(file.path)
+        if tag is None:
+            return False
+        data = file.read()
+        if tag.strip('"') == md5(data, usedforsecurity=False).hexdigest() or self.read(file.path) == data:
+            return True
+        if file.fixed:
+            raise other_content(file.path, self._where)
+        return False
+
+    def publish(self, site: Sequence[File], changed: Sequence[File]) -> None:
+        """Write the objects that changed: those that nothing leads to yet at once, then the others in their order.
+
+        Raises:
+            StateError: somebody else has published there since.
+            SourceError: the store cannot be reached any more, or refuses.
+        """
+        ahead = list(takewhile(lambda file: file.fixed, changed))
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for _ in pool.map(self._put, ahead):
+                pass
+        for file in changed[len(ahead) :]:
+            self._put(file)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _put(self, file: File) -> None:
+        tag, data = self._tags.get(file.path), file.read()
+        served = {"ContentType": media_type(file.path), "CacheControl": cache_control(file.path)}
+        about = {**self._named(file.path), **served, "Body": data}
+        with self._reaching(file.path):
+            try:
+                self._client.put_object(**about, **({"IfMatch": tag} if tag else {"IfNoneMatch": "*"}))
+            except ClientError as error:
+                found, seen = self._now(file.path)
+                if found == data:
+                    return  # by this very call, whose answer was lost, or by another that writes the same
+                # A store without conditional writes says so (501); it was looked at once more, and is written.
+                if _status(error) != 501 or seen != tag:
+                    raise
+                self._client.put_object(**about)
+
+    def _now(self, path: str) -> tuple[bytes | None, str | None]:
+        try:
+            found = self._client.get_object(**self._named(path))
+        except ClientError as error:
+            if _status(error) != 404:
+                raise
+            return None, None
+        return found["Body"].read(FILE_CAP + 1), found["ETag"]
+
+    def _listed(self) -> Iterator[tuple[str, str]]:
+        pages = self._client.get_paginator("list_objects_v2")
+        for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix):
+            for each in page.get("Contents", ()):
+                yield each["Key"].removeprefix(self._prefix), each["ETag"]
+
+    def _named(self, path: str) -> dict[str, str]:
+        return {"Bucket": self._bucket, "Key": self._prefix + path}
+
+    @contextmanager
+    def _reaching(self, path: str = "") -> Iterator[None]:
+        """Turn what boto3 raises into errors of ours."""
+        try:
+            yield
+        except ClientError as error:
+            raise self._refusal(error, path) from error
+        except NoCredentialsError as error:
+            hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+            raise SourceError("there are no credentials for S3", where=self._where, hint=hint) from error
+        except (BotoCoreError, OSError) as error:
+            raise SourceError(f"cannot reach the store: {quote(str(error))}", where=self._where) from error
+
+    def _refusal(self, error: ClientError, path: str) -> SourceError | StateError:
+        code = str(error.response.get("Error", {}).get("Code", ""))
+        # 412: a condition does not hold; 409: the same key is being written; 404: it was deleted; 501: see `_put`.
+        if code == "NoSuchBucket":
+            return NotFound("there is no such bucket", where=self._where)
+        if path and _status(error) in (404, 409, 412, 501):
+            return overtaken(path, self._where)
+        return SourceError(f"the store refuses: {quote(code)}", where=self._where + path)
+
+
+def open_target(address: str) -> Target:
+    """Return the target that ``s3://BUCKET/PREFIX`` names.
+
+    Raises:
+        UsageError: it names none, or the configuration of AWS is none.
+        NotFound: there is no such bucket.
+        SourceError: the store cannot be reached, or refuses.
+    """
+    match = _ADDRESS.fullmatch(address)
+    if match is None or any(part in (".", "..") for part in address.split("/")):
+        hint = "a bucket's name has 3 to 63 characters: small letters, digits, dots, hyphens and underscores"
+        raise UsageError(f"expected s3://BUCKET or s3://BUCKET/PREFIX, found {quote(address)}", hint=hint)
+    bucket, prefix = match[1], match[2].removeprefix("/")
+    try:
+        client = boto3.session.Session().client("s3", config=_CONFIG)
+    except (BotoCoreError, ValueError) as error:
+        raise UsageError(f"the configuration of AWS is not one: {quote(str(error))}") from error
+    with ExitStack() as stack:
+        target = S3Target(stack.enter_context(closing(client)), bucket, prefix + "/" if prefix else "")
+        stack.pop_all()
+    return target
+
+
+def _status(error: ClientError) -> int:
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))

@@ -1,0 +1,264 @@
+"""Yank and withdraw releases, refresh what expires, rotate keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from skillhub.errors import NotFound, Refused, UsageError
+from skillhub.formats.text import clean, quote
+from skillhub.model.index import Index, Release
+from skillhub.registry.operator import Opened, Signing, opened, refuse_unknown_role
+from skillhub.trust import metadata
+from skillhub.trust.keys import PrivateKey
+from skillhub.trust.metadata import MetadataSet, Rotation, keyid
+from skillhub.trust.roles import CEREMONY_DAYS, RELEASES, ROLES, delegator_of, rule_of
+
+# Yank and withdraw releases: yanked ones are no longer chosen, withdrawn ones nobody may use any more.
+
+_REASON_MAX = 1024
+
+
+def yank(folder: str, wanted: str, reason: str | None, signing: Signing) -> Release:
+    """Publish that nobody should newly choose the release ``NAME@VERSION``; who has it locked keeps it.
+
+    Args:
+        folder: The registry's.
+        wanted: The release.
+        reason: Why; None says that it may be chosen again.
+        signing: When and with what.
+
+    Raises:
+        UsageError: ``wanted`` or ``reason`` is none, or the release was withdrawn.
+        NotFound: there is no such registry or release.
+        Refused: an online key is not at hand.
+        SecurityError: the site is not what was signed.
+        StateError: the disk refuses.
+    """
+    text = None if reason is None else _reason(reason)
+
+    def yanked(release: Release) -> Release:
+        if release.withdrawn is not None:
+            message = f"{release.name} {release.version} was withdrawn, which says more: {release.withdrawn}"
+            raise UsageError(message, hint="to offer it again, publish it under a new version")
+        return replace(release, yanked=text)
+
+    return _revise(folder, wanted, yanked, signing)
+
+
+def withdraw(folder: str, wanted: str, reason: str, signing: Signing) -> Release:
+    """Publish that nobody may use the release, not even who has it locked; there is no way back.
+
+    Raises what ``yank`` does.
+    """
+    text = _reason(reason)
+    return _revise(folder, wanted, lambda release: replace(release, withdrawn=text), signing)
+
+
+def _revise(folder: str, wanted: str, change: Callable[[Release], Release], signing: Signing) -> Release:
+    with opened(folder, signing) as hub:
+        index = hub.index()
+        release = _find(index, wanted)
+        changed = change(release)
+        releases = tuple(changed if each == release else each for each in index.skills[release.name])
+        revised = Index({**index.skills, release.name: releases}, index.admissions)
+        hub.publish(revised, [release.publisher or ""], [release.name])
+    return changed
+
+
+def _reason(text: str) -> str:
+    """Return a reason that is going to be published."""
+    reason = clean(text).strip()
+    if not 0 < len(reason) <= _REASON_MAX:
+        raise UsageError(f"expected a reason of 1 to {_REASON_MAX} characters, found {quote(text)}")
+    return reason
+
+
+def _find(index: Index, wanted: str) -> Release:
+    """Return the release that ``NAME@VERSION`` names; the hint of the error lists the versions that are here."""
+    name, _, version = wanted.partition("@")
+    if not name or not version:
+        raise UsageError(f"expected NAME@VERSION, found {quote(wanted)}")
+    releases = index.skills.get(name, ())
+    found = next((release for release in releases if release.version == version), None)
+    if found is None:
+        known = ", ".join(release.version or "" for release in releases[:8])
+        hint = f"there are: {known}" if known else None
+        raise NotFound(f"there is no release {quote(wanted)}", hint=hint)
+    return found
+
+
+# Refresh: sign again what expires soon, the one thing that a registry needs while nothing changes.
+
+WITHIN_DAYS = 2.0
+DAYS_MAX = 3650
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """When what a role has signed expires."""
+
+    role: str
+    when: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """What was signed anew, and which offline roles wait for their ceremony."""
+
+    renewed: tuple[Expiry, ...]
+    waiting: tuple[Expiry, ...]
+
+
+def refresh(
+    folder: str, signing: Signing, within: float = WITHIN_DAYS, roles: Sequence[str] = ()
+) -> Refreshed:
+    """Sign anew what online keys have signed and what expires within so many days; nothing, if nothing does.
+
+    Args:
+        folder: The registry's.
+        signing: When and with what.
+        within: Days.
+        roles: Sign for these in any case, be they offline.
+
+    Raises:
+        UsageError: there is no such role, or the days are none.
+        NotFound: there is no such registry.
+        Refused: a key is not at hand.
+        SecurityError: the site is not what was signed.
+        StateError: the disk refuses.
+    """
+    for role in roles:
+        refuse_unknown_role(role)
+    if not 0 <= within <= DAYS_MAX:
+        raise UsageError(f"expected 0 to {DAYS_MAX} days, found {within}")
+    with opened(folder, signing) as hub:
+        due = [
+            each.role
+            for each in expiring(hub.metadata, signing.now, within)
+            if rule_of(each.role).online and _base(each.role) not in roles
+        ]
+        wanted = [role for role in hub.metadata.documents if _base(role) in roles]
+        after = hub.metadata.renewed([*wanted, *due], hub.keys.of, hub.dates)
+        hub.serve(after)
+    before = hub.metadata.documents
+    renewed = [role for role, data in after.documents.items() if before[role] != data]
+    waiting = expiring(after, signing.now, CEREMONY_DAYS)
+    return Refreshed(
+        tuple(Expiry(role, after.expires(role)) for role in renewed),
+        tuple(each for each in waiting if not rule_of(each.role).online),
+    )
+
+
+def expiring(metadata: MetadataSet, now: datetime, within: float) -> tuple[Expiry, ...]:
+    """Return the roles whose documents have expired or will in so many days, the first one first."""
+    found = [Expiry(role, metadata.expires(role)) for role in metadata.documents]
+    due = [each for each in found if each.when - now <= timedelta(days=within)]
+    return tuple(sorted(due, key=lambda each: (each.when, each.role)))
+
+
+def _base(role: str) -> str:
+    return role if role in ROLES else RELEASES
+
+
+# Rotate: new keys for a role, as a routine or because one was lost or stolen.
+
+_ID_MIN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Rotated:
+    """The keys of a role, by TUF's name for a key.
+
+    Attributes:
+        gone: Those that count no longer.
+        new: Those that do from now on; in a dry run none is made.
+        kept: Those that go on.
+        at_hand: Those of before whose private half is here.
+    """
+
+    role: str
+    gone: tuple[str, ...]
+    new: tuple[str, ...]
+    kept: tuple[str, ...]
+    at_hand: frozenset[str]
+
+
+def rotate(folder: str, role: str, signing: Signing, lost: Sequence[str] = ()) -> Rotated:
+    """Give ``role`` new keys, all of them, or in place of those that are lost; clients follow by themselves.
+
+    Private keys are kept before anything believes them, and put aside once nothing does: whoever kills this
+    leaves a sound registry, and the same call again finishes it.
+
+    Args:
+        folder: The registry's.
+        role: Whose keys.
+        signing: When and with what.
+        lost: TUF's names of keys, or how they begin; lost or stolen alike.
+
+    Raises:
+        UsageError: there is no such role or key.
+        NotFound: there is no such registry.
+        Refused: too few keys are at hand: of root, for a role of the root; of targets, for those below it.
+        SecurityError: the site is not what was signed.
+        StateError: the disk refuses.
+    """
+    refuse_unknown_role(role)
+    with opened(folder, signing) as hub:
+        now = hub.metadata.keyids(role)
+        # Keys that are pending were made by this very call, which was cut off.
+        pending = list(hub.keys.pending(role))
+        old = [name for name in now if name not in map(_id, pending)]
+        kept = _kept(old, lost, finished=len(old) < len(now))
+        at_hand = hub.at_hand(role)
+        made = pending[: ROLES[role].keys - len(kept)]
+        if not signing.dry_run:
+            _check(hub, role)
+            made += _make(hub, role, ROLES[role].keys - len(kept) - len(made))
+            _walk(hub, role, kept, made)
+        new = tuple(map(_id, made))
+    return Rotated(role, tuple(name for name in now if name not in (*kept, *new)), new, kept, at_hand)
+
+
+def _id(key: PrivateKey) -> str:
+    return keyid(key.public)
+
+
+def _kept(old: Sequence[str], lost: Sequence[str], *, finished: bool) -> tuple[str, ...]:
+    """Return the old keys that stay: all but the lost ones; none where none is lost, for then all are replaced."""
+    if not lost:
+        return ()
+    gone = set()
+    for start in lost:
+        found = [name for name in old if name.startswith(start)]
+        if len(start) < _ID_MIN or len(found) > 1 or not (found or finished):
+            hint = f"the keys are: {', '.join(old)}"
+            raise UsageError(f"expected a key of the role, found {quote(start)}", hint=hint)
+        gone |= set(found)
+    return tuple(name for name in old if name not in gone)
+
+
+def _walk(hub: Opened, role: str, kept: Sequence[str], made: Sequence[PrivateKey]) -> None:
+    lasting = {*kept, *map(_id, made)}
+    now = set(hub.metadata.keyids(role))
+    if lasting != now:
+        change = Rotation(role, frozenset(now - lasting), tuple(key.public for key in made))
+        for state in metadata.states(hub.metadata, change, hub.keys.of, hub.dates):
+            hub.serve(state)
+    hub.keys.settle(role, lasting)
+
+
+def _check(hub: Opened, role: str) -> None:
+    """Refuse before any key is made."""
+    delegator, needed = delegator_of(role), ROLES[delegator_of(role)].threshold
+    if (able := len(hub.at_hand(delegator))) < needed:
+        message = f"new keys for {role} take {needed} keys of {delegator}, found {able}"
+        raise Refused(message, hint="bring the offline keys: --keys DIR, and their passphrase")
+
+
+def _make(hub: Opened, role: str, count: int) -> list[PrivateKey]:
+    made = [PrivateKey.generate("ed25519") for _ in range(count)]
+    for key in made:
+        hub.keys.add(role, key)
+    return made

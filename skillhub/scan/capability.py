@@ -1,0 +1,175 @@
+"""What a skill can do, read off its bytes: what a person agrees to, and what an update is held against.
+
+A capability is one line of text, ``scripts`` or ``network:api.github.com``; a set of them is compared as a
+set. Nothing here believes a declaration that the content contradicts, and nothing here is a judgement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+
+from skillhub.formats.text import clean
+from skillhub.model.manifest import Manifest
+from skillhub.model.tree import File, Tree
+from skillhub.scan.environment import variables
+from skillhub.scan.offline import is_offline
+from skillhub.scan.offline_shell import is_offline_shell, names_network
+from skillhub.scan.running import running, runs_by_itself
+
+TEXT_MAX = 100
+HOSTS_MAX = 200
+# The scheme is looked at only where `://` is found, which is what keeps this fast.
+_HOST = re.compile(
+    rb"://(?:[^\s/@\"'<>`\\?#]{0,128}@)?([A-Za-z0-9\x80-\xff](?:[A-Za-z0-9.\x80-\xff-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])"
+)
+_LABELS = re.compile(r"[\w.-]*")
+# What IDNA takes for a dot; in prose it may be a full stop.
+_DOT = re.compile(r"[\u3002\uff0e\uff61](?=[a-z0-9])")
+# The four bytes of an address as one number: those of the public begin at 1.0.0.0.
+_NUMBER = re.compile(r"[0-9]{8,}|0x[0-9a-f]{7,}")
+_ASCII = re.compile(r"[ -~]*")
+_SCP = re.compile(rb"git@([A-Za-z0-9.-]{1,253}):")
+_SCHEMES = (b"https", b"http", b"wss", b"ws", b"git", b"ssh", b"ftp", b"ftps", b"sftp")
+# This machine, and the names of XML vocabularies, which nobody asks.
+_NOWHERE = re.compile(
+    r"(?:.*\.)?localhost|127(?:\.[0-9]{1,3}){3}|0\.0\.0\.0|::1?"
+    r"|www\.w3\.org|schemas\.openxmlformats\.org|schemas\.microsoft\.com|purl\.org"
+)
+# RFC 2606, RFC 6761.
+_KEPT_FOR_DOCUMENTATION = re.compile(r"(?:.*\.)?(?:example|test|invalid|example\.(?:com|org|net))")
+# Claude Code runs `` !`command` `` and blocks of ```! before the model sees the text. Here and below: what a pattern
+# begins with, rather than what is before it, is what it is found by, ten times as fast.
+_SHELL = re.compile(r"!(?:(?<![\w`)\]!]!)`[^`]|(?<=```!)(?=[ \t]*$))", re.MULTILINE)
+
+# What runs, or is told to an agent, and cannot be shown to stay offline.
+NETWORK_UNKNOWN = "network:?"
+_COMMANDS = re.compile(r"!`([^`]*)`|```!([^`]*)```")
+_NETWORK_TOOLS = frozenset({"webfetch", "websearch"})
+
+
+def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
+    """Return what the skill in ``tree`` can do, sorted, each once.
+
+    Hosts are those of URLs in files that run and in the instructions; more than 200 are one ``network:*``.
+    Names without a dot, this machine's own and the names of XML vocabularies are none; names kept for documentation
+    are hosts like any other, as a server may well answer at ``api.example.com``. Variables are those that are
+    declared, and those that files that run are seen to read; more than 200 of these are one ``env:*``.
+    """
+    run = running(tree, manifest.body)
+    programs = [(path, data.translate(None, b"\0")) for path, data in run.items()]
+    found = {f"{kind}:{_line(text)}" for kind, text in _named(manifest)}
+    if programs:
+        found.add("scripts")
+    if _SHELL.search(manifest.body):
+        found.add("shell")
+    if manifest.hooks:
+        found.add("hooks")
+    if manifest.fork is not None:
+        found.add("agents")
+    archives = False  # of which Python may import
+    for file in tree.values():
+        archives = archives or file.data.startswith(b"PK")
+        if "binary" not in found and not is_text(file.data):
+            found.add("binary")
+    hosts = {
+        host
+        for data in (manifest.body.encode("utf-8"), *(data for _, data in programs))
+        for host in _hosts(data)
+    }
+    servers = (need.server.host for need in manifest.requires if need.server and need.server.host)
+    hosts |= {host for server in servers for host in _somewhere(server.encode())}
+    found |= {f"network:{host}" for host in hosts} if len(hosts) <= HOSTS_MAX else {"network:*"}
+    if not _is_offline(tree, manifest, run, archives=archives):
+        found.add(NETWORK_UNKNOWN)
+    found |= {f"env:{_line(name)}" for name in variables(programs)}
+    return tuple(sorted(found))
+
+
+def _is_offline(tree: Tree, manifest: Manifest, run: Mapping[str, bytes], *, archives: bool) -> bool:
+    """Say whether all that runs is shown to stay offline, and the instructions name nothing that does not.
+
+    Instructions are no program: what an agent makes of them is shown by nothing.
+    """
+    if manifest.hooks or any(need.server and need.server.command for need in manifest.requires):
+        return False
+    tools = (tool.partition("(") for tool in manifest.allowed_tools)
+    if any(
+        name.strip().lower() in _NETWORK_TOOLS or names_network(f"`{inner}".encode())
+        for name, _, inner in tools
+    ):
+        return False
+    names = {path.rpartition("/")[2] for path in run}
+    commands = (match[1] or match[2] or "" for match in _COMMANDS.finditer(manifest.body))
+    if _SHELL.search(manifest.body) and not all(is_offline_shell(command, names) for command in commands):
+        return False
+    return not names_network(manifest.body.encode()) and all(
+        is_offline(path, data, run, is_told=_is_told(path, tree[path]), has_archives=archives)
+        for path, data in run.items()
+    )
+
+
+def _is_told(path: str, file: File) -> bool:
+    return runs_by_itself(path, file) or not path.startswith("scripts/")
+
+
+def is_kept_for_documentation(host: str) -> bool:
+    """Say whether ``host`` is a name that is promised to nobody: ``example.com``, ``.test`` and their like."""
+    return _KEPT_FOR_DOCUMENTATION.fullmatch(host) is not None
+
+
+def is_text(data: bytes) -> bool:
+    """Say whether ``data`` is UTF-8 without a NUL."""
+    if b"\0" in data:
+        return False
+    if data.isascii():
+        return True
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    yield from (("tools", tool) for tool in manifest.granted_tools)
+    yield from (("permissions", permission) for permission in manifest.permissions)
+    yield from ((need.kind, need.name) for need in manifest.requires if need.kind in ("env", "mcp"))
+
+
+def _hosts(data: bytes) -> Iterator[str]:
+    if b"://" in data:
+        for match in _HOST.finditer(data):
+            if data[max(0, match.start() - 5) : match.start()].lower().endswith(_SCHEMES):
+                yield from _somewhere(match[1])
+    if b"@" in data:
+        for match in _SCP.finditer(data):
+            yield from _somewhere(match[1])
+
+
+def _somewhere(raw: bytes) -> Iterator[str]:
+    given = raw.decode("utf-8", "replace").lower()
+    read = (given,) if given.isascii() else map(_resolved, {given, _DOT.sub(".", given)})
+    for each in read:
+        host = each.strip("[].-")
+        if ("." in host or ":" in host or _NUMBER.fullmatch(host)) and not _NOWHERE.fullmatch(host):
+            yield host
+
+
+def _resolved(host: str) -> str:
+    # In punycode, as a browser would look it up: a look-alike of a known name is not shown as that name.
+    # Where prose runs on without a blank, its first word sticks to the last label and is cut off again.
+    *labels, last = _LABELS.findall(host)[0].split(".")
+    labels.append(_ASCII.findall(last)[0] or last)
+    return ".".join(
+        label if label.isascii() else "xn--" + label.encode("punycode").decode() for label in labels
+    )
+
+
+def _line(text: str) -> str:
+    shown = clean(text)
+    if len(shown) <= TEXT_MAX:
+        return shown
+    # The digest keeps two long texts apart, so that a change beyond the cut still is a change.
+    return f"{shown[: TEXT_MAX - 9]}…{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

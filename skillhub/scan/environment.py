@@ -1,0 +1,203 @@
+"""Environment variables that scripts and programs read, where they name them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+NAMES_MAX = 200  # more than a person reads are one `*`
+_MATCHES_MAX = 50_000
+_RENAMED_MAX = 16
+_BYTES_MAX = 4 * 1024 * 1024
+_NAME = rb"([A-Za-z_][A-Za-z0-9_]{0,254}+)(?![A-Za-z0-9_])"
+_CAPITALS = rb"([A-Z_][A-Z0-9_]{0,254}+)(?![A-Za-z0-9_])"
+_NOT_SET = rb"(?!\\?[\"'`]?\s{0,8}+\]?\s{0,8}+=[^=~])"
+# Behind what names the environment: an index, an argument, a member.
+_QUOTED = (
+    rb"(?:\(\s{0,9}+\))?(?:\s{0,99}+(?:\??\.|->|::)\s{0,99}+\w{1,30}+[!?]?)?(?:\?\.)?"
+    rb"(?:\s{0,99}+[\[({]\s{0,99}+|[ \t]{1,9}+)"
+    rb"(?:key\s{0,9}+=\s{0,9}+)?[bru]?\\?[\"'`]" + _NAME + rb"(?=\\?[\"'`])" + _NOT_SET
+)
+_MEMBER = rb"\??\." + _CAPITALS + rb"(?!\()" + _NOT_SET
+# environ, getenv, process.env, ENV, LookupEnv, env::var, GetEnvironmentVariable, get_env!; putenv is none.
+_ENVIRONMENT = (
+    rb"[eE][nN][vV](?<!put...)(?<![sS]et...)(?:IRON|iron(?:ment)?)?+b?(?:::)?(?:[vV]ar(?:iable)?+(?:_os)?+)?[!?]?"
+    rb"(?:[\"'`]\])?"
+)
+_READS = [
+    re.compile(pattern)
+    for pattern in (
+        _ENVIRONMENT + rb"(?:" + _QUOTED + rb"|" + _MEMBER + rb"|[{(]" + _CAPITALS + rb"(?=[)}]))",
+        rb"process\??\.env\??\." + _NAME + rb"(?!\()" + _NOT_SET,
+        rb"[eE][nN][vV]:[\\/]?+" + _NAME + _NOT_SET,
+        rb"\$ENV\{" + _NAME,
+        rb"printenv[\"', \t]{1,9}+" + _CAPITALS,
+        rb"[\"']" + _NAME + rb"[\"']\s{1,9}+(?:not\s{1,9}+)?in\s{1,9}+(?:\w{1,30}+\.)?environ",
+        rb"-v(?<!command -v) {1,9}+" + _CAPITALS + rb"(?=[ \t]{0,9}+(?:\]|&&|\|\|))",
+        rb"(?:export|declare|typeset|local)[ \t]++-\w*(?:p\w*[ \t]++|n\w*[ \t]++\w++=)[\"']?" + _CAPITALS,
+    )
+]
+_EXPANDED = re.compile(rb"xpand(?:Env|vars)\(\s{0,9}+[bru]?[\"'`]([^\"'`\n]{0,2000}+)")
+_DOLLAR = re.compile(rb"\$\{?" + _NAME)
+_SHELL_READ = re.compile(rb"\$(?:[({][#!]?)?" + _CAPITALS)
+_BATCH_READ = re.compile(rb"[%!]" + _NAME + rb"(?::[^%!\n]{0,99}+)?[%!]")
+_ENDS = rb"[ \t]{0,9}+(?:([),])|[;:}|\]\r\n]|\Z)"
+# The environment as a value; what stands before it says whether that is another name of it.
+_WHOLE = re.compile(
+    rb"(?:environb?|(?<=[(=,* ])ENV|(?:process\??|meta|Bun|Deno)\.env|process\[[\"'`]env[\"'`]\])(?!\w)"
+    + _ENDS
+)
+_PRINTS = (
+    rb"\\?(?:(?:sudo|command|exec|busybox)[ \t]++)*+(?:/usr)?(?:/bin/)?"
+    rb"(?:(?:print)?env(?:[ \t]++-0)?|set|export)[ \t]*+"
+)
+_ALL = re.compile(
+    rb"\b(?:environb?|ENV)\."
+    rb"(?:copy|items|values|to_\w|each|map|collect|select|filter|reject|sort|inspect|dup|clone)\b(?!_at)"
+    rb"|%ENV\b|env::vars|Environ\(\)|etenv\(\s{0,9}+\)(?!\.)|nvironmentVariables\("
+    rb"|/environ(?![\w/.-])|ENVIRON\)|\$_ENV(?!\w|\s{0,9}+\[)"
+    rb"|(?i:\b(?:gci|dir|ls|gi|gc|get-(?:childitem|item|content))[ \t]{1,9}+(?:-path[ \t]{1,9}+)?[\"']?env:)"
+    rb"(?![$\\/\w])"
+    rb"|(?:export|declare|typeset|local)[ \t]++-\w*[px]\w*[ \t]*+(?:[|>;)\n]|\Z)|compgen[ \t]++-[ev]\b"
+    rb"|(?:[$<]\(|[\"']`?|=`|[;&|] )[ \t]*+" + _PRINTS + rb"[|>)`](?!\w++[|)])"
+)
+# A command of its own: of a line or of a list, in `( ... )` or `{ ... }`.
+_ALL_IN_SHELL = re.compile(
+    rb"(?:[\n;&|]|\A)[ \t]*+(?:[({][ \t]*+"
+    + _PRINTS
+    + rb"[|>;`)}]|"
+    + _PRINTS
+    + rb"(?:[0-9]?[|>;](?!\w++[|)])|\n|\Z))"
+)
+_RENAMED = re.compile(rb"\b(?:environb?|getenvb?)\s{1,9}as\s{1,9}([A-Za-z_]\w{0,30})\b")
+_OF_PROCESS = re.compile(
+    rb"\benv\b(?:\s{0,9}(?::|as\b)\s{0,9}(?:\{([^{}]{0,2000})\}|(\w{1,30})))?[^{}=;]{0,300}\}"
+    rb"\s{0,9}(?:=|from)\s{0,9}[^;\n]{0,30}?process\b(?!\.)"
+)
+_OWNER = rb"(?:\w{1,30}\.)?\Z"
+_ASSIGNED = re.compile(rb"([A-Za-z_]\w{0,30})\s{0,9}(?::[^=\n]{0,40})?=\s{0,9}" + _OWNER)
+_NOT_WHOLE = re.compile(
+    rb"(?:\bimport\b(?:[^\n;]*|\s*\([^)]*)|[\"']\s{1,9}(?:not\s{1,9})?in\s{1,9})" + _OWNER
+)
+_KEYS = re.compile(rb"\{([^{}]*+)\}\s*+=\s*+" + _OWNER)
+_KEY = re.compile(rb"(?:^|,)\s*+" + _NAME)
+# A shell may be told to run any text; in these `$` is something else, and counts with what looks like a secret.
+_NO_SHELL = re.compile(
+    r"(?i)\.(?:[cm]?[jt]s|[jt]sx|pyw?|rb|pl|php|lua|r|jl|go|rs|psm?1|bat|cmd|applescript)\Z"
+)
+_SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#!(?![^\n]{0,200}\b(?:ba|da|k|z|a|fi|c|tc)?sh\b)")
+_SECRET = re.compile(
+    rb"TOKEN|KEY|SECRET|PASSW|PASSPHRASE|CREDENTIAL|DATABASE_UR"
+    rb"|(?:_PASS|(?:^|_)(?:AUTH|CREDS|PAT|JWT|DSN|COOKIES?|BEARER|WEBHOOK))(?:_|$)"
+)
+# What every process has, what shells and awk set themselves, and what scripts call their own places and colours.
+_HARMLESS = frozenset(
+    b"_ PATH HOME PWD USER LANG LANGUAGE TERM SHELL TMPDIR IFS OLDPWD HOSTNAME LOGNAME ENV LINENO RANDOM SRANDOM"
+    b" SECONDS EPOCHSECONDS EPOCHREALTIME UID EUID PPID GROUPS REPLY SHLVL OPTARG OPTIND OPTERR FUNCNAME PIPESTATUS"
+    b" DIRSTACK COLUMNS LINES OSTYPE HOSTTYPE MACHTYPE SHELLOPTS MAPFILE COPROC PS1 PS2 PS3 PS4"
+    b" NF NR FNR FS OFS RS ORS FILENAME ID ID_LIKE VERSION_ID VERSION_CODENAME UBUNTU_CODENAME PRETTY_NAME"
+    b" ARGS DIR FILE OUTPUT ROOT SCRIPT SCRIPT_DIR REPO_ROOT RED GREEN YELLOW BLUE BOLD NC RESET".split()
+)
+
+
+class _TooManyError(Exception):
+    """A text has more matches than an honest program: it is written to keep its readers busy."""
+
+
+def variables(files: Iterable[tuple[str, bytes]]) -> frozenset[str]:
+    """Return the variables that these programs seem to read, by path and content; ``*`` alone for too many.
+
+    What every process has (``PATH``, ``HOME``) and what shells set themselves is left out, and in shells whatever is
+    not of capital letters. ``*`` is one of them where a program takes the whole environment as a value
+    (``os.environ.copy()``, ``env |``): that it only hands it on cannot be seen.
+    """
+    reader = _Reader()
+    left = _BYTES_MAX
+    try:
+        for path, data in files:
+            left -= len(data)
+            if left < 0:
+                return frozenset("*")
+            reader.read(data)
+            reader.read_as_shell(path, data)
+    except _TooManyError:
+        return frozenset("*")
+    return frozenset(name.decode("ascii") for name in reader.found)
+
+
+class _Reader:
+    """What was seen to be read, and how many matches may still be looked at."""
+
+    def __init__(self) -> None:
+        self.found: set[bytes] = set()
+        self._left = _MATCHES_MAX
+
+    def read(self, data: bytes) -> None:
+        """Look for what any language reads so."""
+        for pattern in (*_READS, _ALL):
+            self._add(self._all(pattern, data))
+        for text in self._all(_EXPANDED, data):
+            self._add(self._all(_DOLLAR, text))
+        names = {*self._all(_RENAMED, data)}
+        for match in self._matches(_OF_PROCESS, data):
+            names.add(match[2] or b"env")
+            self._add_keys(match[1] or b"")
+        for match in self._matches(_WHOLE, data):
+            before = data[max(0, match.start() - 3000) : match.start()]
+            if keys := _KEYS.search(before):
+                self._add_keys(keys[1])
+            elif (name := _ASSIGNED.search(before[-99:])) and match[1] is None:
+                names.add(name[1])
+            elif not _NOT_WHOLE.search(before[-300:]):
+                self.found.add(b"*")
+                break
+        if names:
+            self._read_renamed(b"|".join(sorted(names)), data)
+
+    def read_as_shell(self, path: str, data: bytes) -> None:
+        """Look for what a shell, or Windows' one, would read, were it told to run this."""
+        if path.lower().endswith((".bat", ".cmd")):
+            self._add(self._all(_BATCH_READ, data))
+        if b"\0" in data:
+            return
+        names = self._all(_SHELL_READ, data.replace(b"\\\n", b""))
+        if _SHEBANG.match(data) or _NO_SHELL.search(path):
+            names = (name for name in names if _SECRET.search(name))
+        else:
+            self._add(self._all(_ALL_IN_SHELL, data))
+        self._add(names)
+
+    def _read_renamed(self, names: bytes, data: bytes) -> None:
+        if names.count(b"|") >= _RENAMED_MAX:
+            raise _TooManyError
+        begins = rb"(?<![\w.$])(?:" + names + rb")"
+        self._add(
+            self._all(
+                re.compile(begins + rb"(?:" + _QUOTED + rb"|\??\." + _NAME + rb"(?!\()" + _NOT_SET + rb")"),
+                data,
+            )
+        )
+        self._add(self._all(re.compile(rb"(?:[(*]|\.\.)(?:" + names + rb")\s{0,9}+[,)}]"), data))
+        self._add(self._all(re.compile(begins + rb"\.(?:copy|items|values)\("), data))
+
+    def _add_keys(self, braces: bytes) -> None:
+        self._add([*self._all(_KEY, braces), *((b"*",) if b"..." in braces else ())])
+
+    def _add(self, names: Iterable[bytes]) -> None:
+        self.found |= {
+            name for name in names if name not in _HARMLESS and not name.startswith((b"LC_", b"BASH"))
+        }
+        if len(self.found) > NAMES_MAX:
+            raise _TooManyError
+
+    def _all(self, pattern: re.Pattern[bytes], data: bytes) -> Iterator[bytes]:
+        """Yield the group that matched, or ``*`` where there is none."""
+        return (match[match.lastindex] if match.lastindex else b"*" for match in self._matches(pattern, data))
+
+    def _matches(self, pattern: re.Pattern[bytes], data: bytes) -> list[re.Match[bytes]]:
+        found = list(islice(pattern.finditer(data), self._left + 1))
+        self._left -= len(found)
+        if self._left < 0:
+            raise _TooManyError
+        return found

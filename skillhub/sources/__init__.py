@@ -1,0 +1,1 @@
+"""Where skills come from: registries, sites, git, GitHub, OCI, local folders."""

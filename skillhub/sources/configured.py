@@ -1,0 +1,422 @@
+"""The sources a user has: registries, each pinned by the root that was trusted when it was added, and sites."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import unquote
+
+from skillhub.disk import files
+from skillhub.disk.home import Home
+from skillhub.disk.state_file import StateDocument, StateFile
+from skillhub.errors import FormatError, NotFound, SourceMismatch, StateError, TrustDowngrade, UsageError
+from skillhub.formats.digest import Digest
+from skillhub.formats.document import Absent, Items, Members, Read, Sha256, part, text_that
+from skillhub.formats.text import RESERVED_ALIASES, as_command, is_alias, quote
+from skillhub.model.lock import LockedSource
+from skillhub.model.provenance import is_same_source
+from skillhub.model.reference import NO_SECRET, holds_secret, parse
+from skillhub.net.target import Who
+from skillhub.project.intent import is_proposed, proposals
+from skillhub.project.project import Project
+from skillhub.sources.agreed import AgreedSources, pair
+from skillhub.sources.embedded import EMBEDDED_URL, root, root_fingerprint
+from skillhub.sources.history import LastSeen
+
+TYPE_CHECKING = False
+
+_ROOT_CAP = 1 << 20
+_HINT = "put the file back, or move it away and add your sources again"
+EMBEDDED_ALIAS = "github"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A registry, or a well-known site that is none, under the alias that this user gave it.
+
+    Attributes:
+        url: Its base, or ``embedded:`` for the one inside the package.
+        root: SHA-256 of its ``1.root.json``, for a registry that starts over is another source; None of a site.
+        named_by: ``person`` if it is one of the user's; ``repository`` if only a project names it, in which alone it
+            counts: it is reached with care, and nobody there is told who asks.
+    """
+
+    alias: str
+    url: str
+    root: Digest | None
+    named_by: Who = "person"
+
+    @property
+    def embedded(self) -> bool:
+        """Whether it is the one that ships inside the package."""
+        return self.url == EMBEDDED_URL
+
+    def is_meant(self, locked: LockedSource) -> bool:
+        """Say whether a lock means this source."""
+        return is_same_source(self.locked(), locked)
+
+    def locked(self) -> LockedSource:
+        """Return what the lock says of it."""
+        return LockedSource(kind="registry" if self.root else "well-known", url=self.url, root=self.root)
+
+
+def check(alias: str, url: str) -> None:
+    """Return if a source may have this alias and this URL, neither of which has to be looked up for that.
+
+    Raises:
+        UsageError: one of them is none; a password in the URL is not shown.
+    """
+    if not is_alias(alias):
+        words = ", ".join(sorted(RESERVED_ALIASES))
+        hint = f"lowercase letters, digits and single hyphens, at most 64; not {words}"
+        raise UsageError(f"{quote(alias)} cannot name a source", hint=hint)
+    if url == EMBEDDED_URL:
+        if alias != EMBEDDED_ALIAS:
+            raise UsageError(f"the registry inside the package is called {EMBEDDED_ALIAS}")
+        return
+    if holds_secret(url):
+        raise UsageError("a source's URL names no user, no password and no other credential", hint=NO_SECRET)
+    scheme, _, rest = url.partition("://")
+    if scheme.lower() not in ("https", "http"):
+        raise UsageError("expected the URL of a source to begin with https://", hint="or http:// on loopback")
+    if re.search(r"[?#]|/\.well-known(/|$)|\.json$", rest) or not _is_url(url):
+        # A registry would not be found to be one from its index.
+        raise UsageError(
+            "expected the URL of the site itself", hint="its folder, without .well-known and no ?"
+        )
+
+
+def _is_url(url: str) -> bool:
+    found = parse(url)
+    return found is not None and found.host != ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The file: the sources by alias, the URL of each that was ever a registry, and what aliases meant before."""
+
+    sources: Mapping[str, Source]
+    registries: frozenset[str] = frozenset()
+    former: frozenset[tuple[str, str]] = frozenset()
+
+
+class Sources:
+    """All sources of a user, kept in ``<state>``, never read from a repository."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._agreed = AgreedSources(home)
+        path = os.path.join(home.state, "sources.json")
+        self._file = StateFile(path, "the sources of a user", _HINT, _File)
+        self._roots = os.path.join(home.state, "roots")
+        self._metadata = os.path.join(home.state, "tuf")
+        self._last_seen: dict[Digest, LastSeen] = {}
+
+    def mine(self) -> Mapping[str, Source]:
+        """Return the user's own by alias; on first use that is the embedded registry, as ``github``."""
+        return self._kept().sources
+
+    def all(self) -> Mapping[str, Source]:
+        """Return every source that counts here by alias: the user's own."""
+        return self.mine()
+
+    def _kept(self) -> _Kept:
+        return self._file.read(_parse)
+
+    def get(self, alias: str) -> Source:
+        """Return the source of that alias.
+
+        Raises:
+            NotFound: there is none; the hint names those there are.
+        """
+        known = self.all()
+        if alias not in known:
+            hint = (
+                f"configured: {', '.join(known) or 'none'}; skillhub source add adds one, "
+                "skillhub install asks about those that the project names"
+            )
+            if alias == EMBEDDED_ALIAS:
+                add = as_command("skillhub", "source", "add", alias, EMBEDDED_URL)
+                hint = f"to bring back the one inside the package: {add}"
+            raise NotFound(f"no source is named {quote(alias)}", hint=hint)
+        return known[alias]
+
+    def within(self, project: Project) -> ProjectSources:
+        """Return the sources that count in a project."""
+        return ProjectSources(self._home, project)
+
+    def had_another(self, alias: str) -> bool:
+        """Say whether the alias was another source's before, of whose skills this one has no say."""
+        meant = _meaning(self.all().get(alias))
+        return any(name == alias and was != meant for name, was in self._former())
+
+    def _former(self) -> frozenset[tuple[str, str]]:
+        """Return what aliases meant before, as pairs of both."""
+        return self._kept().former
+
+    def root(self, source: Source) -> bytes:
+        """Return the trusted first root of the source.
+
+        Raises:
+            StateError: the file is gone or no longer has the digest it was trusted by.
+        """
+        if source.embedded:
+            return root()
+        if source.root is None:
+            raise AssertionError("a site that is no registry has no root")
+        path = os.path.join(self._roots, f"{source.root.hex}.json")
+        data = files.read(path, _ROOT_CAP)
+        if data is None or Digest.of(data) != source.root:
+            hint = f"remove the source {source.alias} and add it again with its fingerprint"
+            raise StateError("the trusted root is gone or was changed", where=path, hint=hint)
+        return data
+
+    def metadata(self, source: Source) -> str:
+        """Return the folder of what is trusted of a registry."""
+        if source.root is None:
+            raise AssertionError("a site that is no registry has no metadata")
+        return os.path.join(self._metadata, source.root.hex)
+
+    def last_seen(self, root: Digest) -> LastSeen:
+        """Return what the registry with this first root last said; read once, when it is first asked for."""
+        return self._last_seen.setdefault(root, LastSeen(os.path.join(self._metadata, root.hex)))
+
+    def meant(
+        self, alias: str, url: str, first_root: bytes | None, instead_of: Source | None = None
+    ) -> Source:
+        """Return what ``add`` would add.
+
+        Raises:
+            UsageError, TrustDowngrade: as ``_possible``.
+            SourceMismatch: the alias is taken by another source.
+        """
+        source = self._possible(alias, url, first_root)
+        mine = self.mine()
+        if mine.get(alias, source) not in (source, instead_of):
+            raise SourceMismatch(
+                f"the source {alias} is {mine[alias].locked()}; found {source.locked()}",
+                hint=f"choose another name, or {as_command('skillhub', 'source', 'remove', alias)} first",
+            )
+        return source
+
+    def _possible(self, alias: str, url: str, first_root: bytes | None, named_by: Who = "person") -> Source:
+        """Return a source of that alias, URL and root.
+
+        Raises:
+            UsageError: alias or URL are none, or the root is the embedded registry's, whose keys are public.
+            TrustDowngrade: it is to be a site that nobody vouches for, and was a registry before.
+        """
+        check(alias, url)
+        root_digest = Digest.of(first_root) if first_root is not None else None
+        source = Source(alias, url.rstrip("/"), root_digest, named_by)
+        if source.root == root_fingerprint() and not source.embedded:
+            raise UsageError("that is the root of the embedded registry, whose keys are public test keys")
+        registries = self._kept().registries | self._agreed.registries()
+        if source.root is None and _place(source.url) in registries:
+            raise TrustDowngrade(
+                "expected a registry, as it was one before, found a site without metadata",
+                where=source.url,
+                hint="somebody may have taken the metadata away; ask whoever runs it",
+            )
+        return source
+
+    def add(self, alias: str, url: str, first_root: bytes | None, instead_of: Source | None = None) -> Source:
+        """Trust the registry at ``url`` by its first root, or take a site that has none; the same again is no change.
+
+        Args:
+            alias: What the user calls it.
+            url: Its base.
+            first_root: Its first root; None for a site.
+            instead_of: What the alias may mean until now, and then no longer does.
+
+        Raises:
+            UsageError, SourceMismatch, TrustDowngrade: as ``meant``.
+        """
+        self.meant(
+            alias, url, first_root, instead_of
+        )  # what is refused leaves nothing behind, not even a lock file
+        with self._file.locked():
+            source = self.meant(alias, url, first_root, instead_of)
+            self._keep_root(source, first_root)
+            self._write({**self.mine(), alias: source}, instead_of)
+        return source
+
+    def _keep_root(self, source: Source, first_root: bytes | None) -> None:
+        if first_root is not None and source.root is not None and not source.embedded:
+            path = os.path.join(self._roots, f"{source.root.hex}.json")
+            files.write_atomic(path, first_root, mode=0o600)
+
+    def remove(self, alias: str) -> Source:
+        """Forget the source, here and wherever it was agreed to for a project; what was installed from it stays.
+
+        Raises:
+            NotFound: there is none of that alias.
+        """
+        self.get(alias)
+        with self._file.locked():
+            gone = self.get(alias)
+            self._write({name: source for name, source in self.mine().items() if name != alias}, gone)
+        self._agreed.forget(alias, gone.locked())
+        return gone
+
+    def _write(self, sources: Mapping[str, Source], gone: Source | None = None) -> None:
+        rows = {alias: _row(source) for alias, source in sorted(sources.items())}
+        kept = self._kept()
+        were = kept.registries | _registries(sources.values())
+        former = kept.former | ({(gone.alias, _meaning(gone))} if gone else frozenset())
+        self._file.write({"former": sorted(former), "registries": sorted(were), "sources": rows})
+
+
+class ProjectSources(Sources):
+    """The sources that count in one project: the user's own, and those that it proposes and that were agreed to.
+
+    An agreement is bound to the user, the project, the alias, the URL and the root. It counts as long as lock and
+    intent of the project say the same; no other project has any of it.
+    """
+
+    def __init__(self, home: Home, project: Project) -> None:
+        super().__init__(home)
+        self._project = project
+        self._theirs: Mapping[str, Source] | None = None
+        self._coming: dict[str, tuple[Source, bytes | None]] = {}
+
+    def all(self) -> Mapping[str, Source]:
+        """Return every source that counts here by alias: the user's own, and the project's that were agreed to."""
+        if self._theirs is None:
+            self._theirs = self._proposed()
+        mine = self.mine()
+        return {**mine, **{alias: each for alias, each in self._theirs.items() if alias not in mine}}
+
+    def _proposed(self) -> Mapping[str, Source]:
+        agreed = self._agreed.of(self._project.key)
+        if not agreed:
+            return {}
+        try:
+            wanted = proposals(self._project.lock(), self._project.intent())
+        except (
+            FormatError,
+            StateError,
+            SourceMismatch,
+        ):  # told of by whoever reads them; nothing of it counts
+            return {}
+        return {
+            alias: Source(alias, each.url, each.root, "repository")
+            for alias, each in agreed.items()
+            if alias in wanted and is_proposed(each, wanted[alias])
+            if each.url != EMBEDDED_URL or each.root == root_fingerprint()
+        }
+
+    def _former(self) -> frozenset[tuple[str, str]]:
+        agreed = self._agreed.of(self._project.key).items()
+        return (
+            super()._former()
+            | self._agreed.former(self._project.key)
+            | {(alias, each.root or each.url) for alias, each in agreed}
+        )
+
+    def proposed(self, alias: str, url: str, first_root: bytes | None) -> Source:
+        """Return what ``adopt`` would adopt.
+
+        Raises:
+            UsageError, TrustDowngrade: as ``meant``.
+        """
+        return self._possible(alias, url, first_root, "repository")
+
+    def adopt(self, alias: str, url: str, first_root: bytes | None) -> Source:
+        """Let a source that the project proposes count in it, and in no other; ``keep`` remembers that.
+
+        Raises:
+            UsageError, TrustDowngrade: as ``proposed``.
+        """
+        source = self.proposed(alias, url, first_root)
+        self._coming[alias] = source, first_root
+        self._theirs = {**self.all(), alias: source}
+        return source
+
+    def keep(self) -> None:
+        """Remember what was adopted; the same again is no change.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        for alias, (source, first_root) in self._coming.items():
+            self._keep_root(source, first_root)
+            is_registry = source.root is not None and not source.embedded
+            place = _place(source.url) if is_registry else None
+            self._agreed.add(self._project.key, alias, source.locked(), place)
+        self._coming.clear()
+
+    def root(self, source: Source) -> bytes:
+        """Return the trusted first root of the source, as ``Sources.root`` does."""
+        known = (data for each, data in self._coming.values() if each.root == source.root)
+        return next(known, None) or super().root(source)
+
+    def remove(self, alias: str) -> Source:
+        """Forget the source: the user's own of that alias, else what was agreed to for the project.
+
+        Raises:
+            NotFound: there is none of that alias.
+        """
+        gone = self.get(alias)
+        if alias in self.mine():
+            gone = super().remove(alias)
+        else:
+            self._agreed.forget(alias, gone.locked(), self._project.key)
+        self._theirs = None
+        return gone
+
+
+def _meaning(source: Source | None) -> str:
+    """Return who vouches for what is below an alias: the one in the package, a registry's root, or a site alone."""
+    if source is None:
+        return ""
+    return source.url if source.embedded or source.root is None else source.root
+
+
+def _row(source: Source) -> dict[str, str]:
+    return {"url": source.url, **({"root": source.root} if source.root else {})}
+
+
+def _registries(sources: Iterable[Source]) -> frozenset[str]:
+    return frozenset(_place(each.url) for each in sources if each.root and not each.embedded)
+
+
+def _place(url: str) -> str:
+    """Return what two spellings of one URL have in common, whatever the scheme."""
+    found = parse(url)
+    if found is None:
+        raise AssertionError("the URL of a source was checked when it was read")
+    port = "" if found.port in (80, 443) else f":{found.port}"
+    return f"{found.host.rstrip('.')}{port}{unquote(found.path).rstrip('/')}"
+
+
+_Url = Annotated[str, Read(text_that(lambda url: url == EMBEDDED_URL or _is_url(url), "the URL of a source"))]
+
+
+@part
+@dataclass(frozen=True, slots=True)
+class _Row:
+    url: _Url
+    root: Absent[Sha256] = None
+
+
+class _File(StateDocument):
+    sources: Members[str, _Row]
+    registries: Items[str] = ()
+    former: Items[Annotated[tuple[str, str], Read(pair, type="array")]] = ()
+
+
+def _parse(document: _File | None) -> _Kept:
+    if document is None:
+        return _Kept({EMBEDDED_ALIAS: Source(EMBEDDED_ALIAS, EMBEDDED_URL, root_fingerprint())})
+    sources = {alias: _source(alias, row.url, row.root) for alias, row in document.sources.items()}
+    registries = frozenset(document.registries) | _registries(sources.values())
+    return _Kept(sources, registries, frozenset(document.former))
+
+
+def _source(alias: str, url: str, root: Digest | None) -> Source:
+    # The root of the one inside the package changes with the package that carries it.
+    return Source(alias, url, root_fingerprint() if url == EMBEDDED_URL else root)

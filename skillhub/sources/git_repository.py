@@ -1,0 +1,560 @@
+"""The local cache of a git repository: URL, redirects, revisions, fetches."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TypeVar
+from urllib.parse import unquote
+
+from skillhub.disk import files
+from skillhub.disk.folders import is_link, remove_tree
+from skillhub.errors import NotFound, SkillhubError, SourceError, UnsafeTransfer, UsageError, WrongBytes
+from skillhub.formats.text import as_command, quote
+from skillhub.model.reference import Git, base_of, is_rev, parse_ref
+from skillhub.net.fetch import Answer, Web
+from skillhub.net.target import RULES, RequestTarget, Who, judged, proxy_for
+from skillhub.sources.git_program import (
+    Bounds,
+    CatFile,
+    GitError,
+    GitProgram,
+    GoneError,
+    explain,
+    is_redirected,
+    is_unserved,
+    may_be_ours,
+)
+
+# Where git fetches a repository from, and with which settings and variables.
+
+# Not "origin", of which a person may have settings for all repositories.
+REMOTE = "skillhub"
+# Asked only once a server wants credentials and no helper of the person's own has any; the token is in no argument,
+# where other users of the machine could read it.
+_VARIABLE = "SKILLHUB_GIT_VARIABLE"
+_HELPER = (
+    f'!f() {{ test "$1" = get && printf "username=x-access-token\\npassword=%s\\n" "${_VARIABLE}"; }}; f'
+)
+# A person's settings of git may hold secrets, or lead elsewhere; curl looks for a netrc in the home folder.
+_NOBODY = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "HOME": os.devnull,
+    "XDG_CONFIG_HOME": os.devnull,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A repository somewhere, as git is told of it.
+
+    Attributes:
+        url: Which one.
+        place: Where it is fetched from: there, or from its mirror.
+        named_by: As ``Bounds`` has it; whoever configured a mirror has named it.
+        options: Settings, ``name=value``.
+        variables: Of the environment.
+        token: Lets one in at ``place``, and is among these.
+    """
+
+    url: str
+    place: str
+    named_by: Who
+    options: tuple[str, ...]
+    variables: Mapping[str, str] = field(repr=False)
+    token: str | None = field(default=None, repr=False)
+
+    @property
+    def hint(self) -> str | None:
+        """What to do if it is reached with care and that is not enough."""
+        if self.named_by == "person":
+            return None
+        who = "this repository" if self.named_by == "repository" else f"a {self.named_by}"
+        url = self.place if self.named_by == "redirect" else self.url
+        return f"only {who} names it; if it is meant: {as_command('skillhub', 'install', f'git+{url}')}"
+
+    def way(self) -> tuple[str, ...]:
+        """Return the words that hold git to addresses that were judged; to be called before git goes there.
+
+        Raises:
+            UnsafeTransfer: no person has named it, and it is not on the public internet.
+            SourceError: its host has no address.
+        """
+        scheme, _, rest = self.place.partition("://")
+        rule = RULES[self.named_by]
+        if rule.anywhere:
+            return ()
+        # Two slashes, which git decodes, lead to a server on Windows.
+        if scheme == "file" and unquote(rest)[1:2] not in ("/", "\\", "?"):
+            return ()  # a `path` reads this disk as well, and what is there goes nowhere
+        if scheme not in rule.schemes:
+            raise UnsafeTransfer("expected a repository at an https URL", where=self.url, hint=self.hint)
+        authority = rest.partition("/")[0].rpartition("@")[2]
+        target = RequestTarget.parse(f"https://{authority}/", public_only=True)
+        proxy = proxy_for(target)
+        try:
+            addresses = [address for address, _ in judged(target, is_proxied=proxy is not None)]
+        except UnsafeTransfer as error:
+            raise UnsafeTransfer(error.message, where=self.url, hint=self.hint) from error
+        except OSError as error:
+            raise SourceError("its host has no address", where=self.url) from error
+        if proxy is not None or scheme == "ssh" or ":" in target.host:
+            return ()
+        # A second look-up could give another answer. Git before 2.37 does not know the setting.
+        return "-c", f"http.curloptResolve={target.host}:{target.port}:{','.join(addresses)}"
+
+
+def remote(url: str, environ: Mapping[str, str], bounds: Bounds, token: str | None = None) -> Remote:
+    """Return what git is told to fetch from ``url``, which anybody may have written, or from its mirror.
+
+    Args:
+        url: https, ssh, file, or http on this machine.
+        environ: The environment of this process.
+        bounds: Names the mirrors, and says who named ``url``.
+        token: Lets one in where ``url`` is; offered when the server asks. A mirror never gets it, nor a repository
+            that no person has named.
+
+    Raises:
+        UsageError: it is no URL that skills are fetched from.
+        SourceError: there is no git.
+    """
+    check(url)
+    place = _mirror_of(url, bounds.mirrors)
+    if place.startswith("http:") and place == url and not RequestTarget.parse(url).loopback:
+        raise UsageError(f"expected https, found {quote(url)}", hint="git+https://… proves who answers")
+    named_by = bounds.named_by if place == url else "person"
+    return told(url, place, named_by, environ, token if place == url else None)
+
+
+def told(url: str, place: str, named_by: Who, environ: Mapping[str, str], token: str | None = None) -> Remote:
+    """Return what git is told of the repository at ``url`` that is fetched from ``place``; see ``remote``.
+
+    Raises:
+        SourceError: there is no git.
+    """
+    # ext:: runs commands; git:// proves nothing of who answers. A person's own `insteadOf` may lead to any of these.
+    protocols = "https:ssh:file"
+    if place.startswith("http:"):
+        protocols += ":http"
+    # Git does not judge where a redirect leads; ``git_redirect`` does.
+    options = [f"remote.{REMOTE}.url={place}", "http.followRedirects=false"]
+    if place.startswith("file:"):
+        # Git before 2.45.1 has it fetch what it lacks, with whatever program it names (CVE-2024-32465).
+        options.append(f"remote.{REMOTE}.uploadpack=GIT_ALLOW_PROTOCOL=none git-upload-pack")
+    if not RULES[named_by].settings:
+        protocol = "file" if place.startswith("file:") else "https"
+        return Remote(url, place, named_by, tuple(options), {"GIT_ALLOW_PROTOCOL": protocol, **_NOBODY})
+    variables = {"GIT_ALLOW_PROTOCOL": protocols}
+    if place.startswith("ssh:") and not _has_ssh_command(environ):
+        variables["GIT_SSH_COMMAND"] = "ssh -oBatchMode=yes"
+    if not RULES[named_by].sends_credentials or not place.startswith(("https:", "http:")):
+        token = None
+    if token is not None:
+        origin = "/".join(place.split("/")[:3])
+        options.append(f"credential.{origin}.helper={_HELPER}")
+        variables[_VARIABLE] = token
+    return Remote(url, place, named_by, tuple(options), variables, token)
+
+
+def check(url: str) -> None:
+    """Return if that is the URL of a repository, whoever wrote it.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if parse_ref(f"git+{url}") != Git(url) or ".." in url.split("/"):
+        raise UsageError(f"expected the URL of a git repository, found {quote(url)}")
+
+
+def _mirror_of(url: str, mirrors: Mapping[str, str]) -> str:
+    """Return where to fetch from instead, as the longest beginning of ``url`` says; else ``url``."""
+    base = base_of(url, mirrors)
+    return url if base is None else mirrors[base] + url[len(base) :]
+
+
+def _has_ssh_command(environ: Mapping[str, str]) -> bool:
+    """Say whether the person has an ssh of their own; without a terminal it cannot ask anything either."""
+    if "GIT_SSH_COMMAND" in environ or "GIT_SSH" in environ:
+        return True
+    return GitProgram(os.curdir, environ, (), {}).is_set("core.sshCommand")
+
+
+# Where a server sends git: each target is judged before it is made, for git follows and judges none.
+# Only what a person named is followed at all. Forges redirect a repository that was renamed or moved, and hosts
+# that have another name now; whoever serves the old name could as well lead into the network that we are in.
+
+_ASKED = "/info/refs?service=git-upload-pack"  # what git asks first (gitprotocol-http)
+_CAP = 16 << 20  # of an answer that lists all branches and tags; by version 2 of the protocol it is short
+_V2 = {"Git-Protocol": "version=2"}
+
+
+def redirected(remote: Remote, environ: Mapping[str, str], bounds: Bounds) -> Remote | None:
+    """Return the repository as git is to be told of it after the server redirected it; None if that is not known.
+
+    On its own origin it stays what a person named. Elsewhere it is reached over https, at the public addresses that
+    were judged, and gets no token that was meant for the first.
+
+    Raises:
+        UnsafeTransfer: it leads to plain http, into a private network, or to no repository; the error names where.
+    """
+    if bounds.web is None or remote.named_by != "person" or not remote.place.startswith(("https:", "http:")):
+        return None
+    place = remote.place.rstrip("/")
+    for headers in _ways(remote):
+        try:
+            answer = _asked(bounds.web, place, headers)
+        except (SourceError, WrongBytes):
+            return None
+        if answer.url != place + _ASKED:
+            return _at(answer.url, remote, environ)
+    return None
+
+
+def _ways(remote: Remote) -> Iterator[Mapping[str, str]]:
+    """Yield what to send: nothing of who asks, and where that led nowhere what lets one in, as git is told it."""
+    yield _V2
+    if remote.token is not None:
+        secret = b64encode(f"x-access-token:{remote.token}".encode()).decode()
+        yield {**_V2, "Authorization": f"Basic {secret}"}
+
+
+def _asked(web: Web, place: str, headers: Mapping[str, str]) -> Answer:
+    try:
+        return web.ask(place + _ASKED, cap=_CAP, headers=headers)
+    except UnsafeTransfer as error:
+        found = (error.where or "").removesuffix(_ASKED)
+        meant = as_command("skillhub", "install", f"git+{found}")
+        hint = f"if that is meant: {meant}" if found not in ("", place) else None
+        message = f"the server sends one elsewhere: {error.message}"
+        raise UnsafeTransfer(message, where=error.where, hint=hint) from error
+
+
+def _at(url: str, remote: Remote, environ: Mapping[str, str]) -> Remote:
+    place = url.removesuffix(_ASKED)
+    try:
+        if place == url:
+            raise UsageError(f"expected a redirect to a repository, found {quote(url)}")
+        check(place)
+        is_same = RequestTarget.parse(place).origin == RequestTarget.parse(remote.place).origin
+        return told(remote.url, place, "person" if is_same else "redirect", environ, remote.token)
+    except UsageError as error:
+        message = f"the server sends one elsewhere: {error.message}"
+        raise UnsafeTransfer(message, where=remote.url, hint="name the repository where it is now") from error
+
+
+# A bare repository of our own for each URL, filled with what is asked for and no more; safe to delete at any
+# time.
+# Nobody relies on what it holds: whoever reads an object hashes it. Two processes do not fill it at once, and
+# what a killed one left half-done is swept away by the next, or all of it is thrown away and fetched again.
+
+_FILES = {
+    "config": b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
+    "HEAD": b"ref: refs/heads/none\n",
+}
+_FOLDERS = ("", "objects", "objects/pack", "refs", "refs/commits")
+_OURS = frozenset({*_FILES, "objects", "refs", "shallow"})
+# What a git, or one of us, at work in another process may just be writing.
+_GITS = (".tmp-", "tmp_")
+_WRITTEN = (*_GITS, ".skillhub-")
+# Partial clone as git's own configuration has it, but said to the fetch alone: a `cat-file` that knows of it would
+# fetch each object that is missing, one connection for each.
+_PARTIAL = ("-c", f"remote.{REMOTE}.promisor=true", "-c", f"remote.{REMOTE}.partialCloneFilter=blob:none")
+_FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", REMOTE)
+_T = TypeVar("_T")
+_ALL = ("+refs/heads/*:refs/all/heads/*", "+refs/tags/*:refs/all/tags/*")
+
+
+class GitCache:
+    """The objects of one repository, as far as they were needed; usable by many threads.
+
+    Args:
+        remote: The repository.
+        cache: The folder of all caches; this one is below ``git/`` in it.
+        environ: The environment of this process.
+        bounds: How much the repository may ask of this machine.
+    """
+
+    def __init__(self, remote: Remote, cache: str, environ: Mapping[str, str], bounds: Bounds) -> None:
+        self.url = remote.url
+        self._bounds = bounds
+        self._environ = environ
+        name = os.path.join("git", sha256(remote.url.encode()).hexdigest()[:32])
+        self._folder = os.path.join(cache, name)
+        self._tell(remote)
+        self._beneath = bounds.beneath and os.path.join(bounds.beneath, name, "objects")
+        more = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": self._beneath} if self._beneath else {}
+        # Not for a fetch, which would go on from commits whose parents are not there.
+        self._looking = GitProgram(self._folder, environ, remote.options, {**remote.variables, **more})
+        self._reader: CatFile | None = None
+        self._turn = threading.Lock()
+
+    def _tell(self, remote: Remote) -> None:
+        self._remote = remote
+        self._git = GitProgram(self._folder, self._environ, remote.options, remote.variables)
+
+    def ask(self, refs: Iterable[str]) -> dict[str, str]:
+        """Return the ids of those of these refs that the repository has, and perhaps of others.
+
+        Raises:
+            SourceError, NotFound, UnsafeTransfer: it cannot be asked.
+            StateError: the disk refuses.
+        """
+        words = ("ls-remote", "--quiet", REMOTE, *refs)
+
+        def asked(way: Sequence[str]) -> bytes:
+            self._prepare()
+            return self._git.run((*way, *words), self._bounds)
+
+        said = self._online(asked)
+        rows = (line.partition("\t") for line in said.decode("utf-8", "replace").splitlines())
+        return {name: id_ for id_, _, name in rows}
+
+    def fetch(self, commit: str) -> None:
+        """Bring a commit with its trees; with its files too where the server knows no partial clone.
+
+        Raises:
+            NotFound: the repository has no such commit, or gives it to nobody.
+            SourceError, FormatError, UnsafeTransfer: it cannot be fetched.
+            StateError: the disk, or another process.
+        """
+        # The ref is for git: what it points to need not be sent again with the next commit.
+        words = (*_FETCH, "--depth=1", f"+{commit}:refs/commits/{commit}")
+        self._online(lambda way: self._bring(way, words, [commit]))
+
+    def fetch_files(self, ids: Sequence[str]) -> None:
+        """Bring the files with these ids; git must not tell the server that it has their commit, so: ``noop``.
+
+        Raises:
+            The same as ``fetch``.
+        """
+        words = ("-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--stdin")
+        self._online(lambda way: self._bring(way, words, ids))
+
+    def sizes(self, ids: Iterable[str]) -> dict[str, int]:
+        """Return the sizes of those of these objects that are here.
+
+        Raises:
+            SourceError: there is no git.
+            StateError: the disk refuses.
+        """
+        self._prepare()
+        asked = "".join(f"{id_}\n" for id_ in ids).encode()
+        words = ("cat-file", "--batch-check=%(objectname) %(objectsize)")
+        try:
+            said = self._looking.run(words, self._bounds, stdin=asked)
+        except GitError:
+            return {}
+        rows = (line.split() for line in said.decode("ascii", "replace").splitlines())
+        return {id_: int(size) for id_, size in rows if size.isdigit()}
+
+    def read(self, kind: str, ids: Sequence[str]) -> list[bytes]:
+        """Return these objects, ``AT_ONCE`` at most, as they are stored.
+
+        Raises:
+            GoneError: one is not here; fetch it and ask again.
+            UnsafeArchive: ``too-large``: one is larger than all of a skill may be.
+            SourceError: there is no git.
+            StateError: the disk refuses.
+        """
+        with self._turn:
+            if self._reader is None:
+                self._prepare()
+                if self._is_empty():
+                    raise GoneError
+                self._reader = CatFile(self._looking, self._bounds.blob)
+            reader, self._reader = self._reader, None
+            try:
+                found = reader.read(kind, ids)
+                self._reader = reader
+            finally:
+                if self._reader is None:
+                    reader.close()
+            return found
+
+    def discard(self) -> None:
+        """Throw all of it away.
+
+        Raises:
+            StateError: the disk refuses, or another process is at work for too long.
+        """
+        with files.lock(self._folder + ".lock", timeout=self._bounds.seconds):
+            self._discard()
+
+    def _online(self, act: Callable[[Sequence[str]], _T]) -> _T:
+        """Do what goes to the server; if that redirects git, do it where that leads, once that is judged."""
+        try:
+            return act(self._way())
+        except GitError as error:
+            there = (
+                redirected(self._remote, self._environ, self._bounds) if is_redirected(str(error)) else None
+            )
+            if there is None:
+                raise self._explained(error) from error
+        self._tell(there)
+        try:
+            return act(self._way())
+        except GitError as error:
+            raise self._explained(error) from error
+
+    def _bring(self, way: Sequence[str], words: Sequence[str], ids: Sequence[str]) -> None:
+        with files.lock(self._folder + ".lock", timeout=self._bounds.seconds):
+            self._prepare()
+            fresh = self._is_empty()
+            if self._size() > self._bounds.fetched // 2:
+                self._discard()
+                fresh = True
+            if fresh:
+                with files.disk_errors(self._folder), suppress(FileNotFoundError):
+                    os.unlink(os.path.join(self._folder, "shallow"))  # It would speak of what is not here.
+            here = {} if fresh else self.sizes(ids)
+            wanted = [id_ for id_ in ids if id_ not in here]
+            if not wanted:
+                return
+            while True:
+                try:
+                    return self._fetch((*_PARTIAL, *way, *words), wanted)
+                except GitError as error:
+                    said = str(error)
+                    if is_unserved(said):
+                        return self._bring_all(way, wanted)
+                    if fresh or not may_be_ours(said):
+                        raise
+                # Perhaps it is the cache that git stumbles over.
+                self._discard()
+                fresh = True
+
+    def _bring_all(self, way: Sequence[str], wanted: Sequence[str]) -> None:
+        """Bring every branch and tag whole, from a server that gives no single objects."""
+        self._fetch((*way, *_FETCH, *_ALL), ())
+        if not self.sizes(wanted).keys() >= set(wanted):
+            raise NotFound(f"the repository has nothing with the id {wanted[0]}", where=self.url)
+
+    def _fetch(self, words: Sequence[str], ids: Sequence[str]) -> None:
+        with files.disk_errors(self._folder):
+            self._sweep()
+        stdin = "".join(f"{id_}\n" for id_ in ids).encode() if "--stdin" in words else b""
+        self._git.run(words, self._bounds, stdin=stdin, grown=self._size)
+
+    def _sweep(self) -> None:
+        """Take away what a killed process left; under our lock nobody else is at work here."""
+        for name in _FOLDERS:
+            with os.scandir(os.path.join(self._folder, name)) as rows:
+                for row in rows:
+                    if row.name.endswith(".lock") or row.name.startswith(_GITS):
+                        os.unlink(row.path)
+
+    def _prepare(self) -> None:
+        """Make the repository if there is none, and take away what none of ours has.
+
+        Whoever can write here, or brought a cache of theirs, shall not tell git what to run or where to look.
+        """
+        with files.disk_errors(self._folder):
+            for name in _FOLDERS:
+                folder = os.path.join(self._folder, name).rstrip(os.sep)
+                if is_link(folder):
+                    os.unlink(folder)
+                os.makedirs(folder, exist_ok=True)
+            self._tidy()
+        for name, data in _FILES.items():
+            path = os.path.join(self._folder, name)
+            if files.read(path, 1 << 20) != data:
+                files.write_atomic(path, data, sync=False)
+
+    def _tidy(self) -> None:
+        with os.scandir(self._folder) as rows:
+            strange = [row.path for row in rows if not _is_known(row.name)]
+        # The commit-graphs, alternates and the like that git reads and we never write.
+        for path in (*strange, os.path.join(self._folder, "objects", "info")):
+            with suppress(FileNotFoundError):  # Another does it too.
+                remove_tree(path)
+
+    def _is_empty(self) -> bool:
+        if self._beneath and os.path.isdir(self._beneath):
+            return False
+        objects = os.path.join(self._folder, "objects")
+        with files.disk_errors(objects):
+            return os.listdir(objects) == ["pack"] and not os.listdir(os.path.join(objects, "pack"))
+
+    def _size(self) -> int:
+        # Packs, and the single files that a server of plain files is copied into.
+        size = 0
+        for folder, _, names in os.walk(os.path.join(self._folder, "objects")):
+            for name in names:
+                with suppress(FileNotFoundError):
+                    size += os.stat(os.path.join(folder, name)).st_size
+        return size
+
+    def _discard(self) -> None:
+        with self._turn:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+            gone = f"{self._folder}.{os.urandom(4).hex()}.gone"
+            with files.disk_errors(self._folder), suppress(FileNotFoundError):
+                # At once, for others may just be looking whether it is there.
+                os.rename(self._folder, gone)
+                remove_tree(gone)
+            self._prepare()
+
+    def _way(self) -> tuple[str, ...]:
+        if self._bounds.offline:
+            raise SourceError("it is not in the cache, and --offline forbids to fetch it", where=self.url)
+        return self._remote.way()
+
+    def _explained(self, error: GitError) -> SkillhubError:
+        remote = self._remote
+        return explain(str(error), self.url, None if RULES[remote.named_by].settings else remote.hint)
+
+
+def _is_known(name: str) -> bool:
+    return name in _OURS or name.endswith(".lock") or name.startswith(_WRITTEN)
+
+
+# Which commit a person means by a branch or a tag.
+
+_SHORT = re.compile(r"[0-9a-f]{4,39}", re.ASCII)
+
+
+def spellings(rev: str | None) -> list[str]:
+    """Return the refs that ``rev`` may be short for; None is whatever the repository itself puts first.
+
+    Raises:
+        UsageError: it is no name.
+    """
+    if rev is None:
+        return ["HEAD"]
+    if not is_rev(rev):
+        raise UsageError(f"expected a branch, a tag or a commit, found {quote(rev)}")
+    refs = [f"refs/heads/{rev}", f"refs/tags/{rev}"]
+    if rev.startswith(("heads/", "tags/")):
+        refs.append(f"refs/{rev}")
+    if rev.startswith(("refs/heads/", "refs/tags/")):
+        refs.append(rev)
+    return refs
+
+
+def choose(commits: Mapping[str, str], rev: str | None, url: str) -> str:
+    """Return the one commit that these refs are at.
+
+    Git has a rule for which of a branch and a tag wins; whoever may push one could so take the other's place.
+
+    Raises:
+        NotFound: there are no refs.
+        UsageError: they are at different commits.
+    """
+    if len(set(commits.values())) == 1:
+        return next(iter(commits.values()))
+    if commits:
+        hint = "say which: " + ", ".join(f"@{ref}" for ref in commits)
+        raise UsageError(f"{quote(rev)} is a branch and a tag, at different commits", where=url, hint=hint)
+    if rev is None:
+        raise NotFound("the repository has no commits on its first branch", where=url)
+    short = "a commit is named by all of its 40 digits" if _SHORT.fullmatch(rev) else None
+    raise NotFound(f"the repository has no branch and no tag {quote(rev)}", where=url, hint=short)

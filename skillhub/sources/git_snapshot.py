@@ -1,0 +1,352 @@
+"""A git repository at one commit: objects hashed against their ids; nothing is checked out or run."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha1
+from typing import TypeVar
+
+from skillhub.archive.entries import unsafe
+from skillhub.errors import FormatError, NotFound, SourceError, WrongBytes
+from skillhub.formats import text as times
+from skillhub.formats.text import is_object_id, quote
+from skillhub.model.tree import SKILL_MD
+from skillhub.sources.git_program import AT_ONCE, Bounds, GoneError
+from skillhub.sources.git_repository import GitCache, choose, remote, spellings
+from skillhub.sources.repository import Node
+
+# Objects of git, checked: what is read under an id has that id, so a commit's files are the commit's.
+# Git itself does not hash what it takes out of a pack. Every object that comes from a cache or a server passes
+# ``checked`` here, from the commit down, and so neither of them can put other bytes in its place.
+
+MAX_NODES = 200_000
+MAX_DEPTH = 64
+# What trees may spell in all: a tree that names another a thousand times, and that one a third, is small on the wire.
+_MAX_TREE_BYTES = 256 << 20
+_HEADER = re.compile(rb"tree ([0-9a-f]{40})\n")
+_COMMITTED = re.compile(rb"^committer [^\n]*> ([0-9]{1,12}) [+-][0-9]{4}$", re.MULTILINE)
+_FOLDER = 0o040000
+_KINDS: Mapping[int, Node] = {
+    0o100644: Node("file"),
+    0o100664: Node("file"),  # What git wrote before 2005.
+    0o100755: Node("file", executable=True),
+    0o120000: Node("link"),
+    0o160000: Node("submodule"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """What a commit has at one path, and the id of its object."""
+
+    node: Node
+    id: str
+
+
+def object_id(kind: str, data: bytes) -> str:
+    """Return the id that git gives to an object: SHA-1 over its kind, its length and its bytes, as 40 hex digits."""
+    return sha1(b"%s %d\0%s" % (kind.encode(), len(data), data), usedforsecurity=False).hexdigest()
+
+
+def checked(wanted: str, kind: str, data: bytes) -> bytes:
+    """Return ``data``, the object whose id is ``wanted``.
+
+    Raises:
+        WrongBytes: it is another.
+    """
+    if (found := object_id(kind, data)) != wanted:
+        raise WrongBytes(f"expected the {kind} {wanted}, found {found}")
+    return data
+
+
+def root_of(commit: bytes) -> str:
+    """Return the id of a commit's tree.
+
+    Raises:
+        FormatError: it is no commit.
+    """
+    found = _HEADER.match(commit)
+    if found is None:
+        raise FormatError("expected a commit to begin with its tree")
+    return found[1].decode()
+
+
+def date_of(commit: bytes) -> str | None:
+    """Return when a commit says that it was made, UTC; None if it says nothing that is a time."""
+    head = commit.partition(b"\n\n")[0]
+    found = _COMMITTED.search(head)
+    with suppress(ValueError, OverflowError, OSError):
+        return times.spell(datetime.fromtimestamp(int(found[1]), UTC)) if found else None
+    return None
+
+
+def entries(tree: bytes) -> Iterator[tuple[str, Node | None, str]]:
+    """Yield the name of each entry of a tree, what it is (None: a folder), and the id of its object.
+
+    Names are as they are spelled, in UTF-8 with lone surrogates for what is not.
+
+    Raises:
+        FormatError: it is no tree, or has two entries of one name.
+        UnsafeArchive: ``path-traversal``: a name that is no name, but ``..`` or a path.
+    """
+    seen: set[bytes] = set()
+    at = 0
+    while at < len(tree):
+        end = tree.find(b"\0", at)
+        mode, blank, name = tree[at:end].partition(b" ")
+        if end < 0 or not blank or end + 21 > len(tree) or not re.fullmatch(rb"[0-7]{5,6}", mode):
+            raise FormatError(f"expected a mode, a name and an id at byte {at} of a tree")
+        text = name.decode("utf-8", "surrogateescape")
+        if name in (b"", b".", b"..") or b"/" in name:
+            raise unsafe("path-traversal", f"expected a name in a tree, found {quote(text)}")
+        if name in seen:
+            raise FormatError(f"expected each name once in a tree, found {quote(text)} twice")
+        seen.add(name)
+        yield text, _node(int(mode, 8)), tree[end + 1 : end + 21].hex()
+        at = end + 21
+
+
+def walk(root: str, read: Callable[[Sequence[str]], Iterable[bytes]]) -> dict[str, Leaf]:
+    """Return everything below the tree ``root`` by its path, sorted.
+
+    Args:
+        root: The id of the tree.
+        read: Returns the trees of these ids, checked, in this order; asked once for each level.
+
+    Raises:
+        FormatError, UnsafeArchive: see ``entries``; also ``too-many-files`` and ``too-deep``.
+    """
+    found: dict[str, Leaf] = {}
+    level = [("", root)]
+    size = 0
+    for _ in range(MAX_DEPTH):
+        below = []
+        for (folder, _), tree in zip(level, read([tree for _, tree in level]), strict=True):
+            size += len(tree) + len(folder)
+            for name, node, id_ in entries(tree):
+                size += len(folder)
+                if node is None:
+                    below.append((f"{folder}{name}/", id_))
+                else:
+                    found[folder + name] = Leaf(node, id_)
+            if len(found) + len(below) > MAX_NODES or size > _MAX_TREE_BYTES:
+                raise unsafe("too-many-files", f"a repository has at most {MAX_NODES} files and folders")
+        if not below:
+            return dict(sorted(found.items()))
+        level = below
+    raise unsafe("too-deep", f"folders of a repository are at most {MAX_DEPTH} deep", level[0][0])
+
+
+def tree_of(rows: Iterable[tuple[str, str, str]]) -> bytes:
+    """Return the tree with these entries, each the mode as git writes it, the name and the id.
+
+    Raises:
+        FormatError: there is none.
+    """
+    try:
+        encoded = [(mode.encode(), name.encode(), bytes.fromhex(id_)) for mode, name, id_ in rows]
+    except ValueError as error:
+        raise FormatError("expected an entry of a tree, found one that git cannot write") from error
+    # Git sorts a folder as if its name ended with a slash.
+    encoded.sort(key=lambda row: row[1] + (b"/" if row[0] == b"40000" else b""))
+    return b"".join(b"%s %s\0%s" % row for row in encoded)
+
+
+def file_id(leaves: Mapping[str, Leaf], path: str, url: str) -> str:
+    """Return the id of the file at a path.
+
+    Raises:
+        NotFound: the commit, of the repository at ``url``, has no such file.
+    """
+    leaf = leaves.get(path)
+    if leaf is None or leaf.node.kind != "file":
+        raise NotFound(f"the commit has no file {quote(path)}", where=url)
+    return leaf.id
+
+
+def of_skills(leaves: Mapping[str, Leaf]) -> set[str]:
+    """Return the ids of the files that lie in a folder with a ``SKILL.md``, however deep."""
+    ids = {path: leaf.id for path, leaf in leaves.items() if leaf.node.kind == "file"}
+    homes = {path[: -len(SKILL_MD)] for path in ids if path == SKILL_MD or path.endswith("/" + SKILL_MD)}
+    if "" in homes:
+        return set(ids.values())
+    slashes = ((path, at) for path in ids for at, char in enumerate(path) if char == "/")
+    return {ids[path] for path, at in slashes if path[: at + 1] in homes}
+
+
+def _node(mode: int) -> Node | None:
+    if mode == _FOLDER:
+        return None
+    if mode not in _KINDS:
+        raise FormatError(f"expected the mode of a file, folder, link or submodule, found {mode:o}")
+    return _KINDS[mode]
+
+
+# Any git repository at one commit, through the program ``git``: nothing is checked out or run, all is hashed.
+
+_AT_ONCE_BYTES = 16 << 20
+_SINGLY = 2
+_DEFAULT = Bounds()
+_T = TypeVar("_T")
+
+
+def open_git(
+    url: str,
+    rev: str | None,
+    *,
+    cache: str,
+    environ: Mapping[str, str],
+    bounds: Bounds = _DEFAULT,
+    token: str | None = None,
+) -> GitSnapshot:
+    """Return the repository at ``url`` as it is at a branch, a tag or a commit.
+
+    A full commit that the cache holds needs no network.
+
+    Args:
+        url: https, ssh, file, or http on this machine.
+        rev: None is the branch that the repository itself puts first.
+        cache: The folder of all caches.
+        environ: The environment of this process.
+        bounds: How much the repository may ask of this machine.
+        token: Lets one in where ``url`` is; offered when the server asks for it.
+
+    Raises:
+        UsageError: no URL that skills are fetched from; ``rev`` is no name, or a branch and a tag have it.
+        NotFound: there is no such repository, branch, tag or commit.
+        SourceError: it cannot be fetched, or there is no git.
+        FormatError, UnsafeArchive: it holds what no honest repository holds.
+        UnsafeTransfer: the server leads elsewhere, or cannot prove who it is.
+        WrongBytes: what was fetched is not the commit.
+        StateError: the disk, or another process.
+    """
+    store = GitCache(remote(url, environ, bounds, token), cache, environ, bounds)
+    commit = rev if rev is not None and is_object_id(rev) else _resolve(store, rev)
+    return GitSnapshot(store, commit)
+
+
+class GitSnapshot:
+    """A repository at one commit: a ``Snapshot``, of which every object that is read was hashed.
+
+    The size of a file that a partial clone left out is 0 in ``nodes``: only reading it tells.
+
+    Args:
+        store: The cache of the repository.
+        rev: The full commit.
+
+    Raises:
+        The same as ``open_git``.
+    """
+
+    def __init__(self, store: GitCache, rev: str) -> None:
+        self.rev = rev
+        self.date: str | None = None
+        self._store = store
+        self._sizes: dict[str, int] = {}
+        self._fetches = 0
+        self._turn = threading.RLock()
+        try:
+            self._leaves = self._walk()
+        except GoneError:
+            store.fetch(rev)
+            self._leaves = self._soundly(self._walk)
+        except WrongBytes:
+            self._leaves = self._soundly(self._walk)
+        self._sizes = self._store.sizes({leaf.id for leaf in self._leaves.values()})
+        self.nodes: Mapping[str, Node] = {path: self._node(leaf) for path, leaf in self._leaves.items()}
+
+    def read(self, paths: Iterable[str]) -> Iterator[bytes]:
+        """Yield the bytes of these files, in this order, exactly as the commit has them.
+
+        Raises:
+            NotFound: the commit has no such file.
+            SourceError, UnsafeTransfer, StateError: they cannot be fetched.
+            UnsafeArchive: ``too-large``.
+            WrongBytes: they are not those of the commit.
+        """
+        ids = [file_id(self._leaves, path, self._store.url) for path in paths]
+        self._soundly(lambda: self._bring(ids))
+        while ids:
+            portion = ids[: self._portion(ids)]
+            del ids[: len(portion)]
+            yield from self._soundly(partial(self._files, portion))
+
+    def _node(self, leaf: Leaf) -> Node:
+        size = self._sizes.get(leaf.id, 0)
+        return replace(leaf.node, size=size) if size and leaf.node.kind == "file" else leaf.node
+
+    def _soundly(self, act: Callable[[], _T]) -> _T:
+        """Do it; where the cache turns out to be damaged, fill a new one and do it again."""
+        try:
+            return act()
+        except (GoneError, WrongBytes):
+            with self._turn:
+                self._store.discard()
+                self._sizes.clear()
+                self._store.fetch(self.rev)
+        try:
+            return act()
+        except GoneError as error:
+            message = f"the repository does not have all that its commit {self.rev} names"
+            raise WrongBytes(message, where=self._store.url) from error
+
+    def _walk(self) -> dict[str, Leaf]:
+        (commit,) = self._objects("commit", [self.rev])
+        self.date = date_of(commit)
+        return walk(root_of(commit), self._trees)
+
+    def _trees(self, ids: Sequence[str]) -> Iterator[bytes]:
+        for at in range(0, len(ids), AT_ONCE):
+            yield from self._objects("tree", ids[at : at + AT_ONCE])
+
+    def _files(self, ids: Sequence[str]) -> list[bytes]:
+        self._bring(ids)
+        return self._objects("blob", ids)
+
+    def _objects(self, kind: str, ids: Sequence[str]) -> list[bytes]:
+        return [checked(id_, kind, data) for id_, data in zip(ids, self._store.read(kind, ids), strict=True)]
+
+    def _portion(self, ids: Sequence[str]) -> int:
+        """Return how many of the first ``ids`` to read at a time: some, but not more than fit into memory well."""
+        size = 0
+        for at, id_ in enumerate(ids[:AT_ONCE]):
+            size += self._sizes.get(id_, 0)
+            if size > _AT_ONCE_BYTES:
+                return at or 1
+        return AT_ONCE
+
+    def _bring(self, ids: Iterable[str]) -> None:
+        """Have these files in the cache, with as few questions to the server as an honest guess allows."""
+        with self._turn:
+            if not self._sizes:
+                self._sizes = self._store.sizes({leaf.id for leaf in self._leaves.values()})
+            wanted = {id_ for id_ in ids if id_ not in self._sizes}
+            if not wanted:
+                return
+            # Heads, then one skill; who comes a third time installs many, and each would be a fetch of its own.
+            self._fetches += 1
+            if self._fetches > _SINGLY:
+                wanted |= of_skills(self._leaves) - self._sizes.keys()
+            self._store.fetch_files(sorted(wanted))
+            self._sizes |= self._store.sizes(wanted)
+            if not wanted <= self._sizes.keys():
+                raise GoneError
+
+
+def _resolve(store: GitCache, rev: str | None) -> str:
+    """Return the commit that a branch or tag of the repository is at now."""
+    refs = spellings(rev)
+    found = store.ask([*refs, *(f"{ref}^{{}}" for ref in refs)])
+    # What an annotated tag is put on has its name with ^{} behind it.
+    commit = choose(
+        {ref: found.get(f"{ref}^{{}}", found[ref]) for ref in refs if ref in found}, rev, store.url
+    )
+    if not is_object_id(commit):
+        raise SourceError("expected a repository with SHA-1 ids, found another kind", where=store.url)
+    return commit

@@ -1,0 +1,411 @@
+"""A repository on GitHub at one commit, through its REST API, for machines without git."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tarfile
+import threading
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from io import BytesIO
+from typing import Annotated, ClassVar, TypeVar
+from urllib.parse import quote as escape
+
+from pydantic import ConfigDict
+
+from skillhub.archive.entries import unsafe
+from skillhub.disk import files
+from skillhub.disk.home import user_home
+from skillhub.errors import (
+    FormatError,
+    NotFound,
+    RateLimited,
+    SourceError,
+    StateError,
+    UsageError,
+    WrongBytes,
+)
+from skillhub.formats import yaml
+from skillhub.formats.document import ForeignDocument, Items, Read, text_that
+from skillhub.formats.text import is_object_id, quote
+from skillhub.model.reference import PUBLIC, site_of
+from skillhub.net.fetch import Answer, UntrustedClient, Web, whole
+from skillhub.net.target import RULES, RequestTarget
+from skillhub.sources.git_program import Bounds
+from skillhub.sources.git_repository import choose, spellings
+from skillhub.sources.git_snapshot import (
+    GitSnapshot,
+    Leaf,
+    checked,
+    file_id,
+    object_id,
+    of_skills,
+    open_git,
+    tree_of,
+    walk,
+)
+from skillhub.sources.repository import Node
+
+# Which GitHub is meant, github.com or a server of a company, and the token for it.
+
+_TOKEN = re.compile(r"[!-~]{1,1024}", re.ASCII)
+_HOST_CAP = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class GitHubHost:
+    """One GitHub.
+
+    Attributes:
+        site: Where its repositories are.
+        api: Where its REST API is.
+        token: Says who asks; it goes to ``site`` and to ``api``, nowhere else, and into no message.
+    """
+
+    site: str
+    api: str
+    token: str | None = field(repr=False)
+
+
+def host_of(environ: Mapping[str, str]) -> GitHubHost:
+    """Return the GitHub that the environment names as GitHub's own tools do; without a word, github.com.
+
+    ``GITHUB_SERVER_URL`` and ``GITHUB_API_URL`` say where it is. The token is that of ``GH_TOKEN`` or
+    ``GITHUB_TOKEN``, or the one that ``gh`` keeps in its ``hosts.yml``.
+
+    Raises:
+        UsageError: one of the URLs is neither https nor on this machine.
+    """
+    site = site_of(environ)
+    usual = "https://api.github.com" if site == PUBLIC else f"{site}/api/v3"
+    api = (environ.get("GITHUB_API_URL") or usual).rstrip("/")
+    for name, url in (("GITHUB_SERVER_URL", site), ("GITHUB_API_URL", api)):
+        if not url.startswith("https://") and not RequestTarget.parse(url).loopback:
+            raise UsageError("expected a URL that begins with https://", where=name)
+    return GitHubHost(site, api, _token(environ, site))
+
+
+def _token(environ: Mapping[str, str], site: str) -> str | None:
+    names = ["GH_TOKEN", "GITHUB_TOKEN"]
+    if site != PUBLIC:
+        names = ["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", *names]
+    token = next((environ[name].strip() for name in names if environ.get(name)), None) or _kept(environ, site)
+    if token is not None and not _TOKEN.fullmatch(token):
+        raise UsageError("expected a token of visible ASCII characters", where="GITHUB_TOKEN")
+    return token
+
+
+def _kept(environ: Mapping[str, str], site: str) -> str | None:
+    """Return the token that ``gh`` keeps in its file; newer ones keep it with the system, and are not asked."""
+    # Another program's file: where it cannot be read, nobody is logged in.
+    with suppress(FormatError, StateError, UnicodeDecodeError):
+        path = os.path.realpath(os.path.join(_gh_folder(environ), "hosts.yml"))
+        data = files.read(path, _HOST_CAP)
+        if data is None:
+            return None
+        hosts = yaml.parse(data.decode(), path)
+        entry = hosts.get(RequestTarget.parse(site).host) if isinstance(hosts, dict) else None
+        token = entry.get("oauth_token") if isinstance(entry, dict) else None
+        return token if isinstance(token, str) and token else None
+    return None
+
+
+def _gh_folder(environ: Mapping[str, str]) -> str:
+    if folder := environ.get("GH_CONFIG_DIR"):
+        return folder
+    if folder := environ.get("XDG_CONFIG_HOME"):
+        return os.path.join(folder, "gh")
+    if folder := environ.get("APPDATA"):
+        return os.path.join(folder, "GitHub CLI")
+    return os.path.join(environ.get("HOME") or user_home(), ".config", "gh")
+
+
+# A repository on GitHub at one commit, through its REST API, for who has no git.
+# GitHub says which tree a commit has; from there on every id is computed here, from what the API answers. The
+# archive of a commit saves many requests, but attributes may leave files out of it or change them: it is a
+# place to look for bytes that have the right id, and never says what there is.
+
+_JSON = "application/vnd.github+json"
+_RAW = "application/vnd.github.raw"
+_SHA = "application/vnd.github.sha"
+_CAP = 32 << 20
+_BLOB = 64 << 20
+_ARCHIVE = 256 << 20
+_UNPACKED = 2 << 30
+_KEPT = 512 << 20
+# More files than this are looked for in the archive: it is one request, and without a token there are 60 in an hour.
+_SINGLY = 4
+_AT_ONCE = 8
+_T = TypeVar("_T", bound=ForeignDocument)
+_Id = Annotated[str, Read(text_that(is_object_id, "40 hex digits"))]
+
+
+class _Object(ForeignDocument):
+    sha: _Id
+
+
+class _Signature(ForeignDocument):
+    date: str | None = None
+
+
+class _Commit(ForeignDocument):
+    tree: _Object
+    committer: _Signature | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A file or folder; not a model, for a repository has a hundred thousand of them."""
+
+    __pydantic_config__ = ConfigDict(extra="ignore")
+
+    path: str
+    mode: str
+    type: str
+    sha: _Id
+    size: int | None = None
+
+
+class _Tree(ForeignDocument):
+    CAP: ClassVar[int] = _CAP
+
+    tree: Items[_Row]
+
+
+def open_github_api(owner: str, repo: str, *, rev: str | None, web: Web, host: GitHubHost) -> GitHubSnapshot:
+    """Return the repository as it is at a branch, a tag or a commit.
+
+    Raises:
+        UsageError: ``rev`` is no name, or a branch and a tag have it.
+        NotFound: there is no such repository, branch, tag or commit, or none for us.
+        RateLimited: GitHub wants to be left alone for a while.
+        SourceError: it cannot be reached.
+        FormatError, UnsafeArchive: it holds what no honest repository holds.
+        WrongBytes: what was answered has another id.
+        UnsafeTransfer: it leads where it may not.
+    """
+    api = _Api(f"{host.api}/repos/{escape(owner, safe='')}/{escape(repo, safe='')}", web, host)
+    if rev is not None and is_object_id(rev):
+        return GitHubSnapshot(api, rev)
+    # The API knows refs without their first part.
+    found = {ref: api.commit(ref.removeprefix("refs/")) for ref in spellings(rev)}
+    commits = {ref: commit for ref, commit in found.items() if commit is not None}
+    if not commits:
+        api.ask("", _JSON, _CAP)  # Perhaps it is the repository that is not there.
+    return GitHubSnapshot(api, choose(commits, rev, api.url))
+
+
+class GitHubSnapshot:
+    """A repository on GitHub at one commit: a ``Snapshot``. ``rev`` is that commit."""
+
+    def __init__(self, api: _Api, rev: str) -> None:
+        self.rev = rev
+        self._api = api
+        self._trees: dict[str, bytes] = {}
+        self._sizes: dict[str, int] = {}
+        self._kept: dict[str, bytes] = {}
+        self._unpacked = False
+        self._turn = threading.Lock()
+        commit = api.read(_Commit, f"git/commits/{rev}")
+        self.date = commit.committer.date if commit.committer else None
+        self._leaves = walk(commit.tree.sha, self._read_trees)
+        self.nodes: Mapping[str, Node] = {path: self._node(leaf) for path, leaf in self._leaves.items()}
+
+    def read(self, paths: Iterable[str]) -> Iterator[bytes]:
+        """Yield the bytes of these files, in this order, exactly as the commit has them.
+
+        Raises:
+            NotFound: the commit has no such file.
+            SourceError, UnsafeTransfer: they cannot be fetched.
+            UnsafeArchive: ``too-large``: one is larger than all of a skill may be.
+            WrongBytes: they are not those of the commit.
+        """
+        ids = [file_id(self._leaves, path, self._api.url) for path in paths]
+        with self._turn:
+            wanted = {id_ for id_ in ids if id_ not in self._kept}
+            if len(wanted) > _SINGLY and not self._unpacked:
+                self._unpack(wanted)
+        if wanted <= self._kept.keys():
+            yield from (self._kept[id_] for id_ in ids)
+            return
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for at in range(0, len(ids), _AT_ONCE):
+                yield from pool.map(self._blob, ids[at : at + _AT_ONCE])
+
+    def _node(self, leaf: Leaf) -> Node:
+        size = self._sizes.get(leaf.id, 0) if leaf.node.kind == "file" else 0
+        return Node(leaf.node.kind, leaf.node.executable, size)
+
+    def _read_trees(self, ids: Sequence[str]) -> Iterator[bytes]:
+        for id_ in ids:
+            # All below it at once; of a very large one only the beginning is answered, then this one alone.
+            for query in ("?recursive=1", ""):
+                if id_ not in self._trees:
+                    self._learn(f"git/trees/{id_}{query}")
+            if id_ not in self._trees:
+                raise WrongBytes(f"expected the tree {id_}, GitHub answered another", where=self._api.url)
+            yield self._trees[id_]
+
+    def _learn(self, path: str) -> None:
+        folders: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
+        folders[""] = []
+        for row in self._api.read(_Tree, path).tree:
+            folder, _, name = row.path.rpartition("/")
+            folders[folder].append((row.mode.removeprefix("0"), name, row.sha))
+            if row.type == "tree":
+                folders.setdefault(row.path, [])
+            self._sizes[row.sha] = row.size or 0
+        for rows in folders.values():
+            data = tree_of(rows)
+            self._trees[object_id("tree", data)] = data
+
+    def _blob(self, id_: str) -> bytes:
+        if id_ in self._kept:
+            return self._kept[id_]
+        if (size := self._sizes.get(id_, 0)) > _BLOB:
+            raise unsafe("too-large", f"expected at most {_BLOB} bytes in one file, found {size}")
+        return checked(id_, "blob", self._api.ask(f"git/blobs/{id_}", _RAW, _BLOB).data)
+
+    def _unpack(self, wanted: set[str]) -> None:
+        """Keep what the archive has of the wanted files and of all that belong to skills."""
+        self._unpacked = True
+        wanted = wanted | of_skills(self._leaves)
+        with suppress(NotFound, WrongBytes):  # Too large, or there is none: then file by file.
+            archive = self._api.ask(f"tarball/{self.rev}", _JSON, _ARCHIVE).data
+            left = _KEPT
+            for path, data in _members(archive):
+                leaf = self._leaves.get(path)
+                if leaf is None or leaf.id not in wanted or len(data) > left:
+                    continue
+                if object_id("blob", data) == leaf.id:
+                    self._kept[leaf.id] = data
+                    left -= len(data)
+
+
+class _Api:
+    """The part of the API that is about one repository, under ``url``."""
+
+    def __init__(self, url: str, web: Web, host: GitHubHost) -> None:
+        self.url = url
+        self._web = web
+        self._fields = {"X-GitHub-Api-Version": "2022-11-28"}
+        self._known = host.token is not None
+        if host.token is not None:
+            self._fields["Authorization"] = f"Bearer {host.token}"
+
+    def commit(self, ref: str) -> str | None:
+        """Return the commit that a ref is at, None if there is no such ref."""
+        url = f"{self.url}/commits/{escape(ref)}"
+        answer = self._web.ask(url, cap=_CAP, headers={**self._fields, "Accept": _SHA})
+        # 409: an empty repository; 422: no such commit.
+        if answer.status in (404, 409, 422):
+            return None
+        text = self._judged(answer).data.decode("ascii", "replace").strip()
+        if not is_object_id(text):
+            raise FormatError(f"expected the id of a commit, found {quote(text)}", where=url)
+        return text
+
+    def read(self, kind: type[_T], path: str) -> _T:
+        """Return the document at this path."""
+        answer = self.ask(path, _JSON, _CAP)
+        return kind.parse(answer.data, answer.url)
+
+    def ask(self, path: str, media: str, cap: int) -> Answer:
+        """Return the answer to a request for this path."""
+        url = f"{self.url}/{path}".rstrip("/")
+        return self._judged(self._web.ask(url, cap=cap, headers={**self._fields, "Accept": media}))
+
+    def _judged(self, answer: Answer) -> Answer:
+        # A redirect to the archive of a private repository has a token in its query.
+        answer = replace(answer, url=answer.url.partition("?")[0])
+        if answer.status == 401:
+            raise SourceError("GitHub does not know the token", where=answer.url, hint="look at GITHUB_TOKEN")
+        try:
+            return whole(answer)
+        except RateLimited as error:
+            raise RateLimited(
+                f"GitHub answers no more requests {_until(error)}",
+                where=answer.url,
+                hint="wait" if self._known else "set GITHUB_TOKEN, or install git, which has no such limit",
+                resets=error.resets,
+            ) from error
+        except NotFound as error:
+            hint = None if self._known else "for a private repository set GITHUB_TOKEN"
+            raise NotFound(error.message, where=answer.url, hint=hint) from error
+
+
+def _until(error: RateLimited) -> str:
+    with suppress(ValueError, OverflowError, OSError):
+        if error.resets is not None:
+            return f"until {datetime.fromtimestamp(error.resets, UTC):%H:%M} UTC"
+    return "for a while"
+
+
+def _members(archive: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of an archive as far as it can be read; nothing of it is believed."""
+    broken = (
+        tarfile.TarError,
+        EOFError,
+        OSError,
+        zlib.error,
+        ValueError,
+        LookupError,
+        OverflowError,
+        RecursionError,
+    )
+    with suppress(*broken), tarfile.open(fileobj=BytesIO(archive), mode="r|gz") as tar:
+        for member in tar:
+            if member.offset > _UNPACKED:
+                return
+            if member.isreg() and member.size <= _BLOB and (file := tar.extractfile(member)) is not None:
+                # All is in one folder, named after the repository and the commit.
+                yield member.name.partition("/")[2], file.read()
+
+
+# A repository by its URL: through git where there is one, else, if it is on GitHub, through GitHub's API.
+
+_PATH = re.compile(r"/([A-Za-z0-9][A-Za-z0-9-]*)/([A-Za-z0-9._-]+?)(?:\.git)?/?", re.ASCII)
+_DEFAULT = Bounds()
+
+
+def open_repository(
+    url: str,
+    rev: str | None,
+    *,
+    cache: str,
+    environ: Mapping[str, str],
+    bounds: Bounds = _DEFAULT,
+) -> GitSnapshot | GitHubSnapshot:
+    """Return the repository at ``url`` as it is at a branch, a tag or a commit; None is its first branch.
+
+    Args:
+        url: https, ssh, file, or http on this machine.
+        rev: All 40 digits of a commit, or a name.
+        cache: The folder of all caches.
+        environ: The environment of this process; it says whether there is a git, and which GitHub is meant.
+        bounds: How much the repository may ask of this machine, whether it may be fetched, and who named it; its
+            ``web`` fetches where there is no git.
+
+    Raises:
+        As ``open_git`` and ``open_github_api``; SourceError: there is no git, and it is not on GitHub.
+    """
+    site = site_of(environ)
+    inner = _PATH.fullmatch(url.removeprefix(site)) if url.startswith(site + "/") else None
+    if inner is None:
+        return open_git(url, rev, cache=cache, environ=environ, bounds=bounds)
+    host = host_of(environ)
+    if shutil.which("git", path=environ.get("PATH")) is None:
+        web = bounds.web
+        if web is None or bounds.offline:
+            raise SourceError("--offline forbids to ask GitHub, and there is no git", where=url)
+        if not RULES[bounds.named_by].sends_credentials:
+            web, host = UntrustedClient(web, f"git+{url}"), replace(host, token=None)
+        return open_github_api(inner[1], inner[2], rev=rev, web=web, host=host)
+    return open_git(url, rev, cache=cache, environ=environ, bounds=bounds, token=host.token)

@@ -1,0 +1,218 @@
+"""What sources showed before: metadata last seen, and dates first seen; in ``<state>``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Annotated
+
+from skillhub.disk import files
+from skillhub.disk.home import Home
+from skillhub.disk.state_file import StateDocument, StateFile
+from skillhub.errors import FormatError, NameNotOwned, StateError
+from skillhub.formats import text as times
+from skillhub.formats.document import Document, Members, Read, part, text_that, wrong
+from skillhub.formats.json import strict_json
+from skillhub.formats.text import is_name
+from skillhub.model.index import DOCUMENT_CAP, Admission, Index, Release, parse_namespaces, parse_releases
+from skillhub.trust.registry import admitted
+from skillhub.trust.roles import index_path, namespace_path, publisher_path
+
+# When this machine first saw a release that has no date, or one that its maker can choose; in ``<state>``.
+
+_HINT = "put the file back, or delete it: every place is then met for the first time"
+_PLACES_MAX = 2000
+_EACH_MAX = 200
+# What a lock names of one place is first looked at in one go, however long that takes.
+_FIRST_LOOK = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """When something was first seen at a place, and whether the place itself was new then."""
+
+    time: datetime
+    at_first: bool
+
+
+def _time(value: object) -> datetime:
+    try:
+        found = datetime.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError:
+        wrong("a time", value)
+    return found if found.tzinfo is not None else wrong("a time with its zone", value)
+
+
+_Time = Annotated[datetime, Read(_time)]
+
+
+@part
+@dataclass(frozen=True, slots=True)
+class _Place:
+    since: _Time
+    seen: Members[str, _Time]
+
+    def also(self, what: str, now: datetime) -> _Place:
+        # One that is forgotten is new when it is seen again, and so is older than anybody thinks.
+        return _Place(self.since, dict(list({**self.seen, what: now}.items())[-_EACH_MAX:]))
+
+    def spell(self) -> Mapping[str, object]:
+        seen = {what: time.isoformat() for what, time in self.seen.items()}
+        return {"seen": seen, "since": self.since.isoformat()}
+
+
+class _File(StateDocument):
+    places: Members[str, _Place]
+
+
+def _parse(document: _File | None) -> Mapping[str, _Place]:
+    return {} if document is None else document.places
+
+
+class FirstSeen:
+    """One file, parsed once for a command and written when something is new.
+
+    Args:
+        home: Where it is.
+        remember: Whether what is new is written; a command that changes nothing only looks.
+    """
+
+    def __init__(self, home: Home, *, remember: bool = True) -> None:
+        path = os.path.join(home.state, "first-seen.json")
+        self._file = StateFile(path, "what was first seen when", _HINT, _File)
+        self._remember = remember
+        self._known: Mapping[str, _Place] | None = None
+
+    def of(self, place: str, what: str, now: datetime) -> Sight:
+        """Return when ``what`` was first seen at ``place``; if never before, that is now.
+
+        Raises:
+            StateError: the file is none of ours, or the disk refuses.
+        """
+        if self._known is None:
+            self._known = self._file.read(_parse)
+        if place not in self._known or what not in self._known[place].seen:
+            self._known = self._noted(place, what, now)
+        found = self._known[place]
+        return Sight(found.seen[what], found.seen[what] - found.since <= _FIRST_LOOK)
+
+    def _noted(self, place: str, what: str, now: datetime) -> Mapping[str, _Place]:
+        if not self._remember:
+            return _with(self._known or {}, place, what, now)
+        with self._file.locked():
+            known = _with(self._file.read(_parse), place, what, now)
+            self._file.write({"places": {each: row.spell() for each, row in known.items()}})
+        return known
+
+
+def _with(known: Mapping[str, _Place], place: str, what: str, now: datetime) -> Mapping[str, _Place]:
+    found = known.get(place, _Place(now, {}))
+    others = {each: row for each, row in known.items() if each != place}
+    if what in found.seen:  # another process saw it meanwhile
+        return known
+    return {**dict(list(others.items())[1 - _PLACES_MAX :]), place: found.also(what, now)}
+
+
+# What registries said when they were last asked, read off the documents that were verified and kept then.
+# A release that was withdrawn, or a key that was revoked, stays refused without a network, and without TUF.
+
+HINTS = "publishers.json"
+
+
+def kept(folder: str, target: str) -> str:
+    """Return where the document of a target lies once it is verified."""
+    return os.path.join(folder, "targets", target.replace("/", "%2F"))
+
+
+def owners(folder: str) -> Mapping[str, str]:
+    """Return who owned which name when it was last seen: a hint, which the signed documents must bear out."""
+    # Written without being flushed: after a power cut it may be torn, and is then no worse than absent.
+    with suppress(FormatError, StateError):
+        data = files.read(os.path.join(folder, HINTS), DOCUMENT_CAP) or b"{}"
+        return _Owners.parse({"owners": strict_json(data, HINTS, DOCUMENT_CAP)}, HINTS).owners
+    return {}
+
+
+class _Owners(Document):
+    owners: Members[str, Annotated[str, Read(text_that(is_name, "a publisher"))]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What was signed about one publisher."""
+
+    admission: Admission | None
+    skills: Mapping[str, tuple[Release, ...]]
+
+
+class LastSeen:
+    """The word of one registry as it was last heard on this machine; nothing at all if it never was.
+
+    Args:
+        folder: Where its trusted metadata is kept.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._said: dict[str, _Said] = {}
+
+    def index(self, names: Iterable[str]) -> Index:
+        """Return the releases of these names, as far as any were seen, and the publishers that they are said to have.
+
+        One that the registry no longer admits is here with no name of its own; where the document is not at hand, or
+        is damaged, there is no admission at all.
+        """
+        skills: dict[str, tuple[Release, ...]] = {}
+        admissions: dict[str, Admission] = {}
+        for name in names:
+            publisher = self._owners.get(name)
+            if publisher is None:
+                continue
+            said = self._of(publisher)
+            if name in said.skills:
+                skills[name] = said.skills[name]
+            if said.admission is not None:
+                admissions[publisher] = said.admission
+        return Index(skills, admissions)
+
+    @property
+    def refreshed(self) -> str | None:
+        """When the registry was last asked (UTC); None if never."""
+        try:
+            changed = os.stat(os.path.join(self._folder, "timestamp.json")).st_mtime
+        except OSError:
+            return None
+        return times.spell(datetime.fromtimestamp(changed, UTC))
+
+    @cached_property
+    def _owners(self) -> Mapping[str, str]:
+        return owners(self._folder)
+
+    def _of(self, publisher: str) -> _Said:
+        if publisher not in self._said:
+            self._said[publisher] = _Said(self._admission(publisher), self._skills(publisher))
+        return self._said[publisher]
+
+    def _admission(self, publisher: str) -> Admission | None:
+        # A neighbour's document may be newer here than the publisher's own: what the bucket pins by now was
+        # perhaps never asked for, or withheld, and that must not make a revocation forgotten that was heard of.
+        bucket, path = (
+            kept(self._folder, each) for each in (namespace_path(publisher), publisher_path(publisher))
+        )
+        with suppress(FormatError, NameNotOwned, StateError):
+            if publisher not in parse_namespaces(files.read(bucket, DOCUMENT_CAP) or b"", bucket):
+                return Admission(publisher=publisher)
+            return admitted(publisher, files.read(path, DOCUMENT_CAP) or b"", path)
+        return None
+
+    def _skills(self, publisher: str) -> Mapping[str, tuple[Release, ...]]:
+        path = kept(self._folder, index_path(publisher))
+        found: dict[str, list[Release]] = {}
+        with suppress(FormatError, StateError):
+            for release in parse_releases(files.read(path, DOCUMENT_CAP) or b"", path)[1]:
+                found.setdefault(release.name, []).append(release)
+        return {name: tuple(releases) for name, releases in found.items()}

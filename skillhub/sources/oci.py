@@ -1,0 +1,481 @@
+"""An artifact in an OCI registry: login, manifest, blobs (OCI distribution 1.1)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+from base64 import b64encode
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, ClassVar, Final
+from urllib.parse import urlencode
+
+from pydantic import Field
+
+from skillhub.archive import Kind, Limits, Unpacked, kind_of, unpack
+from skillhub.disk import files
+from skillhub.disk.home import user_home
+from skillhub.errors import (
+    FormatError,
+    NotFound,
+    SourceError,
+    StateError,
+    UnsafeArchive,
+    UsageError,
+    WrongBytes,
+)
+from skillhub.formats.digest import Digest
+from skillhub.formats.document import ForeignDocument, Items, Read
+from skillhub.formats.json import strict_json
+from skillhub.formats.text import is_name, quote
+from skillhub.model.index import LISTING_CAP, Index, Release, parse_listing
+from skillhub.model.manifest import glance
+from skillhub.model.reference import Oci, parse_ref
+from skillhub.model.tree import SKILL_MD
+from skillhub.net.fetch import Answer, Web, is_limited, whole
+from skillhub.net.target import Requester, RequestTarget
+from skillhub.sources.marketplace import name_of_folder
+
+# Credentials for an OCI registry: what ``docker login`` and its like have kept.
+
+_CAP = 4 * 1024 * 1024
+_LOGIN_HUB = "registry-1.docker.io"
+_HUB_LOGIN = "https://index.docker.io/v1/"
+# Registries of which it is known that they have logins told to another host of theirs.
+_TOLD_AT = {
+    f"https://{_LOGIN_HUB}:443": "https://auth.docker.io:443",
+    "https://registry.gitlab.com:443": "https://gitlab.com:443",
+}
+
+
+class _Logins(ForeignDocument):
+    """``config.json`` of Docker; each login is read when it is asked for."""
+
+    auths: dict[str, object] = Field(default_factory=dict)
+
+
+class _Login(ForeignDocument):
+    auth: str = ""
+
+
+def kept_login(host: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return user and password for a registry, as ``docker login`` keeps them in the clear.
+
+    Args:
+        host: Of the registry, with its port if it has one.
+        environ: Where ``DOCKER_CONFIG`` says where they are kept.
+
+    Raises:
+        FormatError: the file is malformed, or the login.
+        StateError: it cannot be read.
+    """
+    try:
+        folder = environ.get("DOCKER_CONFIG") or os.path.join(user_home(), ".docker")
+    except StateError:  # without a home nobody is logged in
+        return None
+    path = os.path.join(os.path.realpath(folder), "config.json")
+    data = files.read(path, _CAP)
+    document = strict_json(data, path, _CAP) if data else None
+    # What is no object is passed over: an error would show it, and it may be a password.
+    if not isinstance(document, dict):
+        return None
+    login = _Logins.parse(document, path).auths.get(_HUB_LOGIN if host == _LOGIN_HUB else host)
+    packed = _Login.parse(login, path).auth if isinstance(login, dict) else ""
+    return _unpacked(packed, path) if packed else None
+
+
+def may_be_told(login_of: str, asker: str) -> bool:
+    """Say whether the login for the registry at one URL may be told to another URL, which the registry names.
+
+    Raises:
+        UnsafeTransfer: one of them is no http or https URL.
+    """
+    registry, realm = RequestTarget.parse(login_of).origin, RequestTarget.parse(asker).origin
+    return realm in (registry, _TOLD_AT.get(registry))
+
+
+def _unpacked(packed: str, path: str) -> tuple[str, str]:
+    try:
+        user, _, password = base64.b64decode(packed, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError) as error:
+        # What is there is not shown: it may be a password.
+        raise FormatError("expected a login in base64", where=path) from error
+    return user, password
+
+
+# What an OCI registry says of an artifact (OCI image specification 1.1), and which of its layers is a skill.
+# Three layouts are read. Of ToolHive: one image per platform, all with the same one layer, a ``tar.gz``. Of
+# skr, and of anybody who pushes an archive: one layer, a ``tar.gz`` or zip by its media type or its title. Our
+# own: a whole registry's site, each file a layer that says its path.
+
+REGISTRY_SITE: Final = "application/vnd.skillhub.registry.v1"
+TITLE: Final = "org.opencontainers.image.title"
+MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
+MANIFEST_CAP: Final = 4 * 1024 * 1024  # bytes; what registries allow
+ACCEPTED: Final = (
+    MANIFEST,
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+)
+_NAMES = ("dev.toolhive.skills.name",)
+_SIZE_MAX = (1 << 40) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A descriptor: what is at a digest, and of how many bytes."""
+
+    digest: Digest
+    size: int
+    media_type: str = ""
+    annotations: Mapping[str, str] | None = None
+
+    @property
+    def title(self) -> str:
+        """The path that it had as a file, if it had one."""
+        return (self.annotations or {}).get(TITLE, "")
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of archive that it is, by its media type, else by its title."""
+        return kind_of(self.title, self.media_type)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One artifact.
+
+    Attributes:
+        name: The name that its maker gave the skill, where the layout has a place for it.
+        is_site: Whether it is the site of a registry of ours.
+        warnings: What was left out of the manifest.
+    """
+
+    config: Blob
+    layers: tuple[Blob, ...]
+    name: str | None = None
+    is_site: bool = False
+    warnings: tuple[str, ...] = ()
+
+    def skill(self, where: str) -> Blob:
+        """Return the layer that is the skill.
+
+        Raises:
+            FormatError: it is not laid out as one.
+        """
+        if len(self.layers) != 1 or self.layers[0].kind is None:
+            found = ", ".join(quote(each.media_type, 60) for each in self.layers[:3]) or "none"
+            raise FormatError(
+                f"expected one layer, a zip or tar.gz, found {len(self.layers)}: {found}",
+                where=where,
+                hint="this is no skill as ToolHive, skr or skillhub push them",
+            )
+        return self.layers[0]
+
+
+class _Descriptor(ForeignDocument):
+    BINDING: ClassVar = frozenset({"mediaType"})
+
+    digest: Annotated[Digest, Read(Digest.parse)]
+    size: Annotated[int, Field(strict=True, ge=0, le=_SIZE_MAX)]
+    media_type: str = Field("", alias="mediaType")
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def blob(self) -> Blob:
+        return Blob(self.digest, self.size, self.media_type, self.annotations)
+
+
+class _Index(ForeignDocument):
+    """A manifest for several platforms."""
+
+    manifests: Items[_Descriptor]
+
+
+class _Manifest(ForeignDocument):
+    """A manifest of one artifact. What its type is decides how its layers are read."""
+
+    BINDING: ClassVar = frozenset({"artifactType"})
+
+    config: _Descriptor
+    layers: Items[_Descriptor]
+    artifact_type: str = Field("", alias="artifactType")
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+
+def read_image(data: bytes, where: str) -> Image | Blob:
+    """Return what a manifest says; of one for several platforms the first, for their layers are the same.
+
+    Raises:
+        FormatError: it is no manifest.
+    """
+    document = strict_json(data, where, MANIFEST_CAP)
+    if isinstance(document, dict) and "manifests" in document:
+        several = _Index.parse(document, where).manifests
+        if not several:
+            raise FormatError(
+                "expected a manifest for some platform, found none", where=f"{where}: manifests"
+            )
+        return several[0].blob
+    found = _Manifest.parse(document, where)
+    names = [found.annotations[key] for key in _NAMES if is_name(found.annotations.get(key, ""))]
+    return Image(
+        found.config.blob,
+        tuple(each.blob for each in found.layers),
+        names[0] if names else None,
+        found.artifact_type == REGISTRY_SITE,
+        found.warnings(),
+    )
+
+
+# Reading manifests and blobs, each hashed, from one repository of an OCI registry, with a login if it wants
+# one.
+
+_HUB = {"docker.io": "registry-1.docker.io", "index.docker.io": "registry-1.docker.io"}
+_TOKEN_CAP = 256 * 1024
+# RFC 9110, 11.6.1: a scheme, then parameters; no registry has been seen to send two schemes in one field.
+_PARAMETER = re.compile(r'([A-Za-z_]+)="([^"\\]*)"', re.ASCII)
+_HINT = "log in with docker or oras, or name a token for this host in config.toml"
+
+
+class OciWire:
+    """A repository; spoken to over plain http only if it is on this very machine.
+
+    Args:
+        repository: Its registry's host, a slash, its name there.
+        web: What fetches.
+        environ: Where ``DOCKER_CONFIG`` says where logins are kept; None if no login may be told.
+    """
+
+    def __init__(self, repository: str, web: Web, environ: Mapping[str, str] | None) -> None:
+        host, _, name = repository.partition("/")
+        self._host = _HUB.get(host, host)
+        self._name = f"library/{name}" if host in _HUB and "/" not in name else name
+        self._base = (
+            f"{'http' if RequestTarget.parse(f'http://{host}').loopback else 'https'}://{self._host}/v2/"
+        )
+        self._web = web
+        self._environ = environ
+        self._authorization: str | None = None
+        self._hint = _HINT
+
+    def manifest(self, tag_or_digest: str, accepted: Sequence[str]) -> bytes:
+        """Return a manifest; one that is asked for by digest is what the digest says.
+
+        Raises:
+            NotFound: there is none.
+            SourceError: the registry cannot be reached, or does not let us in.
+            WrongBytes: it is another.
+        """
+        data = self._get(f"manifests/{tag_or_digest}", MANIFEST_CAP, {"Accept": ", ".join(accepted)})
+        if tag_or_digest.startswith("sha256:"):
+            _check(data, tag_or_digest, self._name)
+        return data
+
+    def blob(self, blob: Blob, cap: int) -> bytes:
+        """Return the bytes of a layer or configuration, which are of its size and digest.
+
+        Raises:
+            NotFound, SourceError: as for ``manifest``.
+            WrongBytes: they are not, or are more than ``cap``.
+        """
+        data = self._get(f"blobs/{blob.digest}", min(cap, blob.size), {})
+        _check(data, blob.digest, self._name)
+        return data
+
+    def _get(self, path: str, cap: int, headers: Mapping[str, str]) -> bytes:
+        url = f"{self._base}{self._name}/{path}"
+        answer = self._ask(url, cap, headers)
+        if answer.status == 401:
+            self._authorization = self._answered(answer.headers.get("www-authenticate", ""), url)
+            answer = self._ask(url, cap, headers)
+        if answer.status in (401, 403) and not is_limited(answer.status, answer.headers):
+            raise SourceError(
+                f"the registry does not let you in: it answered {answer.status}", where=url, hint=self._hint
+            )
+        return whole(answer).data
+
+    def _ask(self, url: str, cap: int, headers: Mapping[str, str]) -> Answer:
+        known = {"Authorization": self._authorization} if self._authorization else {}
+        return self._web.ask(url, cap=cap, headers={**headers, **known})
+
+    def _answered(self, challenge: str, url: str) -> str | None:
+        """Return what the registry wants to be told, as far as we know it; None is nothing."""
+        scheme, _, rest = challenge.partition(" ")
+        login = self._login()
+        if scheme.lower() == "basic":
+            return login
+        if scheme.lower() != "bearer":
+            raise SourceError(
+                "the registry wants to know who asks, in a way that is not known here", where=url
+            )
+        said = dict(_PARAMETER.findall(rest))
+        asked = {"service": said.get("service", ""), "scope": f"repository:{self._name}:pull"}
+        realm = said.get("realm", "")
+        is_told = may_be_told(self._base, realm)
+        if login and not is_told:
+            login = None
+            self._hint = (
+                f"your login was not sent: {self._host} wants it told to {quote(realm)}, on another host"
+            )
+        query = urlencode({key: value for key, value in asked.items() if value})
+        answer = self._web.ask(
+            f"{realm}{'&' if '?' in realm else '?'}{query}",
+            cap=_TOKEN_CAP,
+            named_by=Requester("site", self._base),
+            # What another host gives to us goes to this registry: it must not know who asks, trusted or not.
+            headers={"Authorization": login or ""} if login or not is_told else {},
+        )
+        if answer.status in (401, 403):
+            raise SourceError("the registry does not know who asks", where=self._host, hint=self._hint)
+        return f"Bearer {_token(whole(answer).data, self._host)}"
+
+    def _login(self) -> str | None:
+        login = None if self._environ is None else kept_login(self._host, self._environ)
+        return "Basic " + b64encode(":".join(login).encode()).decode() if login else None
+
+
+def _check(data: bytes, digest: str, name: str) -> None:
+    if Digest.of(data) != digest:
+        raise WrongBytes(f"expected {digest}, found {Digest.of(data)}", where=name)
+
+
+def _token(data: bytes, where: str) -> str:
+    match strict_json(data, where, _TOKEN_CAP):
+        case {"token": str(token)} | {"access_token": str(token)} if token.isascii() and token.isprintable():
+            return token
+    raise FormatError("expected a token, found none", where=where)
+
+
+# An artifact in an OCI registry, seen as a place (OCI distribution specification 1.1, "Pull").
+# It is asked by tag or digest and pinned by digest: of the manifest, and by that of everything below it. What
+# comes is hashed against what named it, so that the registry can withhold, but not put anything else in its
+# place.
+
+_LISTING = ".well-known/agent-skills/index.json"
+_LAYER_CAP = Limits().total + (1 << 20)
+_LATEST = "latest"
+_DEPTH = 2  # an index of manifests, and one of them
+
+
+class Artifact:
+    """A place: the skill of an artifact, or those of a registry's site that was pushed as one.
+
+    Args:
+        ref: The artifact; without tag and digest it is ``latest``. Nothing is asked of its registry yet.
+        web: What fetches.
+        environ: Where ``DOCKER_CONFIG`` says where logins are kept; None if no login may be told.
+    """
+
+    def __init__(self, ref: Oci, web: Web, environ: Mapping[str, str] | None) -> None:
+        self._ref = ref
+        self._wire = OciWire(ref.repository, web, environ)
+        self._images: dict[str, tuple[Digest, Image]] = {}
+        self._unpacked: dict[tuple[str, Digest], Unpacked] = {}
+
+    def index(self, words: Collection[str] | None = None) -> Index:
+        """Return what the artifact holds.
+
+        Raises:
+            NotFound: there is no such artifact.
+            SourceError: the registry cannot be reached, or does not let us in.
+            WrongBytes: something is not what its digest says.
+            UnsafeArchive: the skill holds what none may.
+            FormatError: it is no manifest, or not laid out as a skill.
+        """
+        return self._index
+
+    @cached_property
+    def _index(self) -> Index:
+        pin, image = self._image(self._ref.digest or self._ref.tag or _LATEST)
+        url = f"{self._ref.place}@{pin}"
+        if image.is_site:
+            return self._site(url, image)
+        layer = image.skill(url)
+        self._wire.blob(image.config, MANIFEST_CAP)
+        self._unpacked[url, layer.digest] = unpacked = self._layer(layer, url)
+        head = glance(unpacked.tree[SKILL_MD].data)
+        name = image.name or head.name or name_of_folder(self._ref.repository)
+        release = Release(
+            name=name, url=url, digest=layer.digest, size=layer.size, description=head.description
+        )
+        return Index({name: (release,)}, warnings=image.warnings)
+
+    def committed(self, release: Release) -> None:
+        """Return nothing: what is here is in no commit."""
+
+    def unpacked(self, release: Release) -> Unpacked:
+        """Return the skill of a release that ``index`` gave, or that a lock spells.
+
+        Raises:
+            UsageError: its URL is no artifact pinned by digest.
+            NotFound, SourceError, WrongBytes, UnsafeArchive, FormatError: as for ``index``.
+        """
+        if release.digest is None:
+            raise FormatError("expected the digest of a layer, found none", where=release.url)
+        known = self._unpacked.get((release.url, release.digest))
+        if known is not None:
+            return known
+        ref = parse_ref(release.url)
+        if not isinstance(ref, Oci) or ref.digest is None or ref.repository != self._ref.repository:
+            raise UsageError(
+                f"expected {self._ref.place}@sha256:…, found {quote(release.url)}", where=self._ref.source
+            )
+        _, image = self._image(ref.digest)
+        layer = next((each for each in image.layers if each.digest == release.digest), None)
+        if layer is None:
+            raise WrongBytes(f"expected a layer {release.digest}, found none", where=release.url)
+        return self._layer(layer, release.url)
+
+    def _image(self, tag_or_digest: str) -> tuple[Digest, Image]:
+        """Return a manifest and the digest that pins it, which may be that of an index that it stands in."""
+        if tag_or_digest not in self._images:
+            data = self._wire.manifest(tag_or_digest, ACCEPTED)
+            pin = Digest.of(data)
+            for _ in range(_DEPTH):
+                found = read_image(data, f"{self._ref.place}@{Digest.of(data)}")
+                if isinstance(found, Image):
+                    self._images[tag_or_digest] = self._images[pin] = pin, found
+                    break
+                data = self._wire.manifest(found.digest, ACCEPTED)
+            else:
+                raise FormatError("expected a manifest, found an index in an index", where=self._ref.source)
+        return self._images[tag_or_digest]
+
+    def _layer(self, layer: Blob, where: str) -> Unpacked:
+        kind = layer.kind
+        if kind is None:
+            raise FormatError(f"expected a zip or tar.gz, found {quote(layer.media_type)}", where=where)
+        if layer.size > _LAYER_CAP:
+            message = f"expected a layer of at most {_LAYER_CAP} bytes, found {layer.size}"
+            raise UnsafeArchive("too-large", message, where=where)
+        return unpack(self._wire.blob(layer, _LAYER_CAP), kind)
+
+    def _site(self, url: str, image: Image) -> Index:
+        """Return what the site of a registry lists; here nothing of its metadata is believed, nor needed."""
+        listing = next((each for each in image.layers if each.title == _LISTING), None)
+        if listing is None:
+            raise NotFound(f"the site has no {_LISTING}", where=url)
+        listed = parse_listing(self._wire.blob(listing, LISTING_CAP), url)
+        layers = {each.digest for each in image.layers}
+        warnings = list(listed.warnings)
+        skills = {
+            name: tuple(_offered(releases, url, layers, warnings)) for name, releases in listed.skills.items()
+        }
+        return Index({name: each for name, each in skills.items() if each}, warnings=tuple(warnings))
+
+
+def _offered(
+    releases: tuple[Release, ...], url: str, layers: set[Digest], warnings: list[str]
+) -> Iterator[Release]:
+    for release in releases:
+        if release.withdrawn is not None:
+            warnings.append(f"{release.name} {release.version or ''} was withdrawn: {release.withdrawn}")
+        elif release.digest not in layers:
+            warnings.append(f"{release.name} was left out: the artifact does not hold it")
+        else:
+            yield replace(release, url=url)

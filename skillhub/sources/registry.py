@@ -1,0 +1,380 @@
+"""The client of a registry: python-tuf decides what is trusted; its errors become ours."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property, partial
+from typing import Self, TypeVar
+
+from tuf.api import exceptions
+from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
+from tuf.api.serialization import DeserializationError
+from tuf.ngclient import FetcherInterface, Updater  # type: ignore[attr-defined]
+
+from skillhub.disk.files import disk_error, lock, read, write_atomic
+from skillhub.errors import (
+    BadMetadata,
+    BadMetadataSignature,
+    FormatError,
+    MetadataExpired,
+    NameNotOwned,
+    NotFound,
+    Rollback,
+    SkillhubError,
+    SourceError,
+    WrongBytes,
+)
+from skillhub.formats.digest import Digest
+from skillhub.formats.text import is_name, quote
+from skillhub.model.index import (
+    DOCUMENT_CAP,
+    Admission,
+    Index,
+    LeadsOut,
+    Pinned,
+    Release,
+    parse_listing,
+    parse_namespaces,
+    parse_releases,
+    parse_skill,
+)
+from skillhub.net.fetch import Fetcher
+from skillhub.sources.history import HINTS, kept, owners
+from skillhub.sources.shown_time import ShownTime
+from skillhub.trust.metadata import AHEAD_PATH, is_ahead, path_of, publisher_target, read_ahead
+from skillhub.trust.registry import admission_of, admitted, checked, refuse_shared, released_by
+from skillhub.trust.roles import (
+    NAMESPACE_PATHS,
+    ROOT,
+    SNAPSHOT,
+    TARGETS,
+    TIMESTAMP,
+    WELL_KNOWN,
+    index_path,
+    namespace_path,
+    signed_by,
+    skill_path,
+)
+
+# What python-tuf raises, and what a registry's documents should not say, as errors of ours.
+
+_MEANING: Mapping[type[Exception], tuple[type[SkillhubError], str]] = {
+    exceptions.ExpiredMetadataError: (MetadataExpired, "the metadata has expired"),
+    exceptions.BadVersionNumberError: (Rollback, "the metadata is older than what was seen before"),
+    exceptions.UnsignedMetadataError: (BadMetadataSignature, "too few of the right keys have signed"),
+    exceptions.LengthOrHashMismatchError: (WrongBytes, "the metadata is not what is signed of it"),
+    exceptions.RepositoryError: (BadMetadata, "the metadata contradicts itself"),
+    exceptions.DownloadLengthMismatchError: (WrongBytes, "the metadata is longer than it may be"),
+    exceptions.DownloadError: (SourceError, "cannot fetch the metadata"),
+}
+
+
+@contextmanager
+def translated(where: str, time: ShownTime | None = None) -> Iterator[None]:
+    """Raise what python-tuf or the disk raises within as an error of ours, which names ``where``.
+
+    A document of a plain site that leads out of its folder is malformed; one of a registry lies. Where metadata has
+    expired by ``time``, and the clock is behind that, the hint says so.
+
+    Raises:
+        SecurityError: it trusts not what came.
+        FormatError: it is no metadata.
+        SourceError: it cannot be fetched.
+        StateError: the disk refuses.
+    """
+    try:
+        yield
+    except LeadsOut as error:
+        raise BadMetadata(error.message, where=error.where) from error
+    except DeserializationError as error:
+        raise FormatError("expected signed metadata, found something else", where=where) from error
+    except OSError as error:
+        raise disk_error(error, os.fsdecode(error.filename or where)) from error
+    except tuple(_MEANING) as error:
+        kind, message = next(_MEANING[cause] for cause in type(error).__mro__ if cause in _MEANING)
+        behind = time.behind if time and kind is MetadataExpired else None
+        hint = f"{behind}: {time.remedy}" if time and behind else None
+        raise kind(f"{message}: {quote(str(error), 200)}", where=where, hint=hint) from error
+
+
+# The client's side of a registry: python-tuf decides what is trusted, this shell brings it the bytes.
+
+ROOT_CAP = 512_000
+_AHEAD_CAP = 8_000_000
+_Parsed = TypeVar("_Parsed")
+
+
+def fetch_root(url: str, fetcher: Fetcher) -> bytes:
+    """Return the ``1.root.json`` that the registry at ``url`` shows, for a person to confirm its digest.
+
+    Raises:
+        SourceError: it cannot be reached, or is no registry.
+        FormatError: it answers with a page for people.
+        SecurityError: what ``Fetcher.get`` refuses.
+    """
+    place = f"{url.rstrip('/')}/metadata/1.root.json"
+    data = fetcher.get(place, cap=ROOT_CAP).data
+    if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        hint = "it may ask to sign in; a site that is no registry has to answer 404 there"
+        raise FormatError("expected the root of a registry, found a web page", where=place, hint=hint)
+    return data
+
+
+@dataclass(frozen=True, slots=True)
+class _Published:
+    """What one publisher may publish, and its releases by name."""
+
+    admission: Admission
+    skills: Mapping[str, tuple[Release, ...]]
+
+
+class Registry:
+    """A registry whose metadata is verified and fresh as of ``open``; usable by many threads at once.
+
+    Attributes:
+        url: Its base, without a slash at the end.
+        fingerprint: SHA-256 of the first root, by which it is pinned.
+    """
+
+    def __init__(
+        self, url: str, fingerprint: Digest, fetcher: Fetcher, updater: _Client, folder: str
+    ) -> None:
+        self.url = url
+        self.fingerprint = fingerprint
+        self._fetcher = fetcher
+        self._updater = updater
+        self._folder = folder
+        self._owners: dict[str, _Published] = {}
+
+    @classmethod
+    def open(
+        cls, url: str, root: bytes, fetcher: Fetcher, folder: str, time: ShownTime | None = None
+    ) -> Self:
+        """Return the registry at ``url``, its metadata brought up to date and verified.
+
+        Args:
+            url: Its base, as a person configured it.
+            root: The bytes of its first root, which have the pinned digest.
+            fetcher: Where bytes come from.
+            folder: Where trusted metadata is kept, of this registry alone; rollback protection lives here.
+            time: By what expiry is judged; None for the machine's clock alone.
+
+        Raises:
+            SecurityError: expired (``metadata-expired``), older than before (``rollback``), not signed as it
+                must be (``bad-metadata-signature``), not what is signed (``wrong-bytes``), ``bad-metadata``.
+            SourceError: it cannot be reached.
+            FormatError: what came is no metadata, such as the sign-in page of a captive portal.
+            StateError: the disk refuses.
+        """
+        base = url.rstrip("/")
+        with translated(base, time), lock(os.path.join(folder, "lock")):
+            is_new = not os.path.exists(os.path.join(folder, "snapshot.json"))
+            bridge = _Bridge(fetcher, f"{base}/{AHEAD_PATH}" if is_new else None)
+            updater = _Client(folder, f"{base}/metadata/", bridge, root, time)
+            updater.refresh()
+        return cls(base, Digest.of(root), fetcher, updater, folder)
+
+    @property
+    def shown(self) -> datetime:
+        """The latest time that the verified metadata shows."""
+        return self._updater.shown
+
+    def release_index(self, names: Iterable[str]) -> Index:
+        """Return every release of these skills, each by the publisher that owns the name.
+
+        Raises:
+            NotFound: there is no such skill.
+            NameNotOwned: it is offered by a publisher that the registry has not given the name to.
+            SecurityError, SourceError, FormatError, StateError: as for ``open``.
+        """
+        skills: dict[str, tuple[Release, ...]] = {}
+        admissions: dict[str, Admission] = {}
+        for name in names:
+            owner = self._owner(name)
+            if name not in owner.skills:
+                raise NotFound(f"there is no release of {quote(name)}", where=self.url)
+            skills[name] = owner.skills[name]
+            admissions[owner.admission.publisher] = owner.admission
+        return Index(skills, admissions)
+
+    def listing(self) -> Index:
+        """Return the newest release of every skill, to search in; its URLs are those of the public document.
+
+        It is signed by an online key alone, so what is installed comes from ``release_index``.
+
+        Raises:
+            SecurityError, SourceError, FormatError, StateError: as for ``open``.
+        """
+        found = self.document("index.json", parse_listing)
+        if found is None:
+            raise NotFound("the registry has no listing", where=self.url)
+        return found
+
+    def offers(self) -> Index:
+        """Return every release that is signed, be it listed or not; reads all documents, for who runs a registry.
+
+        Raises:
+            NameNotOwned: a publisher offers a name that it was not given, or two were given the same.
+            SecurityError, SourceError, FormatError, StateError: as for ``open``.
+        """
+        skills: dict[str, tuple[Release, ...]] = {}
+        admissions: dict[str, Admission] = {}
+        for path in NAMESPACE_PATHS:
+            for publisher, pinned in (self.document(path, parse_namespaces) or {}).items():
+                admissions[publisher] = self._admission(publisher, pinned)
+                skills |= self._published(admissions[publisher]).skills
+        refuse_shared(admissions.values())
+        return Index(skills, admissions)
+
+    def artifact(self, release: Release) -> bytes:
+        """Return the artifact of a release that ``release_index`` gave.
+
+        Raises:
+            WrongBytes: its size or digest is not the signed one.
+            SourceError: it cannot be fetched.
+        """
+        cap = DOCUMENT_CAP if release.size is None else release.size
+        return checked(release, self._fetcher.get(release.url, cap=cap).data)
+
+    def _owner(self, name: str) -> _Published:
+        if name not in self._owners:
+            if not is_name(name):
+                raise NotFound(f"{quote(name)} is no name of a skill", where=self.url)
+            known = owners(self._folder).get(name)
+            if known is not None:
+                # The name may have moved since: then the public listing knows better.
+                with suppress(NameNotOwned, NotFound):
+                    return self._load(name, known)
+            return self._load(name, self._ask(name))
+        return self._owners[name]
+
+    def _load(self, name: str, publisher: str) -> _Published:
+        """Read what is signed about the publisher who is said to own ``name``, and must."""
+        pinned = (self.document(namespace_path(publisher), parse_namespaces) or {}).get(publisher)
+        known = {publisher: self._admission(publisher, pinned)} if pinned else {}
+        found = self._published(admission_of(name, publisher, known))
+        hints = owners(self._folder)
+        learned = {**hints, **dict.fromkeys(found.admission.names, publisher)}
+        if learned != hints:
+            text = json.dumps(learned, sort_keys=True).encode()
+            write_atomic(self._file(HINTS), text, mode=0o600, sync=False)
+        return found
+
+    def _admission(self, publisher: str, pinned: Pinned) -> Admission:
+        return self._content(publisher_target(publisher, pinned), partial(admitted, publisher))
+
+    def _published(self, admission: Admission) -> _Published:
+        releases = self.document(index_path(admission.publisher), parse_releases)
+        skills = released_by(admission, *releases) if releases else {}
+        found = _Published(
+            admission,
+            {
+                each: tuple(replace(release, url=f"{self.url}/{release.url}") for release in offered)
+                for each, offered in skills.items()
+            },
+        )
+        self._owners |= dict.fromkeys(admission.names, found)
+        return found
+
+    def _ask(self, name: str) -> str:
+        """Ask the public listing who publishes ``name``: a hint, which the signed documents must bear out."""
+        where = f"{self.url}/{WELL_KNOWN}/{skill_path(name)}"
+        try:
+            data = self._fetcher.get(where, cap=DOCUMENT_CAP).data
+        except NotFound as error:
+            raise NotFound(f"there is no skill {quote(name)}", where=self.url) from error
+        with translated(self.url):
+            first = parse_skill(data, where)[0]
+        if first.publisher is None or first.name != name:
+            message = f"expected the releases of {quote(name)}, found {quote(first.name)}'s"
+            raise FormatError(message, where=where)
+        return first.publisher
+
+    def document(self, path: str, parse: Callable[[bytes, str], _Parsed]) -> _Parsed | None:
+        """Return the target ``path``, if one is signed; from the folder if that still holds what is signed.
+
+        Raises:
+            SecurityError, SourceError, FormatError, StateError: as for ``open``, and what ``parse`` raises.
+        """
+        with translated(self.url, self._updater.time), lock(self._file("lock")):
+            target = self._updater.get_targetinfo(path)
+        return None if target is None else self._content(target, parse)
+
+    def _content(self, target: TargetFile, parse: Callable[[bytes, str], _Parsed]) -> _Parsed:
+        """Return what is signed of a target file, or of a publisher's document, and keep it."""
+        with translated(self.url):
+            where = f"{self.url}/{path_of(target)}"
+            place = kept(self._folder, target.path)
+            with suppress(FormatError, exceptions.LengthOrHashMismatchError):
+                data = read(place, target.length) or b""
+                target.verify_length_and_hashes(data)
+                return parse(data, where)
+            try:
+                data = self._fetcher.get(where, cap=target.length).data
+            except NotFound as error:
+                raise SourceError("what is signed is not there", where=where) from error
+            target.verify_length_and_hashes(data)
+            document = parse(data, where)
+            write_atomic(place, data, mode=0o600, sync=False)
+            return document
+
+    def _file(self, name: str) -> str:
+        return os.path.join(self._folder, name)
+
+
+class _Client(Updater):
+    """python-tuf's client, which judges expiry by the ``time`` that we give it."""
+
+    def __init__(
+        self, folder: str, url: str, fetcher: _Bridge, root: bytes, time: ShownTime | None = None
+    ) -> None:
+        super().__init__(folder, url, fetcher=fetcher, bootstrap=root)
+        self.time = time
+        if time is not None:
+            # It has no argument for this; each check of expiry, of every role, is made by this one value.
+            self._trusted_set.reference_time = time.now()
+
+    @property
+    def shown(self) -> datetime:
+        """The latest time that the metadata shows, all of which ``refresh`` has verified."""
+        trusted = self._trusted_set
+        return signed_by({role: trusted[role].expires for role in (ROOT, TIMESTAMP, SNAPSHOT, TARGETS)})
+
+
+class _Bridge(FetcherInterface):
+    """Our fetcher as python-tuf wants one.
+
+    Args:
+        fetcher: Ours.
+        packed: Where the registry may have packed what a new client wants; None for a client that is not new.
+    """
+
+    def __init__(self, fetcher: Fetcher, packed: str | None) -> None:
+        self._fetcher = fetcher
+        self._packed = packed
+
+    def _fetch(self, url: str) -> Iterator[bytes]:
+        # For its streams, which do not say how much they take: no document is larger than what packs several.
+        return iter([self.download_bytes(url, _AHEAD_CAP)])
+
+    def download_bytes(self, url: str, max_length: int) -> bytes:
+        name = url.rpartition("/")[2]
+        data = self._ahead.get(name) if is_ahead(name) else None
+        if data is not None and len(data) <= max_length:
+            return data
+        try:
+            return self._fetcher.get(url, cap=max_length).data
+        except NotFound as error:
+            raise exceptions.DownloadHTTPError(str(error), 404) from error
+
+    @cached_property
+    def _ahead(self) -> Mapping[str, bytes]:
+        """What is packed, fetched with the first document that may be in it; nothing where that fails."""
+        with suppress(SourceError, WrongBytes):
+            return read_ahead(self._fetcher.get(self._packed, cap=_AHEAD_CAP).data) if self._packed else {}
+        return {}

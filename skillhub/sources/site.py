@@ -1,0 +1,249 @@
+"""Skills at a URL: a well-known site, an ``index.json``, an archive, or one ``SKILL.md``."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property
+from typing import Final
+from urllib.parse import unquote
+
+from skillhub.archive import Entry, Kind, Limits, Unpacked, gather, kind_of, unpack
+from skillhub.errors import FormatError, NotFound, UnsafeTransfer, WrongBytes
+from skillhub.formats.digest import Digest
+from skillhub.formats.text import quote
+from skillhub.model.index import CURRENT, LISTING_CAP, Index, Release, parse_discovery, url_of
+from skillhub.model.manifest import Manifest
+from skillhub.model.reference import errors_masked
+from skillhub.model.tree import SKILL_MD, File
+from skillhub.net.download import ARTIFACT_CAP, Downloads
+from skillhub.net.fetch import Answer
+from skillhub.net.target import Requester, RequestTarget
+
+CURRENT_PLACE: Final = "/.well-known/agent-skills/index.json"
+LEGACY_PLACE: Final = "/.well-known/skills/index.json"
+_AT_ONCE = 16
+_FILES_AHEAD = 4  # of one skill, for they are held in memory, and each may be as large as a skill
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+
+
+class Site:
+    """A place whose skills are vouched for by nobody but whoever serves it; usable by many threads.
+
+    Args:
+        url: Where it is, as a person named it; nothing is asked of it yet.
+        downloads: What fetches, and remembers what sites offered.
+        may: Called with the URL of an artifact before that is asked for; it raises if it may not be.
+
+    Raises:
+        UnsafeTransfer: it is no http or https URL.
+    """
+
+    def __init__(self, url: str, downloads: Downloads, may: Callable[[str], None] | None = None) -> None:
+        self.url = RequestTarget.parse(url).url
+        self._named_by = Requester("site", self.url)
+        self._downloads = downloads
+        self._may = may
+
+    @errors_masked()
+    def index(self, words: Collection[str] | None = None) -> Index:
+        """Return what the URL offers; for an archive or a ``SKILL.md`` that is the one skill in it.
+
+        A site at a path does not fall back to the index of its host: who may write to the one may not be who may
+        write to the other.
+
+        Raises:
+            NotFound: there is nothing of the kind.
+            FormatError: what is there is malformed; one bad entry refuses the whole index. Also a page of HTML in its
+                place, as of a captive portal, if there is nothing else.
+            TrustDowngrade: the site offered digests before, and now does not.
+            SecurityError, SourceError, StateError: as ``Downloads.document`` does, and for an unsafe archive.
+        """
+        origin = RequestTarget.parse(self.url)
+        if origin.scheme == "https" or origin.loopback:
+            return self._offered
+        warning = f"{self.url} is plain http: anybody on the way can put other skills in place of these"
+        return replace(self._offered, warnings=(*self._offered.warnings, warning))
+
+    def committed(self, release: Release) -> None:
+        """Return nothing: what is here is in no commit."""
+
+    @errors_masked()
+    def unpacked(self, release: Release) -> Unpacked:
+        """Return the skill of a release of ``index``, or of one that a lock spells: name, url and digest.
+
+        Raises:
+            WrongBytes: they are not what its digest says.
+            UnsafeArchive: they are what no skill may be.
+            NotFound, SourceError, FormatError, SecurityError: as ``index`` does.
+        """
+        RequestTarget.parse(release.url)
+        if self._may is not None:
+            self._may(release.url)
+        if release.digest is None:
+            return gather(self._files(self._listed(release)), wrapper=False)
+        try:
+            answer = self._downloads.artifact(release.url, release.digest, named_by=self._named_by)
+        except WrongBytes as error:
+            self._downloads.doubt()
+            raise WrongBytes(
+                f"{release.name} is not what its digest says: {error.message}",
+                where=release.url,
+                hint="the site changed one and not the other, or somebody else did; ask whoever runs it",
+            ) from error
+        return _opened(answer, _kind(answer, release))
+
+    @cached_property
+    def _offered(self) -> Index:
+        target = RequestTarget.parse(self.url)
+        path, asked = target.path, "?" in target.raw_path
+        if path.endswith(".json"):
+            return self._discovered(self.url)
+        if kind_of(path) is None and not path.lower().endswith(".md") and not asked:
+            return self._at_well_known_place(is_host=path == "/")
+        return self._alone()
+
+    def _at_well_known_place(self, *, is_host: bool) -> Index:
+        pages = []
+        for place in (CURRENT_PLACE, LEGACY_PLACE):
+            url = self.url.rstrip("/") + place
+            try:
+                answer = self._downloads.document(url, cap=LISTING_CAP)
+            except NotFound:
+                continue
+            if _media_type(answer) not in _HTML:
+                return self._discovered(url)
+            pages.append(url)  # many sites have a page for people at every URL that is none
+        try:
+            if is_host:
+                raise self._nothing()
+            return self._alone()
+        except NotFound as error:
+            if not pages:
+                raise
+            message = f"{error.message}: expected an index, found a page for people"
+            raise FormatError(message, where=pages[0], hint=error.hint) from error
+
+    def _discovered(self, url: str) -> Index:
+        answer = self._downloads.document(url, cap=LISTING_CAP)
+        found = parse_discovery(answer.data, answer.url)
+        if found.version == CURRENT:
+            self._downloads.seen.promised(_site_of(url))
+        elif not RequestTarget.parse(url).path.endswith(LEGACY_PLACE):
+            # Read by the rules of 0.1.0 it would shed its digests by leaving out one line.
+            raise FormatError(
+                "expected a $schema, found none",
+                where=url,
+                hint=f"an index of version 0.1.0 has its place at {LEGACY_PLACE}",
+            )
+        else:
+            self._downloads.seen.refuse_weaker([_site_of(url), _site_of(answer.url)], answer.url)
+        return found.index
+
+    def _alone(self) -> Index:
+        """Return the one skill that the URL is, or the index that it is by its media type."""
+        try:
+            answer = self._downloads.document(self.url, cap=ARTIFACT_CAP)
+        except NotFound as error:
+            raise self._nothing() from error
+        if _media_type(answer) in _HTML:
+            raise self._nothing()
+        if _media_type(answer) == "application/json":
+            return self._discovered(self.url)
+        kind = _kind(answer, None)
+        manifest = Manifest.read(_opened(answer, kind).tree)
+        release = Release(
+            name=manifest.name,
+            url=self.url,
+            digest=Digest.of(answer.data),
+            type="archive" if kind else "skill-md",
+            version=manifest.version,
+            description=manifest.description,
+            size=len(answer.data),
+        )
+        return Index({release.name: (release,)})
+
+    def _nothing(self) -> NotFound:
+        root = f"{RequestTarget.parse(self.url).scheme}://{RequestTarget.parse(self.url).authority}"
+        hint = f"expected {CURRENT_PLACE} below it, an archive or a {SKILL_MD}"
+        if self.url.rstrip("/") != root:
+            hint += f"; what {root} itself offers is asked for as {root}"
+        return NotFound(f"no skills are at {quote(self.url)}", where=self.url, hint=hint)
+
+    def _listed(self, release: Release) -> Release:
+        """Return the release with the files that the site has for it now."""
+        if release.files:
+            return release
+        for each in self.index().releases(release.name):
+            if each.url == release.url and each.files:
+                return each
+        raise NotFound(f"the site no longer has {release.name} at {quote(release.url)}", where=self.url)
+
+    def _files(self, release: Release) -> Iterator[Entry]:
+        waiting = deque(release.files)
+        coming: deque[tuple[str, Future[bytes]]] = deque()
+        while waiting or coming:
+            while waiting and len(coming) < _FILES_AHEAD:
+                path = waiting.popleft()
+                coming.append((path, self._pool.submit(self._file, url_of(release, path))))
+            path, data = coming.popleft()
+            yield Entry(path, File(data.result()))
+
+    def _file(self, url: str) -> bytes:
+        answer = self._downloads.unpinned(url, cap=Limits().total, named_by=self._named_by)
+        if RequestTarget.parse(answer.url).origin != RequestTarget.parse(url).origin:
+            # Nothing pins these bytes but the origin that they come from.
+            raise UnsafeTransfer(f"expected a file of the site, was led to {quote(answer.url)}", where=url)
+        return answer.data
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(_AT_ONCE)
+
+
+def _site_of(index: str) -> str:
+    """Return which site an index is of, in one spelling: its origin, and the path that the well-known place is below.
+
+    That of a host is not that of a path there: who may write to the one may not be who may write to the other.
+    """
+    path = posixpath.normpath("/" + unquote(RequestTarget.parse(index).path))
+    above, well_known, _ = path.partition("/.well-known/")
+    folder = path if well_known or not path.endswith(".json") else posixpath.dirname(path)
+    return f"{RequestTarget.parse(index).origin}/{(above if well_known else folder).strip('/')}"
+
+
+def _media_type(answer: Answer) -> str:
+    return answer.content_type.partition(";")[0].strip().lower()
+
+
+def _kind(answer: Answer, release: Release | None) -> Kind | None:
+    """Return which archive it is, None for the text of a ``SKILL.md``.
+
+    Raises:
+        FormatError: neither media type nor extension tells of an archive, and it is no text.
+    """
+    if release and release.type == "skill-md":
+        return None
+    for url in (answer.url, release.url if release else answer.url):
+        kind = kind_of(RequestTarget.parse(url).path, answer.content_type)
+        if kind is not None:
+            return kind
+    try:
+        if "\0" not in answer.data.decode():
+            return None
+    except UnicodeDecodeError:
+        pass
+    raise FormatError(
+        f"expected a zip, a tar.gz or a {SKILL_MD}, found {quote(answer.content_type or 'no media type')}",
+        where=answer.url,
+        hint="the media type tells, or else the extension: .zip, .skill, .tar.gz",
+    )
+
+
+def _opened(answer: Answer, kind: Kind | None) -> Unpacked:
+    if kind is None:
+        return gather([Entry(SKILL_MD, File(answer.data))], wrapper=False)
+    return unpack(answer.data, kind)

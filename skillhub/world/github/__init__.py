@@ -1,1 +1,0 @@
-"""Skills on GitHub, by its API where there is no git."""

@@ -1,1 +1,0 @@
-"""Where an operator puts a registry: a folder, S3, OCI."""

@@ -1,0 +1,271 @@
+"""What nobody needs goes; what anybody needs stays, whatever other processes do meanwhile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from skillhub.audit import cache
+from skillhub.disk import files
+from skillhub.errors import FormatError, Refused, StateError
+from skillhub.install.context import Options
+from skillhub.install.install import install
+from skillhub.model.reference import parse_ref
+from skillhub.model.tree import File, Tree
+from skillhub.project.project import Project, known
+from tests.support.world import NOW, TOKEN, Answers, World, needs, refused, skill, unlocked
+
+OLD = NOW.timestamp() - 40 * cache.DAY
+
+
+def collect(world, answers=None, days=30, **more):
+    return cache.collect(world.home, days, world.ports(answers), **more)
+
+
+def stored(world):
+    return set(world.store.trees())
+
+
+def old(path, data=b"x", when=OLD):
+    """Write a file, changed long ago; a folder if it has no data."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir() if data is None else path.write_bytes(data)
+    os.utime(path, (when, when))
+    return path
+
+
+def test_what_a_project_has_stays_and_what_none_has_goes(world):
+    world.install(str(skill(world.base / "src", "kept")), str(skill(world.base / "src", "gone")))
+    tree = world.lock().skills["gone"].tree
+    world.remove("gone")
+    found = collect(world)
+    assert [(each.kind, each.about, each.tree) for each in found.waste] == [("tree", "gone", tree)]
+    assert found.size > 0
+    assert stored(world) == {world.lock().skills["kept"].tree}
+    assert not list(Path(world.store.root).rglob("*.tmp*"))
+    assert world.problems() == []
+    assert collect(world, Answers()).waste == ()  # nothing is asked where nothing is to go
+
+
+def test_a_disabled_skill_and_those_of_other_projects_and_of_the_user_stay(world):
+    world.install(str(skill(world.base / "src", "mine")))
+    world.disable("mine")
+    other = World(world.folder / "other", home="../home")
+    other.install(str(skill(other.base / "src", "theirs")))
+    users = Project.of_user(str(world.user_home), world.home)
+    ref = parse_ref(str(skill(world.folder / "src", "everywhere")))
+    install([ref], Options(), replace(world.ports(), project=users))
+    assert len(stored(world)) == 3
+    assert collect(world).waste == ()
+    assert len(stored(world)) == 3
+
+
+def test_what_sync_has_stored_for_a_clone_where_nobody_agreed_to_anything_stays(world):
+    world.install(str(skill(world.base / "src", "locked")))
+    other = world.on_another_machine()
+    other.sync()
+    assert collect(other).waste == ()
+    assert stored(other) == stored(world)
+
+
+def test_without_a_yes_nothing_goes(world):
+    world.install(str(skill(world.base / "src")))
+    world.remove("plain")
+    old(Path(world.home.cache) / "http/ab/cd")
+    refused(world, Refused, lambda: collect(world, Answers()))
+    refused(world, Refused, lambda: collect(world, Answers("no")))
+
+
+def test_a_dry_run_shows_it_and_removes_nothing(world):
+    world.install(str(skill(world.base / "src")))
+    world.remove("plain")
+    old(Path(world.home.cache) / "http/ab/cd")
+    before = unlocked(world.snapshot())
+    answers = Answers()
+    assert [each.kind for each in collect(world, answers, dry_run=True).waste] == ["tree", "download"]
+    assert answers.seen == []
+    assert unlocked(world.snapshot()) == before
+
+
+def test_a_project_is_gone_only_if_its_folder_is(world):
+    world.install(str(skill(world.folder / "src")))
+    (world.base / "skillhub.lock").rename(world.folder / "kept.lock")
+    assert collect(world).waste == ()  # the links still need it
+    world.base.rename(world.folder / "moved")
+    answers = Answers("yes")
+    found = collect(world, answers)
+    assert (found.gone, len(found.waste)) == ((str(world.base),), 1)
+    assert answers.seen[0].details[-1] == f"{world.base} had some of these, and is no more"
+    assert stored(world) == set()
+
+
+@pytest.mark.parametrize("data", [b"", b"<<<<<<< ours\n", b"{}"])
+def test_a_lock_that_cannot_be_read_lets_nothing_go(world, data):
+    world.install(str(skill(world.base / "src")))
+    world.remove("plain")
+    (world.base / "skillhub.lock").write_bytes(data)
+    refused(world, FormatError, lambda: collect(world))
+
+
+def test_attack_state_that_names_no_folder_lets_nothing_go(world):
+    world.install(str(skill(world.base / "src")))
+    world.remove("plain")
+    old(
+        Path(world.home.state) / "projects" / "0.json",
+        b'{"agents":[],"project":"../x","skills":{},"version":1}',
+    )
+    refused(world, FormatError, lambda: collect(world))
+
+
+def test_whoever_is_at_work_on_a_project_is_waited_for(world):
+    world.install(str(skill(world.base / "src")))
+    world.remove("plain")
+    tree = stored(world)
+    with world.project.exclusively(), pytest.raises(StateError):
+        list(known(world.home, patience=0.05))
+    assert stored(world) == tree
+
+
+def test_a_skill_that_is_installed_again_while_a_person_thinks_stays(world):
+    folder = skill(world.base / "src")
+    world.install(str(folder))
+    world.remove("plain")
+    answers = Answers("yes")
+    answers.meanwhile = lambda: World(world.folder).install(str(folder))
+    assert collect(world, answers).waste == ()
+    assert stored(world) == {world.lock().skills["plain"].tree}
+    assert world.problems() == []
+
+
+def test_what_is_removed_while_an_install_asks_is_stored_again(world):
+    world.install(str(skill(world.base / "src", agents__openai_yaml=needs(TOKEN))))
+    answers = Answers("yes")
+    answers.values["TRACKER_TOKEN"] = "x"
+    answers.meanwhile = lambda: [world.store.drop(tree) for tree in stored(world)]
+    assert world.enable("plain", answers=answers).skills[0].state == "enabled"
+    assert world.problems() == []
+
+
+def test_what_was_set_aside_comes_back_if_a_project_cannot_be_asked(world):
+    folder = skill(world.base / "src")
+    world.install(str(folder))
+    world.remove("plain")
+    answers = Answers("yes")
+    answers.meanwhile = lambda: (world.base / "skillhub.lock").write_bytes(b"")
+    tree = stored(world)
+    with pytest.raises(FormatError):
+        collect(world, answers)
+    assert stored(world) == tree
+    assert world.store.check(*tree) == []
+
+
+def test_what_killed_processes_left_goes_after_a_day(world):
+    one = "0" * 64
+    shelf = Path(world.store.root) / "00"
+    places = [
+        old(shelf / f"{one}.0123abcd.tmp" / "SKILL.md").parent,
+        old(shelf / f"{one}.0123abcd.tmp.listing"),
+        old(Path(world.home.cache) / "http/ab/.skillhub-0123456789abcdef.tmp"),
+        old(Path(world.home.state) / ".skillhub-0123456789abcdef.tmp"),
+        old(Path(world.home.cache) / "git" / f"{'1' * 32}.0123abcd.gone" / "HEAD").parent,
+    ]
+    for place in places:
+        os.utime(place, (OLD, OLD))
+    young = old(Path(world.home.state) / ".skillhub-fedcba9876543210.tmp", when=NOW.timestamp() - 60)
+    found = collect(world, Answers(), days=100)
+    assert {each.path for each in found.waste} == set(map(str, places))
+    assert not any(place.exists() for place in places)
+    assert young.exists()
+
+
+def test_old_downloads_and_repositories_go_and_locks_and_new_ones_stay(world):
+    top = Path(world.home.cache)
+    repository = top / "git" / ("1" * 32)
+    gone = [old(top / "http/ab/cd"), old(repository / "HEAD"), old(top / "search/x.db")]
+    (repository / "objects/pack").mkdir(parents=True)
+    for each in (repository / "objects/pack", repository / "objects", repository):
+        os.utime(each, (OLD, OLD))
+    fresh = old(top / "git" / ("2" * 32) / "HEAD", when=NOW.timestamp())
+    kept = [
+        fresh,
+        old(top / "http/ab/ef", when=NOW.timestamp() - cache.DAY),
+        old(top / "git" / f"{'1' * 32}.lock"),
+    ]
+    found = collect(world, Answers())
+    assert sorted((each.kind, os.path.relpath(each.path, top)) for each in found.waste) == [
+        ("download", "http/ab/cd"),
+        ("download", "search/x.db"),
+        ("repository", f"git/{'1' * 32}"),
+    ]
+    assert not any(path.exists() for path in gone)
+    assert all(path.exists() for path in kept)
+
+
+def test_a_repository_that_somebody_is_at_work_on_stays(world):
+    repository = Path(world.home.cache) / "git" / ("1" * 32)
+    old(repository / "HEAD")
+    os.utime(repository, (OLD, OLD))
+    with files.lock(f"{repository}.lock"):
+        assert collect(world).waste == ()
+    assert (repository / "HEAD").exists()
+    assert [each.kind for each in collect(world).waste] == ["repository"]
+
+
+def test_attack_links_in_the_cache_lead_nowhere(world):
+    precious = old(world.folder / "precious" / "file")
+    top = Path(world.home.cache)
+    top.mkdir(parents=True)
+    (top / "http").symlink_to(precious.parent)
+    (top / "git").mkdir()
+    (top / "git" / ("1" * 32)).symlink_to(precious.parent)
+    (Path(world.home.data) / "store").mkdir(parents=True)
+    (precious.parent / ("0" * 64)).mkdir()
+    (Path(world.home.data) / "store" / "00").symlink_to(precious.parent)
+    for each in ("http", "git/" + "1" * 32):
+        os.utime(top / each, (OLD, OLD), follow_symlinks=False)
+    collect(world, days=0)
+    assert precious.read_bytes() == b"x"
+    assert (precious.parent / ("0" * 64)).exists()
+
+
+def test_attack_a_file_of_a_stored_skill_is_called_like_a_leftover(world):
+    name = ".skillhub-0123456789abcdef.tmp"
+    folder = skill(world.base / "src")
+    (folder / name).write_text("mine")
+    world.install(str(folder))
+    place = Path(world.store.path(world.lock().skills["plain"].tree)) / name
+    os.utime(place, (OLD, OLD))
+    assert collect(world).waste == ()
+    assert place.exists()
+
+
+def test_a_tree_that_is_not_whole_is_shown_without_a_name(world):
+    world.install(str(skill(world.base / "src")))
+    world.remove("plain")
+    place = Path(world.store.path(*stored(world)))
+    place.chmod(0o755)
+    (place / "SKILL.md").unlink()
+    assert [each.about for each in collect(world).waste] == [""]
+    assert stored(world) == set()
+
+
+def test_the_places_are_counted(world):
+    old(Path(world.home.cache) / "http/ab/cd", b"12345")
+    old(Path(world.home.cache) / "search/x.db", b"12")
+    world.store.put(Tree({"SKILL.md": File(b"x\n", executable=False)}))
+    found = {each.name: (each.files, each.size) for each in cache.places(world.home, world.store)}
+    assert found == {"store": (2, 2 + 77), "downloads": (1, 5), "git": (0, 0), "search": (1, 2)}
+
+
+def test_what_lies_in_the_store_and_is_no_tree_is_not_one(world):
+    top = Path(world.home.data) / "store"
+    old(top / "00" / ("0" * 64))  # a file
+    old(top / "ff" / ("0" * 64) / "SKILL.md")  # on another's shelf
+    old(top / "00" / "notes" / "x")
+    assert stored(world) == set()
+    shutil.rmtree(top)
+    assert stored(world) == set()

@@ -1,0 +1,157 @@
+"""Reports in every form: what was found is shown as it is, and is nowhere markup, a link, a mention or a command."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillhub.audit.report import Report, markdown, sarif, workflow_commands, worst_first
+from skillhub.audit.rules import RULES
+from skillhub.model.finding import SEVERITIES, Finding
+
+NASTY = (
+    "a|b\n::error::x\r\n@admin <img src=x> [l](https://evil.example) `c` *d* \x1b[31m \u202e www.evil.example"
+)
+
+
+def noted(
+    rule="yanked", severity="medium", skill="hello", path="skillhub.lock", line=3, message="m", hint="h"
+):
+    return Finding(rule, severity, path, line, message, hint, skill)
+
+
+def report(*findings, threshold="high"):
+    return Report(worst_first(findings), threshold, 1, ("as last seen",))
+
+
+texts = st.text(max_size=40)
+findings = st.builds(
+    Finding,
+    st.sampled_from(sorted(RULES)),
+    st.sampled_from(SEVERITIES),
+    st.none() | texts,
+    st.integers(0, 9),
+    texts,
+    texts,
+    st.none() | texts,
+)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "ok"), [("low", False), ("medium", False), ("high", True), ("critical", True)]
+)
+def test_what_fails(threshold, ok):
+    assert report(noted(), threshold=threshold).ok is ok
+
+
+def test_the_worst_comes_first_and_nothing_twice():
+    low, high = noted(severity="low"), noted(severity="high")
+    assert worst_first([low, high, low]) == (high, low)
+
+
+def test_the_shape_of_the_contract():
+    document = report(noted()).to_json()
+    assert document.keys() >= {"ok", "findings"}
+    (finding,) = document["findings"]
+    assert list(finding) == ["rule", "severity", "skill", "path", "line", "message", "hint"]
+
+
+def test_the_summary_counts():
+    assert report(noted(), noted("withdrawn", "critical")).summary == (
+        "1 skill looked at: 1 critical, 1 medium; 1 at high or over"
+    )
+
+
+def test_sarif_has_what_its_readers_need():
+    log = sarif(
+        report(noted(), noted("source-http", "medium", None, None, 0), noted(path="a b/ü#.md")), RULES, "1.0"
+    )
+    assert log["version"] == "2.1.0"
+    (run,) = log["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == ["source-http", "yanked"]
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        assert result["level"] in {"note", "warning", "error"}
+        (location,) = result["locations"]
+        place = location["physicalLocation"]
+        assert place.get("region", {"startLine": 1})["startLine"] >= 1
+        assert not re.search(r"[ #ü]", place["artifactLocation"]["uri"])
+    uris = {
+        result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in run["results"]
+    }
+    assert uris == {"skillhub.lock", "a%20b/%C3%BC%23.md"}
+
+
+@pytest.mark.parametrize(
+    ("path", "uri"),
+    [("/a/b", "file:///a/b"), ("C:/a", "file:///C%3A/a"), ("x/y:z", "x/y%3Az"), ("\udcff", "%FF")],
+)
+def test_sarif_spells_paths_as_uris(path, uri):
+    (result,) = sarif(report(noted(path=path)), RULES, "1.0")["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == uri
+
+
+def test_a_finding_keeps_its_fingerprint_when_lines_move():
+    prints = {
+        sarif(report(noted(line=line)), RULES, "1")["runs"][0]["results"][0]["partialFingerprints"][
+            "skillhub/v1"
+        ]
+        for line in (1, 2)
+    }
+    assert len(prints) == 1
+
+
+def test_attack_markup_in_a_message():
+    text = markdown(report(noted(message=NASTY, skill=NASTY, path=NASTY, hint=NASTY)))
+    (row,) = [line for line in text.splitlines() if line.startswith("| medium")]
+    assert len(re.findall(r"(?<!\\)\|", row)) == 7
+    for raw in ("<img", "@admin", "https://", "www.evil", "\x1b", "\u202e"):
+        assert raw not in text
+    assert not re.search(r"(?<!\\)[`*\[]", row)
+
+
+def test_attack_a_command_in_a_message():
+    lines = list(workflow_commands(report(noted(message=NASTY, path="a,b:c\n::error::d.md", skill=NASTY))))
+    assert len(lines) == 1
+    assert "\n" not in lines[0]
+    assert lines[0].startswith(
+        "::warning file=a%2Cb%3Ac %3A%3Aerror%3A%3Ad.md,line=3,title=skillhub yanked::"
+    )
+
+
+@pytest.mark.parametrize(
+    ("severity", "command"),
+    [("low", "notice"), ("medium", "warning"), ("high", "error"), ("critical", "error")],
+)
+def test_annotations_of_github(severity, command):
+    (line,) = workflow_commands(report(noted(severity=severity, path=None, line=0)))
+    assert line == f"::{command} title=skillhub yanked::hello: m; h"
+
+
+def test_project_below_the_top_of_its_repository():
+    made = report(noted(path="a.md"), noted(path="/abs"), noted(path="C:/x"), noted(path=None)).below(
+        "sub/dir"
+    )
+    assert {each.path for each in made.findings} == {"sub/dir/a.md", "/abs", "C:/x", None}
+    assert report(noted()).below("") == report(noted())
+
+
+def test_places():
+    assert [noted(line=0).where, noted().where, noted(path=None).where] == [
+        "skillhub.lock",
+        "skillhub.lock:3",
+        "",
+    ]
+
+
+@given(st.lists(findings, max_size=4))
+def test_whatever_is_found(found):
+    made = report(*found)
+    json.dumps(sarif(made, RULES, "1"))
+    json.dumps(made.to_json())
+    text = markdown(made)
+    assert len(text.splitlines()) == 5 + (3 + len(made.findings) if found else 0)
+    assert len(list(workflow_commands(made))) == len(made.findings)

@@ -1,0 +1,97 @@
+"""Searching sources and what is here: together, from an index that is kept only as long as it is true."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from skillhub.audit.show import search
+from skillhub.errors import SourceError
+from skillhub.install.obtain import listings
+from skillhub.model.index import Index, Release
+from skillhub.model.record import Skill
+
+
+class Listing:
+    """A registry that has a listing and nothing else; or that cannot be reached."""
+
+    def __init__(self, **skills):
+        self.skills = skills
+
+    def listing(self):
+        if not self.skills:
+            raise SourceError("it is down")
+        return Index(
+            {
+                name: (
+                    Release(name=name, url="x", description=text, withdrawn="" if "evil" in name else None),
+                )
+                for name, text in self.skills.items()
+            }
+        )
+
+
+def look(world, query, registry=None, skills=(), limit=8):
+    ports = world.ports()
+    if registry is not None:
+        ports = replace(ports, network=ports.network._replace(open=lambda source, root: registry))
+    listed = listings(ports, needed=not skills)
+    return search(query, skills, limit, listed.each, str(world.top / "cache")), listed.warnings
+
+
+HERE = Skill(
+    name="release-here", path="/p/release-here", scope="project", state="enabled", description="Release."
+)
+
+
+def test_listings_and_what_is_here_are_found_together(world):
+    found = look(world, "release", skills=[HERE])[0]
+    assert [(hit.name, hit.source, hit.scope) for hit in found.hits][:2] == [
+        ("release-here", None, "project"),
+        ("release-notes", "github", None),
+    ]
+
+
+def test_the_index_of_a_listing_is_kept_as_long_as_it_is_true(world):
+    one = Listing(alpha="The first.")
+    assert [hit.name for hit in look(world, "first", one)[0].hits] == ["alpha"]
+    (kept,) = (world.top / "cache" / "search").iterdir()
+    before = kept.stat()
+    look(world, "first", one)
+    assert (kept.stat().st_ino, kept.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert [hit.name for hit in look(world, "first", Listing(beta="The first."))[0].hits] == ["beta"]
+    assert os.listdir(world.top / "cache" / "search") == [kept.name]
+
+
+def test_attack_index_that_was_made_of_another_listing(world):
+    look(world, "first", Listing(alpha="The first."))
+    (kept,) = (world.top / "cache" / "search").iterdir()
+    kept.write_bytes(b"SQLite format 3\0 and no more")
+    assert [hit.name for hit in look(world, "first", Listing(alpha="The first."))[0].hits] == ["alpha"]
+
+
+def test_what_was_withdrawn_is_not_found(world):
+    assert look(world, "first", Listing(evil="The first.", good="The first."))[0].hits[0].name == "good"
+    assert len(look(world, "first", Listing(evil="The first.", good="The first."))[0].hits) == 1
+
+
+def test_a_source_that_is_down_is_told_of_and_left_out(world):
+    found, warnings = look(world, "release", Listing(), [HERE])
+    assert [hit.name for hit in found.hits] == ["release-here"]
+    assert warnings == ("github was left out: it is down",)
+    with pytest.raises(SourceError):
+        look(world, "release", Listing())
+
+
+def test_here_alone_asks_no_source():
+    assert search("releases", [HERE], 8).hits[0].name == "release-here"
+
+
+def test_where_nothing_can_be_written_it_is_found_all_the_same(world):
+    (world.top / "cache").write_bytes(b"")  # where the folder would be: a refusal that holds for root, too
+    before = world.snapshot()
+    found = look(world, "first", Listing(alpha="The first."))[0]
+    assert [hit.name for hit in found.hits] == ["alpha"]
+    assert world.snapshot() == before

@@ -1,0 +1,74 @@
+"""Show: what is known of one skill, and what its source offers, whether it is installed or not."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillhub.audit.show import Shown, show
+from skillhub.errors import SourceError
+from skillhub.model.reference import parse_ref
+from tests.support.registry import Simulator
+from tests.support.world import World
+
+
+def shown(world: World, ref: str) -> Shown:
+    return show(parse_ref(ref), world.ports())
+
+
+def versions(found: Shown) -> list[str | None]:
+    return [each.version for each in found.releases]
+
+
+@pytest.mark.parametrize("ref", ["gh-fix-ci", "github:gh-fix-ci", "github:gh-fix-ci@1.1.0"])
+def test_an_installed_skill_has_the_releases_that_its_source_offers(world: World, ref: str) -> None:
+    before = shown(world, ref)
+    world.install("github:gh-fix-ci", env={"GITHUB_TOKEN": "x"}, mcp="skip")
+    after = shown(world, ref)
+    assert versions(after) == versions(before) != []
+    assert after.skill.managed is not ("@" in ref)
+    assert after.warnings == ()
+
+
+@pytest.fixture
+def installed(world: World, hub: Simulator) -> World:
+    """A machine with a skill of a registry that has a newer one by now."""
+    world.add_source("acme", hub)
+    world.install("acme:hello")
+    hub.publish("hello", "1.1.0")
+    return world
+
+
+def test_of_what_is_installed_the_newest_releases_are_shown(installed: World) -> None:
+    found = shown(installed, "hello")
+    assert (found.skill.version, versions(found)) == ("1.0.0", ["1.1.0", "1.0.0"])
+
+
+def test_a_source_that_cannot_be_reached_hides_nothing_of_what_is_here(
+    installed: World, hub: Simulator
+) -> None:
+    def fail(path: str) -> None:
+        raise SourceError("the network is down", where=path)
+
+    hub.before = fail
+    found = shown(installed, "hello")
+    assert (found.skill.state, "SKILL.md" in found.tree) == ("enabled", True)
+    assert found.warnings == (
+        "acme was not asked: the network is down; its releases are shown as they were last seen",
+    )
+
+
+def test_a_source_that_was_removed_hides_nothing_of_what_is_here(installed: World) -> None:
+    installed.sources.remove("acme")
+    found = shown(installed, "hello")
+    assert found.skill.version == "1.0.0"
+    assert found.warnings[0].startswith("acme was not asked: no source is named ")
+
+
+def test_another_source_of_that_name_is_not_asked(installed: World, tmp_path) -> None:
+    installed.sources.remove("acme")
+    other = Simulator(tmp_path, label="other")
+    other.publish("hello", "9.0.0")
+    installed.add_source("acme", other)
+    found = shown(installed, "hello")
+    assert versions(found) == []
+    assert "is not the one that the lock has hello from" in found.warnings[0]

@@ -1,0 +1,299 @@
+"""Whatever is other than locked is found, in the store and in every agent's folder; sync puts all of it right."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from skillhub.audit.verify import verify
+from skillhub.disk.folders import list_folder, remove_tree
+from skillhub.errors import NotFound, SecurityError, WrongBytes
+from tests.support.registry import key_of
+from tests.support.world import Answers, World, skill
+
+PLACES = ("store", ".agents/skills", ".claude/skills")
+
+
+def change_a_byte(folder):
+    path = folder / "SKILL.md"
+    data = bytearray(path.read_bytes())
+    data[-2] ^= 1
+    path.chmod(0o644)
+    path.write_bytes(data)
+
+
+def change_a_byte_and_keep_size_and_times(folder):
+    status = (folder / "SKILL.md").stat()
+    change_a_byte(folder)
+    os.utime(folder / "SKILL.md", ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def take_the_execute_bit(folder):
+    (folder / "scripts/run.sh").chmod(0o444)
+
+
+def set_an_execute_bit(folder):
+    (folder / "SKILL.md").chmod(0o755)
+
+
+def replace_a_file_by_a_link(folder):
+    (folder / "SKILL.md").unlink()
+    os.symlink("scripts/run.sh", folder / "SKILL.md")
+
+
+def replace_the_folder_by_a_link(folder):
+    shutil.move(folder, f"{folder}-moved")
+    os.symlink(f"{folder}-moved", folder)
+
+
+def replace_the_folder_by_a_file(folder):
+    shutil.rmtree(folder)
+    folder.write_text("x")
+
+
+HARMS = {
+    "changed byte": change_a_byte,
+    "changed byte, same size and times": change_a_byte_and_keep_size_and_times,
+    "extra file": lambda folder: (folder / "scripts/evil.py").write_text("x"),
+    "extra hidden file": lambda folder: (folder / ".evil").write_text("x"),
+    "extra empty file": lambda folder: (folder / "empty").touch(),
+    "missing file": lambda folder: (folder / "SKILL.md").unlink(),
+    "execute bit taken": take_the_execute_bit,
+    "execute bit set": set_an_execute_bit,
+    "extra link": lambda folder: os.symlink("/etc/hostname", folder / "extra"),
+    "dangling link": lambda folder: os.symlink("nowhere", folder / "extra"),
+    "extra pipe": lambda folder: os.mkfifo(folder / "scripts/pipe"),
+    "file is a link": replace_a_file_by_a_link,
+    "folder is a link": replace_the_folder_by_a_link,
+    "folder is a file": replace_the_folder_by_a_file,
+    "folder is gone": lambda folder: shutil.rmtree(folder),
+    "folder is empty": lambda folder: (shutil.rmtree(folder), folder.mkdir()),
+}
+
+
+@pytest.fixture
+def world(tmp_path):
+    world = World(tmp_path)
+    world.install(str(skill(world.base / "src", scripts__run_sh="echo\n")), agents=("claude-code",))
+    return world
+
+
+def stored(world, name="plain"):
+    return Path(world.store.path(world.lock().skills[name].tree))
+
+
+def place(world, where):
+    folder = stored(world) if where == "store" else world.copy("plain", where)
+    for path in (folder.parent, folder, folder / "scripts"):
+        path.chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("harm", HARMS)
+def test_harm_is_found_and_mended(world, where, harm):
+    assert world.problems() == []
+    HARMS[harm](place(world, where))
+    found = world.problems()
+    assert found
+    assert world.problems("plain") == found
+    assert world.sync(Answers("yes")).changed
+    assert world.problems() == []
+    assert not world.sync(Answers()).changed
+    copies = [world.copy("plain", folder) for folder in PLACES[1:]]
+    assert not any(copy.is_symlink() for copy in copies)
+    assert all(os.access(copy / "scripts/run.sh", os.X_OK) for copy in copies)
+
+
+@pytest.mark.parametrize("harm", ["extra file", "execute bit taken", "missing file"])
+def test_all_places_at_once_are_mended(world, harm):
+    for where in PLACES:
+        HARMS[harm](place(world, where))
+    assert len(world.problems()) == 3
+    world.sync(Answers("yes"))
+    assert world.problems() == []
+
+
+def test_verify_changes_nothing_and_needs_no_network(world):
+    place(world, ".agents/skills").joinpath("extra").touch()
+    before = world.snapshot()
+    world.opened.clear()
+    assert world.problems() == ["extra-file"]
+    assert world.snapshot() == before
+    assert world.opened == []
+
+
+LISTINGS = {
+    "gone": lambda path: path.unlink(),
+    "empty": lambda path: path.write_bytes(b""),
+    "a line less": lambda path: path.write_bytes(path.read_bytes().partition(b"\n")[2]),
+    "not text": lambda path: path.write_bytes(b"\xff" * 100),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "a link": lambda path: (path.unlink(), path.symlink_to("/etc/hostname")),
+    "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+}
+
+
+@pytest.mark.parametrize("harm", LISTINGS)
+def test_a_listing_that_was_tampered_with_hides_nothing(world, harm):
+    copy = place(world, ".claude/skills")
+    LISTINGS[harm](stored(world).with_name(stored(world).name + ".listing"))
+    assert "listing" in world.problems()
+    (copy / "evil").touch()
+    assert [code for code in world.problems() if code != "listing"]
+    world.sync(Answers("yes"))
+    assert world.problems() == []
+    assert not (copy / "evil").exists()
+
+
+def test_a_listing_changed_together_with_the_files(world):
+    folder = place(world, "store")
+    (folder / "evil").touch()
+    folder.with_name(folder.name + ".listing").write_bytes(list_folder(str(folder)).text)
+    assert world.problems()
+    world.sync(Answers())
+    assert world.problems() == []
+    assert not (folder / "evil").exists()
+
+
+def test_a_signature_changed_together_with_the_listing(tmp_path):
+    world = World(tmp_path)
+    world.install("github:code-review")
+    folder = stored(world, "code-review")
+    signature = folder / "skill.oms.sig"
+    for path in (folder, signature):
+        path.chmod(0o755)
+    document = json.loads(signature.read_bytes())
+    document["dsseEnvelope"]["signatures"][0]["sig"] = "AAAA"
+    signature.write_text(json.dumps(document))
+    signature.chmod(0o444)
+    folder.with_name(folder.name + ".listing").write_bytes(list_folder(str(folder)).text)
+    assert world.problems()
+    world.sync(Answers())
+    assert world.problems() == []
+
+
+def test_a_signature_is_verified_again_by_the_key_that_was_pinned(tmp_path):
+    world = World(tmp_path)
+    world.install("github:code-review")
+    pins = tmp_path / "home/skillhub/state/signers"
+    (pin,) = pins.iterdir()
+    other = World(tmp_path / "else")
+    other.install("github:release-notes")
+    pin.write_bytes(key_of("somebody")("else", "p256").public.pem)
+    assert world.problems() == ["signature"]
+    pin.unlink()
+    assert world.problems() == ["signature"]
+    world.install(answers=Answers())  # proven anew by the registry
+    assert world.problems() == []
+
+
+def test_a_tree_that_is_gone_and_whose_source_changed(world):
+    (world.base / "src/plain/SKILL.md").write_text("---\nname: plain\ndescription: Else.\n---\n")
+    HARMS["changed byte"](place(world, "store"))
+    for folder in (".agents", ".claude"):
+        shutil.rmtree(world.base / folder, ignore_errors=True)
+    before = (world.base / "skillhub.lock").read_bytes()
+    with pytest.raises(WrongBytes):
+        world.sync(Answers("yes"))
+    assert (world.base / "skillhub.lock").read_bytes() == before
+    assert world.problems()
+
+
+def test_a_name_that_is_not_locked(world):
+    with pytest.raises(NotFound):
+        world.problems("nobody")
+
+
+def test_links_that_lead_elsewhere(tmp_path):
+    world = World(tmp_path)
+    world.install(str(skill(world.base / "src")), link="symlink")
+    copy = world.copy("plain")
+    assert copy.is_symlink()
+    assert world.problems() == []
+    copy.unlink()
+    copy.symlink_to(tmp_path)
+    assert world.problems() == ["wrong-link"]
+    world.sync(Answers("yes"))
+    assert world.problems() == []
+    assert os.readlink(copy) == str(stored(world))
+    copy.unlink()
+    shutil.copytree(stored(world), copy)
+    copy.chmod(0o755)
+    assert world.problems() == []  # some disks have no links
+    (copy / "SKILL.md").chmod(0o644)
+    (copy / "SKILL.md").write_text("mine\n")
+    assert world.problems() == ["changed-file"]
+    world.sync(Answers("yes"))
+    assert os.readlink(copy) == str(stored(world))
+
+
+def test_verify_without_a_lock_finds_nothing(tmp_path):
+    assert World(tmp_path).problems() == []
+
+
+@pytest.mark.parametrize("how", ["renamed", "swapped"])
+def test_attack_a_lock_that_names_a_skill_otherwise(world, how):
+    """By hand, in the lock alone: nothing but what is stored says what it is called."""
+    world.install(str(skill(world.folder / "two", name="other")), agents=("claude-code",))
+    world.disable("plain")
+    world.disable("other")
+    assert world.problems() == []
+    path = world.base / "skillhub.lock"
+    lock = json.loads(path.read_text())
+    plain = lock["skills"].pop("plain")
+    if how == "swapped":
+        lock["skills"] |= {"plain": lock["skills"].pop("other"), "other": plain}
+    else:
+        lock["skills"]["new"] = plain
+    path.write_text(json.dumps(lock))
+    found = verify((), world.ports())
+    codes = {each.name: [problem.code for problem in each.problems] for each in found}
+    wrong = ["plain", "other"] if how == "swapped" else ["new"]
+    assert all("source-mismatch" in codes[name] for name in wrong)
+    assert how == "swapped" or codes["other"] == []
+    (message,) = [
+        problem.message
+        for each in found
+        for problem in each.problems
+        if each.name == wrong[0] and problem.code == "source-mismatch"
+    ]
+    assert message == f"the lock names {wrong[0]}, its SKILL.md {'other' if how == 'swapped' else 'plain'}"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ('"version": "1.0.0"', '"version": "1.0.1"'),
+        ('"root": "sha256:', '"root": "sha256:0000'),
+        ('"key:sha256:', '"key:sha256:0000'),
+    ],
+)
+def test_what_the_lock_says_otherwise_now_is_not_said_to_be_had_from_install(world, change):
+    world.install("github:release-notes")
+    path = world.base / "skillhub.lock"
+    text = path.read_text()
+    was, now = change
+    at = text.index(was) + len(was)
+    path.write_text(text[: at - len(was)] + now + text[at + (len(now) - len(was)) :])
+    (found,) = verify(("release-notes",), world.ports())
+    assert "signature" in {each.code for each in found.problems} <= {"signature", "origin-changed"}
+    assert all("or tells what is not so" in each.message for each in found.problems)
+    with pytest.raises(SecurityError):
+        world.install()
+
+
+def test_a_copy_that_is_as_locked_is_told_apart_from_another_though_store_and_state_are_gone(world):
+    world.install("github:release-notes")
+    shutil.rmtree(world.home.state)
+    for folder, *_ in os.walk(world.home.data):
+        Path(folder).chmod(0o755)
+    remove_tree(world.home.data)
+    (found,) = verify(("release-notes",), world.ports())
+    assert {each.code for each in found.problems} == {"missing", "not-enabled"}
+    world.sync()
+    assert not (world.base / ".agents/skills/release-notes").exists()

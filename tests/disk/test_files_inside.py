@@ -1,0 +1,105 @@
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillhub.disk import files
+from skillhub.errors import LinkLeavesProject, SkillhubError, StateError
+
+
+def test_a_plain_path_is_joined_and_may_be_absent(tmp_path):
+    (tmp_path / "a").mkdir()
+    assert files.inside(str(tmp_path), "a/b/c") == str(tmp_path / "a/b/c")
+    assert files.inside(str(tmp_path), "a") == str(tmp_path / "a")
+
+
+def test_a_link_that_stays_inside_is_followed(tmp_path):
+    (tmp_path / "real/deep").mkdir(parents=True)
+    (tmp_path / "absolute").symlink_to(tmp_path / "real")
+    (tmp_path / "relative").symlink_to("absolute")
+    assert files.inside(str(tmp_path), "relative/deep/x") == str(tmp_path / "real/deep/x")
+
+
+def test_a_root_that_is_reached_through_a_link_is_a_root(tmp_path):
+    (tmp_path / "real/a").mkdir(parents=True)
+    (tmp_path / "real/link").symlink_to("a")
+    (tmp_path / "alias").symlink_to("real")
+    assert files.inside(str(tmp_path / "alias"), "link/x") == str(tmp_path / "alias/a/x")
+
+
+def test_a_link_to_the_root_itself_stays_inside(tmp_path):
+    (tmp_path / "me").symlink_to(".")
+    assert files.inside(str(tmp_path), "me") == str(tmp_path)
+    assert files.inside(str(tmp_path), "me/x") == str(tmp_path / "x")
+
+
+@pytest.mark.parametrize("target", ["..", "../outside", "/", "../project-2", "a/../../outside"])
+@pytest.mark.parametrize("rest", ["", "/x"])
+def test_a_link_out_of_the_project_is_refused(tmp_path, target, rest):
+    project = tmp_path / "project"
+    (project / "a").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "project-2").mkdir()
+    (project / "link").symlink_to(target)
+    with pytest.raises(LinkLeavesProject):
+        files.inside(str(project), "link" + rest)
+
+
+def test_a_dangling_link_out_of_the_project_is_refused(tmp_path):
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "link").symlink_to("../not-there")
+    with pytest.raises(LinkLeavesProject):
+        files.inside(str(project), "link")
+
+
+def test_a_second_link_behind_a_harmless_one_is_refused(tmp_path):
+    project = tmp_path / "project"
+    (project / "real").mkdir(parents=True)
+    (project / "first").symlink_to("real")
+    (project / "real/second").symlink_to(tmp_path)
+    with pytest.raises(LinkLeavesProject):
+        files.inside(str(project), "first/second/x")
+
+
+def test_a_link_loop_is_refused(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(StateError):
+        files.inside(str(tmp_path), "a/x")
+    with pytest.raises(StateError):
+        files.inside(str(tmp_path), "a")
+
+
+@pytest.mark.parametrize("target", [".git", "sub/.GIT/hooks"])
+def test_a_link_into_the_git_folder_is_refused(tmp_path, target):
+    (tmp_path / target).mkdir(parents=True)
+    (tmp_path / ".agents").symlink_to(target)
+    with pytest.raises(LinkLeavesProject):
+        files.inside(str(tmp_path), ".agents/hooks")
+    assert files.inside(str(tmp_path), ".git/info/exclude") == str(tmp_path / ".git/info/exclude")
+
+
+@pytest.mark.parametrize("relative", ["", "..", "a/../../b", "/etc", "a//b", "./a", "a/", "a\0b"])
+def test_a_path_that_is_not_plain_is_refused(tmp_path, relative):
+    with pytest.raises(LinkLeavesProject):
+        files.inside(str(tmp_path), relative)
+
+
+def test_a_file_where_a_folder_should_be_is_told(tmp_path):
+    (tmp_path / "a").write_bytes(b"")
+    with pytest.raises(StateError) as caught:
+        files.inside(str(tmp_path), "a/b")
+    assert caught.value.where == str(tmp_path / "a/b")
+
+
+@given(st.text())
+def test_no_text_at_all_leads_out(tmp_path_factory, relative):
+    root = str(tmp_path_factory.getbasetemp())
+    try:
+        path = files.inside(root, relative)
+    except SkillhubError:
+        return
+    assert os.path.normpath(path) == path
+    assert path.startswith(root + os.sep)

@@ -1,0 +1,89 @@
+"""Trees on disk: exact modes, every difference told, no link followed."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from skillhub.archive import Limits
+from skillhub.disk.folders import LARGEST, compare, list_folder, remove_tree, walk, write_tree
+from skillhub.errors import UnsafeArchive
+from skillhub.model.tree import File, Tree
+
+TREE = Tree({"SKILL.md": File(b"x\n"), "a/b/run.sh": File(b"#!\n", executable=True), "empty": File(b"")})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_tree(str(tmp_path / "tree"), TREE.items(), read_only=False)
+    return tmp_path / "tree"
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+def test_modes_of_files_do_not_depend_on_the_umask(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        write_tree(str(tmp_path / "tree"), TREE.items(), read_only=False)
+    finally:
+        os.umask(before)
+    modes = {
+        path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "tree").rglob("*") if path.is_file()
+    }
+    assert modes == {"SKILL.md": 0o644, "run.sh": 0o755, "empty": 0o644}
+
+
+def test_what_was_written_compares_as_equal(folder):
+    assert compare(str(folder), TREE.listing) == []
+    assert list_folder(str(folder)).digest == TREE.digest
+
+
+@pytest.mark.parametrize(
+    "code,harm",
+    [
+        ("changed-file", lambda folder: (folder / "SKILL.md").write_text("y\n")),
+        ("changed-mode", lambda folder: (folder / "SKILL.md").chmod(0o755)),
+        ("changed-mode", lambda folder: (folder / "a/b/run.sh").chmod(0o644)),
+        ("missing-file", lambda folder: (folder / "empty").unlink()),
+        ("extra-file", lambda folder: (folder / "a/b/more").touch()),
+        ("not-a-file", lambda folder: os.mkfifo(folder / "a/pipe")),
+        ("not-a-file", lambda folder: (folder / "link").symlink_to("SKILL.md")),
+        ("not-a-file", lambda folder: (folder / "a/link").symlink_to("/")),
+    ],
+)
+def test_every_difference_is_told(folder, code, harm):
+    harm(folder)
+    assert [problem.code for problem in compare(str(folder), TREE.listing)] == [code]
+
+
+def test_a_folder_that_is_not_there_is_unreadable(tmp_path):
+    assert [problem.code for problem in compare(str(tmp_path / "no"), TREE.listing)] == ["unreadable"]
+
+
+def test_walk_stops_at_what_is_too_large(folder):
+    with pytest.raises(UnsafeArchive):
+        list(walk(str(folder), largest=1))
+
+
+def test_nothing_that_a_skill_may_hold_is_too_large_to_be_looked_at():
+    assert Limits().total == LARGEST
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/sys/kernel/random"), reason="no files that say they are empty")
+def test_walk_stops_at_what_has_more_in_it_than_its_size_says():
+    with pytest.raises(UnsafeArchive):
+        list(walk("/proc/sys/kernel/random", largest=3))
+
+
+def test_remove_takes_read_only_folders_and_follows_no_link(tmp_path):
+    write_tree(str(tmp_path / "tree"), TREE.items(), read_only=True)
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept/file").touch()
+    os.chmod(tmp_path / "tree", 0o755)
+    (tmp_path / "tree/out").symlink_to(tmp_path / "kept")
+    remove_tree(str(tmp_path / "tree"))
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    remove_tree(str(tmp_path / "link"))
+    remove_tree(str(tmp_path / "link"))
+    assert (tmp_path / "kept/file").exists()

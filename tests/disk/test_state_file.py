@@ -1,0 +1,162 @@
+"""A file of the state: whole, checked to its last member, shared with other processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skillhub.disk.state_file import StateDocument, StateFile
+from skillhub.errors import StateError
+from skillhub.formats.document import Items
+
+
+class Words(StateDocument):
+    words: Items[str]
+
+
+def parse(document):
+    return () if document is None else document.words
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "state" / "words.json")
+
+
+def at(path):
+    return StateFile(path, "the words", "put the file back", Words)
+
+
+def put(file, *words):
+    with file.locked():
+        file.write({"words": (*file.read(parse), *words)})
+
+
+def test_what_was_written_is_read_by_whoever_looks(path):
+    mine, other = at(path), at(path)
+    assert mine.read(parse) == ()
+    put(mine, "a")
+    assert other.read(parse) == ("a",)
+    put(other, "b")
+    assert mine.read(parse) == ("a", "b")
+    assert json.loads(Path(path).read_bytes()) == {"words": ["a", "b"], "version": 1}
+
+
+def test_what_did_not_change_is_parsed_once(path):
+    file, seen = at(path), []
+    put(file, "a")
+    for _ in range(3):
+        file.read(lambda document: seen.append(document))
+    assert len(seen) == 1
+
+
+def test_what_is_not_there_is_parsed_once_too_until_it_is_there(path):
+    mine, other, seen = at(path), at(path), []
+    for _ in range(3):
+        mine.read(lambda document: seen.append(document))
+    assert seen == [None]
+    put(other, "a")
+    assert mine.read(parse) == ("a",)
+
+
+def test_attack_what_was_not_there_and_cannot_be_looked_at_any_more_is_not_taken_for_empty(path):
+    file = at(path)
+    assert file.read(parse) == ()
+    Path(path).parent.write_bytes(b"")
+    with pytest.raises(StateError):
+        file.read(parse)
+
+
+def test_a_file_that_is_gone_is_not_remembered(path):
+    file = at(path)
+    put(file, "a")
+    assert file.read(parse) == ("a",)
+    os.unlink(path)
+    assert file.read(parse) == ()
+
+
+def test_nobody_loses_what_another_wrote(path):
+    threads = [threading.Thread(target=put, args=(at(path), str(number))) for number in range(16)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert sorted(map(int, at(path).read(parse))) == list(range(16))
+
+
+def test_a_path_that_is_not_utf_8_can_be_read_again(path):
+    put(at(path), os.fsdecode(b"/caf\xe9"))
+    assert at(path).read(parse) == ("/caf?",)
+
+
+def test_no_other_user_may_read_it(path):
+    put(at(path), "a")
+    assert os.name == "nt" or os.stat(path).st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", ":1:1"),
+        ("[]", ""),
+        ("null", ""),
+        ('{"words": []}', ": version"),
+        ('{"words": [], "version": 2}', ": version"),
+        ('{"words": [], "version": true}', ": version"),
+        ('{"words": ["a", 7], "version": 1}', ": words[1]"),
+        ('{"words": [], "words": [], "version": 1}', ""),
+    ],
+)
+def test_what_is_no_such_file_is_refused_by_the_place_of_the_fault(path, text, fault):
+    os.mkdir(os.path.dirname(path))
+    Path(path).write_text(text)
+    for _ in range(2):
+        with pytest.raises(StateError) as caught:
+            at(path).read(parse)
+        assert caught.value.where == f"{path}{fault}"
+        assert caught.value.message.startswith("expected the words: ")
+    with pytest.raises(StateError):
+        put(at(path), "a")
+    assert Path(path).read_text() == text
+
+
+@pytest.mark.parametrize(("version", "said"), [(2, "upgrade skillhub"), (0, "put the file back")])
+def test_a_file_of_another_version_is_refused_with_what_to_do(path, version, said):
+    os.mkdir(os.path.dirname(path))
+    Path(path).write_text(json.dumps({"words": [], "version": version}))
+    with pytest.raises(StateError) as caught:
+        at(path).read(parse)
+    assert said in caught.value.hint
+
+
+def test_more_than_anybody_writes_is_not_read(path):
+    os.mkdir(os.path.dirname(path))
+    with open(path, "wb") as file:
+        file.truncate((16 << 20) + 1)
+    with pytest.raises(StateError) as caught:
+        at(path).read(parse)
+    assert caught.value.where == path
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a link is made with a right of its own elsewhere")
+def test_attack_a_link_in_its_place_is_not_followed(path, tmp_path):
+    put(at(path), "a")
+    os.rename(path, tmp_path / "elsewhere.json")
+    os.symlink(tmp_path / "elsewhere.json", path)
+    with pytest.raises(StateError):
+        at(path).read(parse)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.binary(max_size=200))
+def test_any_bytes_raise_nothing_but_our_error(path, data):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    Path(path).write_bytes(data)
+    with pytest.raises(StateError):
+        at(path).read(parse)

@@ -1,0 +1,22 @@
+"""Folders of one command: made where the system keeps such, or refused."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from skillhub.disk.usage import throwaway
+from skillhub.errors import StateError
+from tests.support.faults import Faults, forbidden, in_child, no_space
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a disk fails in a forked child")
+@pytest.mark.parametrize("fault", [no_space, forbidden])
+def test_a_disk_that_refuses_is_told_of(fault):
+    faults = Faults(Path(tempfile.gettempdir()), 1, fault)
+    status = in_child(lambda: throwaway().cleanup(), lambda: sys.addaudithook(faults.hook))
+    assert status == StateError.exit_code

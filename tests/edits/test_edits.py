@@ -1,0 +1,410 @@
+"""Edits made by hand are kept as patches, which two tools apply."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from skillhub.disk.folders import remove_tree, write_tree
+from skillhub.edits.patch import difference
+from skillhub.errors import LinkLeavesProject, Refused, StateError
+from skillhub.model.tree import File, Tree
+from tests.support.world import TOKEN, Answers, needs, plain, refused, skill, snapshot, unlocked
+
+BASE = {
+    "SKILL.md": File(b"one\ntwo\nthree\n"),
+    "crlf.txt": File(b"a\r\nb\r\nc\r\n"),
+    "gone.txt": File(b"gone\n"),
+    "last.txt": File(b"no line end"),
+    "run.sh": File(b"#!/bin/sh\n", executable=True),
+    "with blank.txt": File(b"x\ny\n"),
+    "odd/\u00fcml\u00e4ut \U0001f600.txt": File(b"x\n"),
+    "feed.txt": File(b"a\x0cb\x0bc\xe2\x80\xa8d\n e\n"),
+    "nothing": File(b""),
+    "logo.png": File(b"\x89PNG\0\xff"),
+}
+EDITS = {
+    "a line": {"SKILL.md": File(b"one\n2\nthree\n")},
+    "carriage returns": {"crlf.txt": File(b"a\r\nB\r\nc\r\n")},
+    "carriage returns gone": {"crlf.txt": File(b"a\nb\nc\n")},
+    "a file less": {"gone.txt": None},
+    "a file more": {"new/deep/file.txt": File(b"new\n")},
+    "a file more without line end": {"new.txt": File(b"new")},
+    "line end more": {"last.txt": File(b"no line end\n")},
+    "line end less": {"SKILL.md": File(b"one\ntwo\nthree")},
+    "line end less and a line": {"last.txt": File(b"no line\nend")},
+    "mode more": {"SKILL.md": File(b"one\ntwo\nthree\n", executable=True)},
+    "mode less and a line": {"run.sh": File(b"#!/bin/bash\n")},
+    "a program more": {"go.sh": File(b"#!/bin/sh\n", executable=True)},
+    "a program less": {"run.sh": None},
+    "blank in the name": {"with blank.txt": File(b"x\nz\n")},
+    "blank in a new name": {"a b c": File(b"x\n")},
+    "odd name": {"odd/\u00fcml\u00e4ut \U0001f600.txt": File(b"y\n")},
+    "odd line ends": {"feed.txt": File(b"a\x0cB\x0bc\xe2\x80\xa8D\n e\n")},
+    "emptied": {"SKILL.md": File(b"")},
+    "filled": {"nothing": File(b"now\n")},
+    "an empty file more": {"empty": File(b"")},
+    "an empty file less": {"nothing": None},
+    "lines like a patch": {"SKILL.md": File(b"one\n--- a/x\n+++ b/x\n@@ -1 +1 @@\ndiff --git a/x b/x\n")},
+    "all of it": {"SKILL.md": None, "x.txt": File(b"x"), "run.sh": File(b"new\n", executable=True)},
+}
+
+
+def edited(change):
+    now = {**BASE, **change}
+    return {path: file for path, file in now.items() if file is not None}
+
+
+def read_back(folder):
+    return {
+        str(path.relative_to(folder)): File(path.read_bytes(), os.access(path, os.X_OK))
+        for path in folder.rglob("*")
+        if path.is_file() and ".git" not in path.parts
+    }
+
+
+@pytest.mark.parametrize(
+    "tool", [("patch", "-p1", "--binary", "-f", "-s", "-i"), ("git", "apply", "--whitespace=nowarn")]
+)
+@pytest.mark.parametrize("change", EDITS)
+def test_a_patch_applies(tmp_path, tool, change):
+    if shutil.which(tool[0]) is None:
+        pytest.skip(f"{tool[0]} is not here")
+    now = edited(EDITS[change])
+    patch, whole = difference(Tree(BASE), now)
+    assert whole == {}
+    write_tree(str(tmp_path / "tree"), BASE.items(), read_only=False)
+    (tmp_path / "it.patch").write_bytes(patch.encode())
+    done = subprocess.run([*tool, str(tmp_path / "it.patch")], cwd=tmp_path / "tree", capture_output=True)
+    assert done.returncode == 0, (done.stdout, done.stderr, patch)
+    assert read_back(tmp_path / "tree") == now
+
+
+@pytest.mark.parametrize(
+    "path,file",
+    [
+        ("logo.png", File(b"\x89PNG\0\xfe")),
+        ("zeros", File(b"\0\0")),
+        ("a\nb", File(b"x\n")),
+        ('a"b', File(b"x\n")),
+        ("a\\b", File(b"x\n")),
+        (os.fsdecode(b"\xff"), File(b"x\n")),
+        ("large", File(b"line\n" * 300_000)),
+    ],
+)
+def test_what_no_patch_can_hold_is_kept_whole(path, file):
+    assert difference(Tree(BASE), edited({path: file})) == ("", {path: file})
+
+
+def test_a_file_that_no_patch_can_hold_and_that_was_removed_leaves_nothing_to_keep():
+    assert difference(Tree(BASE), edited({"logo.png": None})) == ("", {})
+
+
+def test_edits_are_saved_once_for_equal_ones_then_put_back(world):
+    world.install(plain(world), agents=("claude-code", "windsurf"))
+    folders = (".agents/skills", ".claude/skills", ".windsurf/skills")
+    for folder, text in zip(folders, ("mine\n", "mine\n", "other\n"), strict=True):
+        (world.copy("plain", folder) / "SKILL.md").write_text(text)
+    (world.copy("plain") / "logo").write_bytes(b"\xff\0")
+    before = unlocked(world.snapshot())
+    for act in (world.sync, world.install):
+        with pytest.raises(Refused):
+            act(answers=Answers())
+    assert unlocked(world.snapshot()) == before
+    world.sync(Answers("yes"))
+    assert world.problems() == []
+    edits = world.base / "skillhub-edits"
+    assert sorted(path.name for path in edits.iterdir()) == [
+        "plain-1", "plain-1.patch", "plain-2.patch", "plain-3.patch",
+    ]  # fmt: skip
+    assert (edits / "plain-1/logo").read_bytes() == b"\xff\0"
+    assert "+other" in (edits / "plain-3.patch").read_text()
+
+
+def test_a_saved_patch_gives_the_edit_back(world):
+    world.install(plain(world, scripts__run_sh="echo\n"))
+    copy = world.copy("plain")
+    (copy / "SKILL.md").write_text((copy / "SKILL.md").read_text() + "Mine.\r\nNo end")
+    (copy / "scripts/run.sh").chmod(0o644)
+    (copy / "new file").write_text("new")
+    mine = read_back(copy)
+    world.install(answers=Answers("yes"))
+    assert read_back(copy) != mine
+    patch = world.base / "skillhub-edits/plain-1.patch"
+    subprocess.run(["patch", "-p1", "--binary", "-s", "-i", patch], cwd=copy, check=True)
+    assert read_back(copy) == mine
+
+
+def test_a_file_in_place_of_the_skill_is_kept(world):
+    world.install(plain(world))
+    shutil.rmtree(world.copy("plain"))
+    world.copy("plain").write_text("precious\n")
+    world.sync(Answers("yes"))
+    assert "+precious" in (world.base / "skillhub-edits/plain-1.patch").read_text()
+    assert world.problems() == []
+
+
+def test_a_link_that_a_person_put_into_a_copy_is_told_in_what_is_saved(world):
+    world.install(plain(world), answers=Answers("yes"))
+    (world.copy("plain") / "notes").symlink_to("../elsewhere")
+    world.sync(answers=Answers("yes"))
+    assert not (world.copy("plain") / "notes").exists()
+    saved = [path.read_text() for path in (world.base / "skillhub-edits").iterdir() if path.is_file()]
+    assert any("+../elsewhere" in text for text in saved)
+
+
+LINES = "".join(f"Step {number}.\n" for number in range(9))
+
+
+def newer(world, old="Step 8.", new="Step eight."):
+    """Install a skill, edit it by hand, and bring another version of its folder; return where it is."""
+    path = plain(world, scripts__run_sh="echo\n", body=LINES)
+    world.install(path)
+    copy = world.copy("plain")
+    (copy / "SKILL.md").write_text((copy / "SKILL.md").read_text().replace("Step 1.", "Step one."))
+    (copy / "mine.md").write_text("mine\n")
+    plain(world, scripts__run_sh="echo 2\n", body=LINES.replace(old, new))
+    return path
+
+
+def test_edits_may_go_into_what_is_new(world):
+    path = newer(world)
+    answers = Answers("yes", local_edit="merge")
+    outcome = world.install(path, answers=answers)
+    (question,) = [each for each in answers.seen if each.kind == "local-edit"]
+    assert question.ways == ("save", "merge", "take", "keep")
+    copy = world.copy("plain")
+    text = (copy / "SKILL.md").read_text()
+    assert "Step one." in text and "Step eight." in text
+    assert (copy / "scripts/run.sh").read_text() == "echo 2\n"
+    assert os.access(copy / "scripts/run.sh", os.X_OK)
+    assert (copy / "mine.md").read_text() == "mine\n"
+    assert outcome.skills[0].tree == world.record("plain").tree
+    assert not (world.base / "skillhub-edits").exists()
+    assert sorted(world.problems()) == ["changed-file", "extra-file"]  # nobody but this person agreed to it
+
+
+@pytest.mark.parametrize("old", ["Step 1.", "Step 0.", "Step 2."])
+def test_edits_that_touch_what_is_new_are_no_matter_for_a_merge(world, old):
+    path = newer(world, old, "Theirs.")
+    answers = Answers("yes")
+    world.install(path, answers=answers)
+    (question,) = [each for each in answers.seen if each.kind == "local-edit"]
+    assert "merge" not in question.ways
+    assert "+Step one." in (world.base / "skillhub-edits/plain-1.patch").read_text()
+    assert world.problems() == []
+
+
+def test_edits_of_the_locked_version_have_nothing_to_be_merged_with(world):
+    world.install(plain(world))
+    (world.copy("plain") / "SKILL.md").write_text("mine\n")
+    answers = Answers("yes")
+    world.install(answers=answers)
+    assert [question.ways for question in answers.seen] == [("save", "take", "keep")]
+
+
+def test_edits_may_be_thrown_away_on_a_person_s_word(world):
+    world.install(newer(world), answers=Answers("yes", local_edit="take"))
+    assert world.problems() == []
+    assert not (world.copy("plain") / "mine.md").exists()
+    assert not (world.base / "skillhub-edits").exists()
+
+
+def test_who_keeps_edits_keeps_copy_lock_and_record_and_gets_the_rest(world):
+    path = newer(world)
+    other = str(skill(world.base / "more", "other"))
+    before = snapshot(world.copy("plain")), world.lock().skills["plain"], world.record("plain")
+    outcome = world.install(path, other, answers=Answers("yes", local_edit="no"))
+    assert (snapshot(world.copy("plain")), world.lock().skills["plain"], world.record("plain")) == before
+    assert [skill.name for skill in outcome.skills] == ["other"]
+    assert [(left.name, left.code) for left in outcome.left] == [("plain", "edited")]
+    assert world.copy("other").exists()
+    assert not (world.base / "skillhub-edits").exists()
+
+
+def test_sync_leaves_what_is_kept_and_mends_the_rest(world):
+    world.install(plain(world), agents=("claude-code",))
+    world.install(str(skill(world.base / "more", "other")))
+    (world.copy("plain") / "SKILL.md").write_text("mine\n")
+    shutil.rmtree(world.copy("other"))
+    outcome = world.sync(Answers("no"))
+    assert [left.name for left in outcome.left] == ["plain"]
+    assert (world.copy("plain") / "SKILL.md").read_text() == "mine\n"
+    assert world.copy("other").exists()
+
+
+def test_sync_leaves_what_is_kept_of_a_skill_that_left_the_lock(world):
+    world.install(plain(world))
+    (world.copy("plain") / "SKILL.md").write_text("mine\n")
+    (world.base / "skillhub.lock").write_text('{\n  "skills": {},\n  "sources": {},\n  "version": 1\n}\n')
+    for _ in range(2):
+        assert [left.name for left in world.sync(Answers("no")).left] == ["plain"]
+    assert (world.copy("plain") / "SKILL.md").read_text() == "mine\n"
+    world.sync(Answers("yes"))
+    assert not world.copy("plain").exists()
+    assert "+mine" in (world.base / "skillhub-edits/plain-1.patch").read_text()
+
+
+@pytest.mark.parametrize("act", ["disable", "remove"])
+def test_to_keep_a_copy_is_no_way_to_disable_or_remove_it(world, act):
+    world.install(plain(world))
+    (world.copy("plain") / "SKILL.md").write_text("mine\n")
+    answers = Answers("no")
+    refused(world, Refused, lambda: getattr(world, act)("plain", answers=answers))
+    assert [question.ways for question in answers.seen] == [("save", "take")]
+    getattr(world, act)("plain", answers=Answers("take"))
+    assert not (world.base / "skillhub-edits").exists()
+    assert not world.copy("plain").exists()
+
+
+def edit_through_link(world):
+    path = plain(world)
+    world.install(path, link="symlink")
+    file = world.copy("plain") / "SKILL.md"
+    assert world.copy("plain").is_symlink()
+    stored = file.resolve()
+    stored.parent.chmod(0o755)
+    stored.chmod(0o644)
+    text = stored.read_text()
+    stored.write_text(text + "Mine.\n")
+    return path, stored
+
+
+@pytest.mark.parametrize("act", ["sync", "install"])
+def test_edits_through_a_link_into_the_store_are_not_lost(world, act):
+    _, stored = edit_through_link(world)
+    assert "changed-file" in world.problems()
+    edited = stored.read_text()
+    with pytest.raises(Refused):
+        getattr(world, act)(answers=Answers())
+    assert stored.read_text() == edited
+    getattr(world, act)(answers=Answers("no"))
+    assert stored.read_text() == edited
+    getattr(world, act)(answers=Answers("yes"))
+    assert world.problems() == []
+    assert "+Mine." in (world.base / "skillhub-edits/plain-1.patch").read_text()
+    assert world.copy("plain").is_symlink()
+
+
+@pytest.mark.parametrize("act", ["sync", "remove"])
+@pytest.mark.parametrize("there", ["file", "folder", "link"])
+def test_something_else_in_the_store_where_a_link_leads_is_in_nobody_s_way(world, act, there):
+    world.install(plain(world), link="symlink")
+    stored = Path(world.store.path(world.record("plain").tree))
+    assert stored.is_relative_to(world.folder)
+    remove_tree(str(stored))
+    if there == "file":
+        stored.write_text("Mine.\n")
+    elif there == "folder":
+        stored.mkdir()
+    else:
+        stored.symlink_to(world.user_home)
+    if act == "sync":
+        world.sync(answers=Answers("yes"))
+        assert world.problems() == []
+    else:
+        world.remove("plain")
+        assert not os.path.lexists(world.copy("plain"))
+    if there == "file":
+        assert "+Mine." in (world.base / "skillhub-edits/plain-1.patch").read_text()
+    assert world.user_home.is_dir()
+
+
+@pytest.mark.parametrize("act", ["disable", "remove"])
+def test_edits_that_cannot_be_saved_change_nothing(world, act):
+    world.install(plain(world))
+    (world.copy("plain") / "SKILL.md").write_text("Mine.\n")
+    outside = world.folder / "outside"
+    outside.mkdir()
+    (world.base / "skillhub-edits").symlink_to(outside)
+    refused(world, LinkLeavesProject, lambda: getattr(world, act)("plain", answers=Answers("yes")))
+
+
+def test_edits_through_a_link_are_not_lost_to_another_version(world):
+    path, _ = edit_through_link(world)
+    skill(world.base / "src", body="Newer.\n")
+    with pytest.raises(Refused):
+        world.install(path, answers=Answers("yes", local_edit="unanswered"))
+    world.install(path, answers=Answers("yes"))
+    assert "+Mine." in (world.base / "skillhub-edits/plain-1.patch").read_text()
+    assert "Newer." in (world.copy("plain") / "SKILL.md").read_text()
+    assert world.problems() == []
+
+
+def test_what_is_kept_may_not_be_what_another_needs_anew(world):
+    tool = "dependencies:\n  tools:\n    - {type: skill, value: plain}\n"
+    path = plain(world)
+    world.install(path)
+    (world.copy("plain") / "SKILL.md").write_text("mine\n")
+    plain(world, body="Newer.\n")
+    other = str(skill(world.base / "more", "other", agents__openai_yaml=tool))
+    refused(world, Refused, lambda: world.install(path, other, answers=Answers("yes", local_edit="no")))
+    assert world.install(other, answers=Answers("yes", local_edit="no")).skills[0].name == "other"
+
+
+@pytest.mark.parametrize("path", ["SKILL.md", "model.bin"])
+def test_attack_a_file_larger_than_memory_is_told_of_and_not_read(world, path):
+    world.install(plain(world))
+    with (world.copy("plain") / path).open("ab") as file:
+        file.truncate(1 << 42)  # sparse: it takes no room on the disk
+    assert world.problems() == ["extra-file" if path == "model.bin" else "changed-file"]
+    for act in (world.sync, lambda answers: world.remove("plain", answers=answers)):
+        with pytest.raises(StateError, match="more than 256 MiB of edits"):
+            act(answers=Answers("yes"))
+    assert (world.copy("plain") / path).exists()
+
+
+def test_attack_a_pipe_in_place_of_a_skill_holds_nobody_up(world):
+    world.install(plain(world))
+    shutil.rmtree(world.copy("plain"))
+    os.mkfifo(world.copy("plain"))
+    with pytest.raises(StateError, match="found a folder, pipe or device"):
+        world.sync(Answers("yes"))
+
+
+def test_edits_that_were_to_be_merged_into_what_waits_for_a_need_are_saved(world):
+    world.install(plain(world, notes_md="one\ntwo\nthree\n"))
+    (world.copy("plain") / "notes.md").write_text("one\ntwo\nthree\nprecious\n")
+    skill(world.base / "src", agents__openai_yaml=needs(TOKEN))
+    outcome = world.update(answers=Answers("yes", env="unanswered", local_edit="merge"))
+    assert outcome.skills[0].state == "disabled"
+    assert not world.copy("plain").exists()
+    assert "+precious" in (world.base / "skillhub-edits/plain-1.patch").read_text()
+
+
+@pytest.mark.parametrize("act", ["update", "remove", "disable"])
+def test_nobody_edited_what_is_as_it_was_put_there_though_the_store_is_gone(world, act):
+    folder = skill(world.base / "src")
+    world.install(str(folder))
+    skill(world.base / "src", body="It is otherwise by now.\n")
+    remove_tree(world.home.data)
+    answers = Answers("yes")
+    getattr(world, act)("plain", answers=answers)
+    assert "local-edit" not in answers.kinds_seen
+    assert not (world.base / "skillhub-edits").exists()
+    if act == "update":
+        assert "otherwise" in (world.copy("plain") / "SKILL.md").read_text()
+
+
+def test_on_an_update_only_edited_files_are_named_and_the_new_version_is_said_to_go_in(world):
+    path = newer(world)
+    answers = Answers("yes", local_edit="no")
+    world.install(path, answers=answers)
+    (question,) = [each for each in answers.seen if each.kind == "local-edit"]
+    # Not scripts/run.sh, which differs only in what is to come.
+    assert question.details[1:] == ("  ~ SKILL.md", "  + mine.md")
+    assert question.message.endswith("save the edits as a patch and put the new version in?")
+
+
+def test_where_nothing_new_comes_the_locked_version_is_said_to_be_put_back(world):
+    world.install(plain(world))
+    (world.copy("plain") / "SKILL.md").write_text("mine\n")
+    answers = Answers("yes")
+    world.install(answers=answers)
+    (question,) = answers.seen
+    assert question.details[1:] == ("  ~ SKILL.md",)
+    assert question.message.endswith("save the edits as a patch and put back what is locked?")

@@ -1,0 +1,230 @@
+import re
+import shlex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillhub.edits.merge import merge
+from skillhub.formats.digest import Digest
+from skillhub.model.lock import Lock, Locked, LockedSource
+
+ROOT = Digest.of(b"root")
+HERS, HIS = (f"key:{Digest.of(name)}:{name.decode()}" for name in (b"ann", b"bob"))
+ACME = {"acme": LockedSource(kind="registry", url="https://acme.example", root=ROOT)}
+
+
+def released(version, signer=HERS, source="acme", content=b""):
+    data = Digest.of(version.encode() + content)
+    return Locked(
+        source=source, version=version, url=f"https://acme.example/{version}.zip", digest=data, tree=data, size=1,
+        signed_by=(signer,) if signer else (),
+    )  # fmt: skip
+
+
+def local(content, path="skills/deploy"):
+    return Locked(source="local", path=path, tree=Digest.of(content), size=1)
+
+
+def in_git(rev, asked="v1", version=None, repo="acme/x"):
+    return Locked(
+        source=f"github:{repo}@{asked}", git=f"https://github.com/{repo}", rev=rev * 40, path="s",
+        version=version, tree=Digest.of(rev.encode()), size=1,
+    )  # fmt: skip
+
+
+def lock(sources=ACME, **skills):
+    return Lock({name: entry for name, entry in skills.items() if entry is not None}, sources)
+
+
+def merged(ours, theirs, base=None, allows=lambda name, entry: True, take=None):
+    return merge(ours, theirs, base, allows, take or {})
+
+
+def told(done):
+    return [(each.name, each.took) for each in done.choices]
+
+
+ONE, TWO, THREE = released("1.0.0"), released("1.1.0"), released("1.2.0")
+
+
+def test_what_each_side_added_is_there():
+    done = merged(lock(a=ONE), lock(b=ONE), lock())
+    assert done.lock == lock(a=ONE, b=ONE)
+    assert told(done) == [("a", "ours"), ("b", "theirs")]
+
+
+def test_a_change_that_one_side_made_is_taken():
+    assert merged(lock(a=ONE), lock(a=TWO), lock(a=ONE)).lock.skills == {"a": TWO}
+    assert merged(lock(a=TWO), lock(a=ONE), lock(a=ONE)).lock.skills == {"a": TWO}
+    # Also back to a lower version: somebody meant it.
+    assert merged(lock(a=THREE), lock(a=ONE), lock(a=THREE)).lock.skills == {"a": ONE}
+
+
+def test_what_one_side_removed_is_gone_and_told():
+    done = merged(lock(a=ONE), lock(a=ONE, b=ONE), lock(a=ONE, b=ONE))
+    assert done.lock.skills == {"a": ONE}
+    assert [(each.took, each.why) for each in done.choices] == [
+        (None, "ours removed it, the other left it as it was")
+    ]
+
+
+def test_what_one_side_removed_and_the_other_changed_is_kept_and_told():
+    for ours, theirs, side in ((None, TWO, "theirs"), (TWO, None, "ours")):
+        done = merged(lock(a=ours), lock(a=theirs), lock(a=ONE))
+        assert done.lock.skills == {"a": TWO}
+        assert told(done) == [("a", side)]
+        assert "removed it, the other changed it: kept" in done.choices[0].why
+
+
+def test_without_a_base_nothing_is_taken_to_be_removed():
+    done = merged(lock(a=ONE), lock(b=ONE))
+    assert set(done.lock.skills) == {"a", "b"}
+    assert {each.why for each in done.choices} == {"only one side has it: kept"}
+
+
+def test_of_two_changes_the_higher_version_is_taken():
+    for ours, theirs, side in ((TWO, THREE, "theirs"), (THREE, TWO, "ours")):
+        done = merged(lock(a=ours), lock(a=theirs), lock(a=ONE))
+        assert done.lock.skills == {"a": THREE}
+        assert told(done) == [("a", side)]
+        assert "1.2.0 is higher than 1.1.0" in done.choices[0].why
+
+
+def test_the_higher_version_is_so_by_semver_and_not_by_letter():
+    nine, ten, rc = released("1.9.0"), released("1.10.0"), released("1.10.0-rc.1")
+    assert merged(lock(a=nine), lock(a=ten)).lock.skills == {"a": ten}
+    assert merged(lock(a=rc), lock(a=ten)).lock.skills == {"a": ten}
+
+
+def test_what_the_intent_allows_comes_before_the_higher_version():
+    done = merged(lock(a=TWO), lock(a=THREE), lock(a=ONE), lambda name, entry: entry == TWO)
+    assert done.lock.skills == {"a": TWO}
+    assert "skillhub.toml allows 1.1.0 alone" in done.choices[0].why
+
+
+def test_where_the_intent_allows_neither_it_is_told():
+    done = merged(lock(a=TWO), lock(a=THREE), lock(a=ONE), lambda name, entry: False)
+    assert done.lock.skills == {"a": THREE}
+    assert "skillhub install" in done.choices[0].why
+
+
+def test_two_signers_are_never_chosen_between():
+    done = merged(lock(a=TWO), lock(a=released("1.2.0", HIS)), lock(a=ONE))
+    (clash,) = done.clashes
+    assert (clash.name, clash.about) == ("a", "signer")
+    assert (clash.ours, clash.theirs) == (f"signed by {HERS}", f"signed by {HIS}")
+    assert done.lock.skills == {"a": TWO}
+
+
+def test_unsigned_is_never_taken_for_signed_though_its_version_is_higher():
+    done = merged(lock(a=TWO), lock(a=released("9.0.0", signer=None)), lock(a=ONE))
+    assert [(each.about, each.theirs) for each in done.clashes] == [("signer", "unsigned")]
+
+
+def test_two_sources_are_never_chosen_between():
+    both = {**ACME, "evil": LockedSource(kind="registry", url="https://evil.example", root=ROOT)}
+    done = merged(lock(a=TWO), lock(both, a=released("9.0.0", source="evil")), lock(a=ONE))
+    assert [(each.about, each.ours, each.theirs) for each in done.clashes] == [
+        ("source", "acme at acme.example", "evil at acme.example")
+    ]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        LockedSource(kind="registry", url="https://acme.example", root=Digest.of(b"another")),
+        LockedSource(kind="registry", url="https://evil.example", root=ROOT),
+    ],
+)
+def test_an_alias_that_means_two_registries_is_a_clash(other):
+    done = merged(lock(ACME, a=ONE), lock({"acme": other}, a=ONE))
+    assert [(each.name, each.about) for each in done.clashes] == [("acme", "source")]
+    assert other.url in done.clashes[0].theirs
+
+
+def test_one_version_with_two_contents_is_a_clash():
+    done = merged(lock(a=TWO), lock(a=released("1.1.0", content=b"x")), lock(a=ONE))
+    assert [each.about for each in done.clashes] == ["content"]
+    assert done.clashes[0].ours != done.clashes[0].theirs
+
+
+def test_commits_of_one_repository():
+    done = merged(lock(a=in_git("a", "v1", "1.0.0")), lock(a=in_git("b", "v2", "2.0.0")))
+    assert told(done) == [("a", "theirs")]
+    assert [each.about for each in merged(lock(a=in_git("a")), lock(a=in_git("b"))).clashes] == ["content"]
+    other = merged(lock(a=in_git("a")), lock(a=in_git("b", repo="evil/x")))
+    assert [each.about for each in other.clashes] == ["source"]
+
+
+def test_a_local_skill_is_what_its_folder_is():
+    done = merged(lock(a=local(b"1")), lock(a=local(b"2")), lock(a=local(b"0")))
+    assert done.lock.skills == {"a": local(b"1")}
+    assert "skillhub install ./skills/deploy" in done.choices[0].why
+    assert [each.about for each in merged(lock(a=local(b"1")), lock(a=local(b"2", "b"))).clashes] == [
+        "source"
+    ]
+
+
+def test_a_new_signer_that_one_side_brings_is_told():
+    (choice,) = merged(lock(a=ONE), lock(a=released("1.1.0", HIS)), lock(a=ONE)).choices
+    assert choice.took == "theirs"
+    assert f"signed by {HIS} now, no longer signed by {HERS}" in choice.why
+
+
+def test_a_person_chooses():
+    ours, theirs = lock(a=TWO), lock(a=released("1.2.0", HIS))
+    for side, expected in (("ours", ours), ("theirs", theirs)):
+        done = merged(ours, theirs, lock(a=ONE), take={"a": side})
+        assert (done.lock, done.clashes) == (expected, ())
+    assert merged(lock(a=ONE), lock(), take={"a": "theirs"}).lock.skills == {}
+
+
+def test_a_source_stays_as_long_as_a_skill_is_from_it():
+    base = lock(ACME, a=ONE)
+    done = merged(lock({}, a=None), lock(ACME, a=ONE, b=ONE), base)
+    assert done.lock == lock(ACME, b=ONE)
+    assert Lock.parse(done.lock.dump()) == done.lock
+
+
+entries = st.sampled_from(
+    [ONE, TWO, THREE, released("1.1.0", HIS), released("2.0.0", None), local(b"1"), None]
+)
+locks = st.builds(lambda a, b: lock(a=a, b=b), entries, entries)
+
+
+@given(locks, locks, st.none() | locks)
+def test_no_skill_is_ever_lost_in_silence_and_no_signer_put_in_place_of_another(ours, theirs, base):
+    done = merged(ours, theirs, base)
+    assert Lock.parse(done.lock.dump()) == done.lock
+    named = {each.name for each in (*done.choices, *done.clashes)}
+    for name in {*ours.skills, *theirs.skills}:
+        mine, yours = ours.skills.get(name), theirs.skills.get(name)
+        assert (name in named) == (mine != yours)
+        assert done.lock.skills.get(name) in (mine, yours, None)
+        if base is None:
+            assert name in done.lock.skills
+            if mine and yours and mine.signed_by != yours.signed_by:
+                assert name in {each.name for each in done.clashes}
+
+
+@given(locks, locks, locks)
+def test_it_does_not_matter_whose_side_is_called_ours(ours, theirs, base):
+    one, other = merged(ours, theirs, base), merged(theirs, ours, base)
+    assert {each.name for each in one.clashes} == {each.name for each in other.clashes}
+    clashing = {each.name for each in one.clashes}
+    for name in {*one.lock.skills, *other.lock.skills} - clashing:
+        mine, yours = one.lock.skills.get(name), other.lock.skills.get(name)
+        assert mine == yours or mine.local
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["a;touch pwned", "$(touch pwned)", "a b", "`id`", "a'b", "a|sh", "--yes", "a&&b", "a>b", "~root", "#a"],
+)
+def test_attack_a_path_in_the_lock_is_one_word_of_the_command_that_is_told(path):
+    (choice,) = merged(
+        lock(a=local(b"1", path)), lock(a=local(b"2", path)), lock(a=local(b"0", path))
+    ).choices
+    command = re.search(r"; (skillhub install .*) takes it as it is now", choice.why)[1]
+    assert shlex.split(command) == ["skillhub", "install", f"./{path}"]

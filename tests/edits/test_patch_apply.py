@@ -1,0 +1,164 @@
+"""A patch of ours is applied exactly or not at all; edits and a new version are merged where they do not touch."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillhub.edits.patch import apply, difference, merge
+from skillhub.errors import FormatError, SkillhubError
+from skillhub.model.tree import File, Tree
+from tests.support.effort import at_most
+
+BASE = {
+    "SKILL.md": File(b"one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n"),
+    "run.sh": File(b"#!/bin/sh\n", executable=True),
+    "empty": File(b""),
+    "no end": File(b"a\nb"),
+    "logo.png": File(b"\x89PNG\0\xff"),
+}
+TEXTS = st.lists(st.sampled_from(["a", "b", "c\r", "-x", "+y", " z", "@@ -1 +1 @@", "\x0c", ""]), max_size=8)
+FILES = st.builds(
+    lambda lines, end, mode: File(("\n".join(lines) + end).encode(), mode),
+    TEXTS,
+    st.sampled_from(["", "\n"]),
+    st.booleans(),
+)
+TREES = st.dictionaries(st.sampled_from(["SKILL.md", "a b/c", "\u00fc", "d b/d"]), FILES)
+
+
+@given(TREES, TREES)
+def test_what_is_written_is_applied(base, now):
+    patch, whole = difference(base, now)
+    assert whole == {}
+    assert apply(patch.encode(), base, "it.patch") == Tree(now)
+
+
+def changed(path, old, new):
+    file = BASE[path]
+    return {**BASE, path: File(file.data.replace(old, new), file.executable)}
+
+
+GOOD = difference(BASE, changed("SKILL.md", b"four", b"4"))[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        (" three", " 3", 7),  # context that is not there
+        ("-four", "-vier", 8),
+        ("@@ -1,7 +1,7 @@", "@@ -2,7 +2,7 @@", 5),  # elsewhere: no fuzz
+        ("@@ -1,7 +1,7 @@", "@@ -1,7 +2,7 @@", 4),
+        ("@@ -1,7 +1,7 @@", "@@ -1,6 +1,7 @@", 12),
+        ("@@ -1,7 +1,7 @@", "@@ -1,8 +1,8 @@", 13),
+        ("@@ -1,7 +1,7 @@", "@@ -999999999,7 +1,7 @@", 4),
+        ("@@ -1,7 +1,7 @@", "@@ -1,7 +1,7 @@ and more", 4),
+        ("--- a/SKILL.md", "--- a/other", 2),
+        ("+++ b/SKILL.md", "+++ b/../../other", 3),
+        ("diff --git a/SKILL.md b/SKILL.md", "diff --git a/SKILL.md b/other", 1),
+        ("diff --git a/SKILL.md b/SKILL.md", "diff --git a/absent b/absent", 2),
+        ("--- a", "new file mode 100644\n--- a", 3),
+        ("--- a", "old mode 100755\nnew mode 100644\n--- a", 4),
+        ("--- a", "old mode 100644\n--- a", 3),
+        ("--- a", "new file mode 120000\n--- a", 2),
+        ("--- a", "deleted file mode 100644\n--- a", 4),
+    ],
+)
+def test_attack_a_patch_that_does_not_fit_exactly(old, new, line):
+    assert old in GOOD
+    with pytest.raises(FormatError) as caught:
+        apply(GOOD.replace(old, new, 1).encode(), BASE, "it.patch")
+    assert caught.value.where == f"it.patch:{line}", caught.value
+
+
+@pytest.mark.parametrize("patch", [GOOD + GOOD, GOOD[:-1], "junk\n", GOOD + "junk\n", "\n"])
+def test_attack_a_patch_that_is_none(patch):
+    with pytest.raises(FormatError):
+        apply(patch.encode(), BASE, "it.patch")
+
+
+def test_a_patch_of_a_file_that_is_no_text_is_refused():
+    patch = GOOD.replace("SKILL.md", "logo.png")
+    with pytest.raises(FormatError, match="no text"):
+        apply(patch.encode(), BASE, "it.patch")
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_any_bytes_raise_only_our_errors(data):
+    for patch in (data, GOOD.encode()[:60] + data, GOOD.encode() + data):
+        try:
+            apply(patch, BASE, "it.patch")
+        except SkillhubError as error:
+            assert error.where
+
+
+MINE = changed("SKILL.md", b"two", b"2")
+MERGES = {
+    "apart": (changed("SKILL.md", b"seven", b"7"), b"one\n2\nthree\nfour\nfive\nsix\n7\neight\n"),
+    "the same": (MINE, MINE["SKILL.md"].data),
+    "a line between": (changed("SKILL.md", b"four", b"4"), b"one\n2\nthree\n4\nfive\nsix\nseven\neight\n"),
+    "nothing": (BASE, MINE["SKILL.md"].data),
+    "the mode": ({**BASE, "SKILL.md": File(BASE["SKILL.md"].data, True)}, MINE["SKILL.md"].data),
+}
+OVERLAPS = {
+    "one line": changed("SKILL.md", b"two", b"zwei"),
+    "the line beside": changed("SKILL.md", b"three", b"3"),
+    "gone": {path: file for path, file in BASE.items() if path != "SKILL.md"},
+    "no longer text": {**BASE, "SKILL.md": File(b"\0")},
+}
+
+
+@pytest.mark.parametrize("case", MERGES)
+def test_what_does_not_touch_is_merged(case):
+    theirs, text = MERGES[case]
+    found = merge(BASE, MINE, theirs)
+    assert found is not None
+    assert found["SKILL.md"].data == text
+    assert found["SKILL.md"].executable == theirs["SKILL.md"].executable
+    assert merge(BASE, theirs, MINE) == found
+
+
+@pytest.mark.parametrize("case", OVERLAPS)
+def test_what_touches_is_left_to_a_person(case):
+    assert merge(BASE, MINE, OVERLAPS[case]) is None
+    assert merge(BASE, OVERLAPS[case], MINE) is None
+
+
+def test_files_that_only_one_side_changed_are_that_side_s():
+    mine = {**BASE, "mine.md": File(b"x"), "logo.png": File(b"\0mine")}
+    theirs = {**{p: f for p, f in BASE.items() if p != "empty"}, "run.sh": File(b"#!/bin/bash\n", True)}
+    found = merge(BASE, mine, theirs)
+    assert found == Tree({**theirs, "mine.md": File(b"x"), "logo.png": File(b"\0mine")})
+    assert merge(BASE, mine, {**BASE, "mine.md": File(b"y")}) is None
+
+
+@given(FILES, FILES, FILES)
+def test_a_merge_is_the_same_from_both_sides(base, mine, theirs):
+    found = merge({"f": base}, {"f": mine}, {"f": theirs})
+    if found is not None:
+        assert merge({"f": base}, {"f": theirs}, {"f": mine}) == found
+        assert merge({"f": base}, {"f": mine}, {"f": base}) == Tree({"f": mine})
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not here")
+@pytest.mark.parametrize("case", ["apart", "a line between"])
+def test_git_merge_file_gives_the_same(tmp_path, case):
+    theirs, _ = MERGES[case]
+    for name, tree in (("mine", MINE), ("base", BASE), ("theirs", theirs)):
+        (tmp_path / name).write_bytes(tree["SKILL.md"].data)
+    done = subprocess.run(
+        ["git", "merge-file", "-p", "mine", "base", "theirs"], cwd=tmp_path, capture_output=True, check=True
+    )
+    found = merge(BASE, MINE, theirs)
+    assert found is not None
+    assert done.stdout == found["SKILL.md"].data
+
+
+def test_attack_lines_that_are_all_alike_take_no_hours():
+    base, mine, theirs = b"a\nb\n" * 4_900, b"x\n" + b"b\na\n" * 4_900, b"a\nb\n" * 4_900 + b"y\n"
+    with at_most(5):
+        merge({"f": File(base)}, {"f": File(mine)}, {"f": File(theirs)})

@@ -1,0 +1,48 @@
+"""Adopting is killed, and meets a full disk, at its steps; nothing that a person had is lost."""
+
+import os
+
+import pytest
+
+from skillhub.disk.folders import list_folder
+from skillhub.errors import StateError
+from skillhub.exchange.adopt import adopt
+from skillhub.install.context import Options
+from tests.install.test_faults import Case, left_over, look
+from tests.support.faults import KILLED, kill, no_space, run_with_fault, sample
+from tests.support.world import skill
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the fault is put into a forked child")
+
+
+def prepare(world):
+    skill(world.base / ".agents/skills", "loose", **{"scripts/run.sh": "#!/bin/sh\n"})
+    (world.base / ".claude/skills").mkdir(parents=True)
+    (world.base / ".claude/skills/loose").symlink_to("../../.agents/skills/loose")
+
+
+def act(world):
+    adopt([], "skills", Options(), world.ports())
+
+
+@pytest.mark.parametrize("happen", [kill, no_space], ids=["killed", "full"])
+def test_a_cut_at_any_step_loses_nothing_and_can_be_finished(tmp_path, happen):
+    case = Case(tmp_path, prepare, act)
+    world = case.world
+    assert set(case.after.folders) == {".agents/skills/loose", ".claude/skills/loose"}
+    mine = case.before.folders[".agents/skills/loose"]
+    for at in sample(case.kinds, happen, "adopt"):
+        case.reset()
+        ended = run_with_fault(case.folder, case.act, at, happen)
+        assert ended in ((KILLED,) if happen is kill else (0, StateError.exit_code)), at
+        assert list_folder(str(world.copy("loose"))).digest == mine, at
+        if (world.base / "skills/loose").exists():
+            assert list_folder(str(world.base / "skills/loose")).digest == mine, at
+        if "loose" not in world.lock().skills and "loose" not in world.project.intent().skills:
+            act(world)
+        world.sync()
+        world.install()
+        assert look(world).folders == case.after.folders, at
+        assert look(world).documents == case.after.documents, at
+        assert left_over(world) == [], at
+        assert world.problems() == [], at

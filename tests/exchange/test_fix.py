@@ -1,0 +1,258 @@
+"""Mending a lock that two branches changed: by the program itself, and by git with our merge driver."""
+
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from skillhub.disk.home import Home
+from skillhub.edits.merge import conflict, sides
+from skillhub.errors import FormatError, NotFound, Refused, SignerChanged, SkillhubError, SourceMismatch
+from skillhub.exchange.merge import drive, fix
+from skillhub.model.lock import Lock
+from skillhub.project.project import Project
+from tests.edits.test_merge import ACME, HIS, ONE, THREE, TWO, local, lock, released
+from tests.support.cli import REPO
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "project").mkdir()
+    return Project(str(tmp_path / "project"), "project", Home.of({"SKILLHUB_HOME": str(tmp_path / "hub")}))
+
+
+def clashing(project, ours, theirs):
+    data = conflict(ours.dump(), theirs.dump())
+    write(project.lock_path, data)
+    return data
+
+
+def write(path, data):
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def want(project, text):
+    write(project.intent_path, text.encode())
+
+
+def test_a_lock_without_a_conflict_is_left_alone(project):
+    assert not fix(project, {}).changed
+    project.write_lock(lock(a=ONE).dump())
+    before = os.stat(project.lock_path)
+    assert not fix(project, {}).changed
+    after = os.stat(project.lock_path)
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_both_sides_are_there_afterwards(project):
+    clashing(project, lock(a=ONE, c=TWO), lock(b=ONE, c=THREE))
+    done = fix(project, {})
+    assert project.lock() == lock(a=ONE, b=ONE, c=THREE)
+    assert {each.name: each.took for each in done.choices} == {"a": "ours", "b": "theirs", "c": "theirs"}
+
+
+def test_the_intent_decides_between_versions(project):
+    want(project, '[skills]\na = { source = "acme", version = "~1.1" }\n')
+    clashing(project, lock(a=TWO), lock(a=THREE))
+    assert "skillhub.toml allows 1.1.0 alone" in fix(project, {}).choices[0].why
+    assert project.lock().skills == {"a": TWO}
+
+
+def test_what_was_removed_is_known_where_git_shows_the_base(project):
+    base, ours, theirs = lock(a=ONE, b=ONE), lock(a=TWO), lock(a=THREE, b=ONE)
+    parts = [each.dump() for each in (ours, base, theirs)]
+    data = b"<<<<<<< a\n%b||||||| o\n%b=======\n%b>>>>>>> b\n" % tuple(parts)
+    write(project.lock_path, data)
+    assert fix(project, {}).choices[1].took is None
+    assert project.lock().skills == {"a": THREE}
+
+
+def test_a_dry_run_writes_nothing(project):
+    data = clashing(project, lock(a=ONE), lock(b=ONE))
+    assert fix(project, {}, dry_run=True).changed
+    assert read(project.lock_path) == data
+
+
+@pytest.mark.parametrize(
+    ("theirs", "error", "shown"),
+    [
+        (released("9.0.0", HIS), SignerChanged, f"signed by {HIS}"),
+        (released("9.0.0", signer=None), SignerChanged, "unsigned"),
+        (local(b"x"), SourceMismatch, "skills/deploy"),
+        (released("1.1.0", content=b"x"), Refused, "1.1.0 with tree"),
+    ],
+)
+def test_another_signer_source_or_content_is_shown_and_refused_until_a_person_says(
+    project, theirs, error, shown
+):
+    ours = lock(a=TWO, b=ONE)
+    data = clashing(project, ours, lock(a=theirs, b=ONE))
+    with pytest.raises(error) as caught:
+        fix(project, {})
+    assert shown in caught.value.message
+    assert "a: ours is" in caught.value.message
+    assert "--ours NAME" in caught.value.hint
+    assert read(project.lock_path) == data
+    fix(project, {"a": "theirs"})
+    assert project.lock().skills["a"] == theirs
+
+
+def test_an_alias_that_was_given_to_another_registry_is_refused(project):
+    evil = {"acme": replace(ACME["acme"], url="https://evil.example")}
+    data = clashing(project, lock(ACME, a=ONE), lock(evil, a=ONE))
+    with pytest.raises(SourceMismatch, match="evil"):
+        fix(project, {})
+    assert read(project.lock_path) == data
+    fix(project, {"acme": "ours"})
+    assert project.lock() == lock(ACME, a=ONE)
+
+
+def test_a_side_chosen_for_what_nobody_has_is_a_slip(project):
+    clashing(project, lock(a=ONE), lock(b=ONE))
+    with pytest.raises(NotFound, match="neither side"):
+        fix(project, {"c": "ours"})
+
+
+def test_an_intent_with_a_conflict_is_to_be_resolved_first(project):
+    clashing(project, lock(a=TWO), lock(a=THREE))
+    want(project, "[skills]\n<<<<<<< a\na = '1'\n=======\na = '2'\n>>>>>>> b\n")
+    with pytest.raises(FormatError, match="holds a merge conflict"):
+        fix(project, {})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"<<<<<<< a\n{}\n=======\n{}\n>>>>>>> b\n",
+        b"<<<<<<< a\n",
+        b"{",
+        b"",
+        b"<<<<<<< a\n=======\n>>>>>>> b\n",
+    ],
+)
+def test_what_cannot_be_mended_is_left_as_it_is(project, data):
+    write(project.lock_path, data)
+    with pytest.raises(SkillhubError) as caught:
+        fix(project, {})
+    assert caught.value.exit_code == 4
+    assert read(project.lock_path) == data
+
+
+def test_the_driver_merges_what_text_would_not():
+    done = drive(lock(a=ONE).dump(), lock(a=TWO, b=ONE).dump(), lock(a=THREE, c=ONE).dump())
+    assert done.error is None
+    assert Lock.parse(done.data) == lock(a=THREE, b=ONE, c=ONE)
+
+
+def test_the_driver_leaves_a_conflict_where_a_person_decides():
+    ours, theirs = lock(a=TWO, b=ONE), lock(a=released("9.0.0", HIS), c=ONE)
+    done = drive(lock(a=ONE).dump(), ours.dump(), theirs.dump())
+    assert isinstance(done.error, SignerChanged)
+    one, other, _ = sides(done.data)
+    assert Lock.parse(one) == lock(a=TWO, b=ONE, c=ONE)
+    assert Lock.parse(other) == lock(a=theirs.skills["a"], b=ONE, c=ONE)
+
+
+def test_the_driver_never_lets_one_side_pass_for_both():
+    done = drive(b"", lock(a=ONE).dump(), b"not a lock\n")
+    assert done.error.exit_code == 4
+    assert sides(done.data) == (lock(a=ONE).dump(), b"not a lock\n", None)
+
+
+def test_locks_that_both_sides_began_are_merged():
+    assert Lock.parse(drive(b"", lock(a=ONE).dump(), lock(b=ONE).dump()).data) == lock(a=ONE, b=ONE)
+
+
+class Repository:
+    """A real git repository of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder.parent),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CEILING_DIRECTORIES": str(folder.parent),
+            "PYTHONPATH": str(REPO),
+            "SKILLHUB_HOME": str(folder.parent / "hub"),
+        } | {
+            f"GIT_{who}_{what}": "a@example" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+        }
+        folder.mkdir()
+        self.git("init", "-q", "-b", "main")
+
+    def git(self, *words, status=0):
+        done = subprocess.run(
+            ["git", *words], cwd=self.folder, env=self.environ, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def commit(self, of):
+        (self.folder / "skillhub.lock").write_bytes(of.dump())
+        self.git("add", ".")
+        self.git("commit", "-qm", "x")
+
+    def apart(self, base, ours, theirs):
+        self.commit(base)
+        self.git("checkout", "-qb", "other")
+        self.commit(theirs)
+        self.git("checkout", "-q", "main")
+        self.commit(ours)
+
+    def lock(self):
+        return Lock.parse((self.folder / "skillhub.lock").read_bytes())
+
+    def drive(self):
+        """Set up the driver as docs/ci.md tells, with this very program."""
+        program = f"{shlex.quote(sys.executable)} -P -m skillhub"
+        self.git("config", "merge.skillhub.driver", f"{program} lock merge %O %A %B")
+        (self.folder / ".gitattributes").write_text("skillhub.lock merge=skillhub\n")
+
+
+@pytest.fixture
+def repository(tmp_path):
+    return Repository(tmp_path / "clone")
+
+
+def test_two_branches_that_each_add_a_skill_merge_in_git_without_help(repository):
+    base = lock(b=ONE, m=ONE, y=ONE)
+    repository.apart(base, lock(**base.skills, f=TWO), lock(**base.skills, r=THREE))
+    repository.git("merge", "-q", "other", "-m", "both")
+    assert repository.lock() == lock(**base.skills, f=TWO, r=THREE)
+
+
+def test_neighbours_conflict_in_git_and_lock_fix_mends_it(repository):
+    repository.apart(lock(b=ONE), lock(b=TWO, c=ONE), lock(b=THREE, d=ONE))
+    repository.git("merge", "other", "-m", "both", status=1)
+    project = Project(
+        str(repository.folder), "project", Home.of({"SKILLHUB_HOME": str(repository.folder.parent / "hub")})
+    )
+    fix(project, {})
+    assert repository.lock() == lock(b=THREE, c=ONE, d=ONE)
+
+
+def test_git_merges_by_our_driver(repository):
+    repository.drive()
+    repository.apart(lock(b=ONE), lock(b=TWO, c=ONE), lock(b=THREE, d=ONE))
+    told = repository.git("merge", "other", "-m", "both")
+    assert repository.lock() == lock(b=THREE, c=ONE, d=ONE)
+    assert "b: theirs: both changed it; 1.2.0 is higher than 1.1.0" in told
+
+
+def test_git_and_our_driver_leave_another_signer_to_a_person(repository):
+    repository.drive()
+    repository.apart(lock(b=ONE), lock(b=TWO), lock(b=released("9.0.0", HIS)))
+    told = repository.git("merge", "other", "-m", "both", status=1)
+    assert "signer-changed" in told
+    assert "UU skillhub.lock" in repository.git("status", "--short")
+    assert sides((repository.folder / "skillhub.lock").read_bytes()) is not None

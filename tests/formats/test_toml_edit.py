@@ -1,0 +1,222 @@
+import contextlib
+import tomllib
+
+import pytest
+import tomlkit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillhub.errors import FormatError, SkillhubError
+from skillhub.formats.toml import insert, others_toml, remove
+
+PATH = ("mcp_servers", "ours")
+OURS = {"command": "npx", "args": ["-y", "a b"], "env_vars": ["TOKEN"]}
+BLOCK = '[mcp_servers.ours]\ncommand = "npx"\nargs = ["-y", "a b"]\nenv_vars = ["TOKEN"]'
+
+GOLDEN = {
+    "absent": ("", BLOCK + "\n"),
+    "byte order mark only": ("\ufeff", "\ufeff" + BLOCK + "\n"),
+    "one line end": ("\n", "\n\n" + BLOCK + "\n"),
+    "settings": ('model = "x" # mine\n', 'model = "x" # mine\n\n' + BLOCK + "\n"),
+    "no last line end": ("# none", "# none\n\n" + BLOCK),
+    "CRLF": ("a = 1\r\n", ("a = 1\n\n" + BLOCK + "\n").replace("\n", "\r\n")),
+    "other servers": (
+        "[mcp_servers]\n[mcp_servers.b]\nurl = 'x'\n\n[mcp_servers.b.env]\nX = '1'\n",
+        "[mcp_servers]\n[mcp_servers.b]\nurl = 'x'\n\n[mcp_servers.b.env]\nX = '1'\n\n" + BLOCK + "\n",
+    ),
+    "servers first": (
+        "[mcp_servers.b]\nurl = 'x'\n[other]\nx = [\n  1, # ]\n]\n",
+        "[mcp_servers.b]\nurl = 'x'\n[other]\nx = [\n  1, # ]\n]\n\n" + BLOCK + "\n",
+    ),
+    "dotted": ("mcp_servers.b.url = 'x'\n", "mcp_servers.b.url = 'x'\n\n" + BLOCK + "\n"),
+}
+
+
+@pytest.mark.parametrize("style", GOLDEN)
+def test_a_table_goes_in_and_out_to_the_byte(style):
+    before, after = GOLDEN[style]
+    assert insert(before, PATH, OURS, "f") == after
+    assert remove(after, PATH, "f") == before
+
+
+TRAPS = '''
+title = "[mcp_servers.ours]"
+text = """
+[mcp_servers.ours] # "" \\"""
+""" # [
+raw = \'\'\'
+[mcp_servers.ours]
+\'\'\'
+list = [
+  "]", # [mcp_servers.ours]
+  '[',
+]
+"mcp_servers.ours" = {x = "}"}
+nan = nan
+
+# above
+'''
+
+
+def test_what_only_looks_like_the_table_stays():
+    text = (
+        TRAPS + BLOCK + "\n\n# below\n[mcp_servers.ours.env]\nX = '1'\n\n[mcp_servers.ours-not]\nurl = 'x'\n"
+    )
+    assert remove(text, PATH, "f") == TRAPS + "\n[mcp_servers.ours-not]\nurl = 'x'\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (BLOCK + "\n# end\n", "# end\n"),
+        ("a = 1\n" + BLOCK + "\n\n# note\n[b]\n", "a = 1\n\n# note\n[b]\n"),
+        ("a = 1\n\n" + BLOCK + "\n\n# note\n[b]\n", "a = 1\n\n# note\n[b]\n"),
+        (
+            "[mcp_servers]\nours = {command = 'x'} # gone\nb = {url = 'y'}\n",
+            "[mcp_servers]\nb = {url = 'y'}\n",
+        ),
+        ("[mcp_servers]\nours.command = 'x'\nours.args = []\n", "[mcp_servers]\n"),
+        ("mcp_servers.ours.url = 'x'\nz = 1\n", "z = 1\n"),
+        (' [ mcp_servers . "ours" ] \nurl = "x"\n[b]\n[mcp_servers.ours.env]\nX = "1"', "[b]\n"),
+    ],
+)
+def test_a_table_goes_out_however_it_is_written(before, after):
+    assert remove(before, PATH, "f") == after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mcp_servers = {}\n",
+        "mcp_servers = 1\n",
+        "[[mcp_servers]]\n",
+        "[mcp_servers.ours]\n",
+        "[mcp_servers.ours.env]\nX = '1'\n",
+        "[mcp_servers]\nours = {}\n",
+        "mcp_servers.ours.url = 'x'\n",
+        "[a]\n[a]\n",
+        "a = \n",
+        "a = 1\rb = 2",
+        "a = " + "[" * 100_000,
+        "a = " + "9" * 10_000,
+        "<<<<<<< HEAD\n",
+    ],
+)
+def test_where_a_table_cannot_be_it_is_not_put(text):
+    with pytest.raises(FormatError):
+        insert(text, PATH, OURS, "f")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[mcp_servers]\n",
+        "mcp_servers = 1",
+        "mcp_servers = {ours = {url = 'x'}, b = {}}",
+        "[",
+        "[[mcp_servers]]",
+    ],
+)
+def test_what_cannot_be_taken_out_alone_stays(text):
+    with pytest.raises(FormatError):
+        remove(text, PATH, "f")
+
+
+def test_the_line_of_a_mistake_is_told():
+    with pytest.raises(FormatError, match="line 3"):
+        others_toml("a = 1\n\na = 2\n", "f")
+
+
+def test_strings_are_written_so_that_toml_reads_them_back():
+    table = {"command": 'a"\\\b\x1f é😀', "args": ["\t\n", "'''", '"""', "#", "="]}
+    assert tomllib.loads(insert("", ("mcp_servers", "a b.c"), table, "f")) == {
+        "mcp_servers": {"a b.c": table}
+    }
+
+
+LINES = st.sampled_from(
+    [
+        "",
+        "# [mcp_servers.ours]",
+        "  ",
+        "[a]",
+        "[mcp_servers]",
+        "[mcp_servers.b]",
+        " [ mcp_servers . 'c' ] # x",
+        "[mcp_servers.b.env]",
+        "[[list]]",
+        "x = 1",
+        "y = '''\n[mcp_servers.ours]\n'''",
+        'z = """\n"" \\""" [\n"""',
+        "w = [\n  [1], # ]\n]",
+        "v = {a = 'x', b = [1]}",
+        "mcp_servers.d.url = 'x'",
+    ]
+)
+
+
+def is_toml(text):
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
+
+
+@st.composite
+def documents(draw):
+    text, eol = "", draw(st.sampled_from(["\n", "\r\n"]))
+    for line in draw(st.lists(LINES, max_size=8)):
+        longer = text + line.replace("\n", eol) + eol
+        text = longer if is_toml(longer) else text
+    return text if draw(st.booleans()) else text.removesuffix(eol)
+
+
+@settings(deadline=None)
+@given(documents())
+def test_in_and_out_leaves_every_byte(text):
+    try:
+        after = insert(text, PATH, OURS, "f")
+    except FormatError:
+        assert not is_toml(text + "\n[mcp_servers.ours]\n")
+        return
+    assert after.startswith(text)
+    if tomlkit.dumps(tomlkit.parse(after.removeprefix("\ufeff"))) != after.removeprefix("\ufeff"):
+        assert "[[list]]" in text
+        with pytest.raises(FormatError, match="edited in place"):
+            remove(after, PATH, "f")
+        return
+    assert remove(after, PATH, "f") == text
+
+
+@settings(deadline=None)
+@given(documents())
+def test_what_a_person_wrote_below_the_table_stays(text):
+    with contextlib.suppress(FormatError):
+        after = insert(text, PATH, OURS, "f")
+        below = "# mine\n\n  # too\n[zz]\nx = 1 # here\n"
+        left = remove(f"{after}\n{below}", PATH, "f")
+        assert left.startswith(text) and left.endswith(below)
+
+
+def test_a_file_that_tomlkit_would_put_in_another_order_stays_as_it_is():
+    text = "[mcp_servers.b]\nurl = 'x'\n[[list]]\na = 1\n[mcp_servers.ours]\ncommand = 'x'\n"
+    with pytest.raises(FormatError, match="edited in place"):
+        remove(text, PATH, "f")
+    assert remove(text.replace("[[list]]", "[[skills.config]]"), PATH, "f").endswith("a = 1\n")
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="[]{}\"'#=.\\ab1 \n\r") | st.text())
+def test_any_text_at_all_raises_only_ours(text):
+    for action in (lambda: insert(text, PATH, OURS, "f"), lambda: remove(text, PATH, "f")):
+        with contextlib.suppress(SkillhubError):
+            action()
+
+
+def test_a_text_with_a_character_that_toml_wants_escaped_goes_in():
+    table = {"command": "a\x7fb", "args": ["\x7f", "\U0001f600"]}
+    text = insert("", ("mcp_servers", "x"), table, "f")
+    assert tomllib.loads(text) == {"mcp_servers": {"x": table}}
+    assert remove(text, ("mcp_servers", "x"), "f") == ""

@@ -1,0 +1,176 @@
+"""The YAML of documents from outside: as it is read, and by the parser in C and the one in Python alone."""
+
+import contextlib
+from functools import partial
+
+import pytest
+import yaml as pyyaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillhub.errors import FormatError, SkillhubError
+from skillhub.formats import yaml
+from tests.support.effort import at_most
+
+LOADERS = [pyyaml.SafeLoader, *([pyyaml.CSafeLoader] if pyyaml.__with_libyaml__ else [])]
+
+
+READERS = [yaml.parse, *(partial(yaml.parse_events, parser=loader) for loader in LOADERS)]
+
+
+@pytest.fixture(params=READERS, ids=["as it is read", *(loader.__name__ for loader in LOADERS)])
+def parse(request):
+    return request.param
+
+
+def refused(parse, text, offset=0):
+    with pytest.raises(FormatError) as caught:
+        parse(text, "SKILL.md", offset)
+    return caught.value
+
+
+def test_scalars_stay_the_text_that_was_written(parse):
+    text = "a: no\nb: 1.10\nc: ~\nd:\ne: 0o17\nf: 2026-11-20\ng: 'x: y'\nh: |\n  one\n  two\n"
+    assert parse(text, "f") == {
+        "a": "no",
+        "b": "1.10",
+        "c": "~",
+        "d": "",
+        "e": "0o17",
+        "f": "2026-11-20",
+        "g": "x: y",
+        "h": "one\ntwo\n",
+    }
+
+
+def test_lists_and_mappings_nest_in_either_style(parse):
+    assert parse("a: [x, {b: c}]\nd:\n  - e\n  - f: g\n", "f") == {
+        "a": ["x", {"b": "c"}],
+        "d": ["e", {"f": "g"}],
+    }
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# only a comment\n"])
+def test_an_empty_document_is_empty_text(parse, text):
+    assert parse(text, "f") == ""
+
+
+def test_a_file_may_begin_with_the_marker_of_its_document(parse):
+    assert parse("%YAML 1.1\n---\na: b\n...\n", "f") == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: &x 1", "no anchor"),
+        ("&x a: 1", "no anchor"),
+        ("a: &x [1]", "no anchor"),
+        ("a: *x", "no alias"),
+        ("*x : 1", "keys that are text"),
+        ("a: !!python/object/apply:os.system ['true']", "no tag"),
+        ("a: !!str 1", "no tag"),
+        ("a: ! 1", "no tag"),
+        ("!!map {a: 1}", "no tag"),
+        ("%TAG ! tag:example.com,2026:\n---\na: 1", "no %TAG directive"),
+        ("<<: {a: 1}", "no merge key"),
+        ("a: {<<: {b: 1}}", "no merge key"),
+        ("a: 1\nb: 2\na: 3", "one value for each key, found 'a' twice"),
+        ("a: 1\n'a': 2", "one value for each key, found 'a' twice"),
+        ("? [a]\n: b", "keys that are text"),
+        ("a: 1\n---\nb: 2", "one document"),
+        ("a: 1\n...\n--- {}\n", "one document"),
+    ],
+)
+def test_what_could_surprise_a_reader_is_refused(parse, text, expected):
+    assert refused(parse, text).message == f"expected {expected}"
+
+
+def test_a_quoted_merge_key_is_a_key_like_any_other(parse):
+    assert parse("'<<': x", "f") == {"<<": "x"}
+
+
+def test_an_error_names_the_line_of_the_file_and_not_of_the_cutting(parse):
+    assert refused(parse, "a: 1\nb: &x 2", offset=1).where == "SKILL.md:3"
+    assert refused(parse, "a: 1\n\tb: 2", offset=1).where == "SKILL.md:3"
+    assert refused(parse, "a: 1\na: 2", offset=1).where == "SKILL.md:3"
+
+
+def test_a_colon_in_a_bare_value_says_to_quote_it(parse):
+    assert "quotes" in refused(parse, "description: Use when: always").hint
+
+
+def test_eight_levels_pass_and_nine_do_not(parse):
+    assert parse("[" * 8 + "]" * 8, "f")
+    assert refused(parse, "[" * 9 + "]" * 9).message == "expected at most 8 levels"
+    assert refused(parse, "\n".join(" " * n + f"k{n}:" for n in range(8)) + " {a: b}").message
+
+
+def test_size_counts_bytes_not_characters(parse):
+    assert parse("a: " + "x" * (64 * 1024 - 3), "f")
+    assert "65536 bytes" in refused(parse, "a: " + "x" * (64 * 1024 - 2)).message
+    assert "65536 bytes" in refused(parse, "a: " + "é" * 40_000).message
+
+
+def test_billion_laughs(parse):
+    lines = ["a0: &a0 [lol, lol]"] + [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 64)]
+    assert refused(parse, "\n".join(lines)).message == "expected no anchor"
+
+
+@pytest.mark.parametrize("unit", ["[", "{", "- ", "? ", "a: ", "[a,", '"', "&a ", "-", ":", "%", "|\n "])
+def test_a_megabyte_or_64_kb_of_one_thing_ends_at_once(parse, unit):
+    for size in (1_000_000, 64_000):
+        with at_most(5), contextlib.suppress(FormatError):
+            parse((unit * size)[:size], "f")
+
+
+@pytest.mark.parametrize(
+    "text", ["a: \0", "a: \x1b[2J", "a: \udc80", "\ta: 1", 'a: "b', "a: 'b", "a: [b", "@", "`"]
+)
+def test_broken_text_is_a_format_error(parse, text):
+    refused(parse, text)
+
+
+@given(
+    st.text(
+        alphabet=st.sampled_from("ab:-?[]{},&*!|>'\"%@`#\n \t<~.\r\x85\ufeff\u2028é\ud800\0"), max_size=60
+    )
+)
+def test_any_text_gives_a_node_or_a_format_error(text):
+    try:
+        node = yaml.parse(text, "f")
+    except SkillhubError as error:
+        assert error.exit_code == 4
+    else:
+        assert only_text(node)
+
+
+@given(
+    st.recursive(
+        st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"])),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.text("abc<", max_size=3), inner, max_size=3)
+        ),
+        max_leaves=8,
+    )
+)
+def test_what_a_dumper_writes_reads_back_the_same(node):
+    text = pyyaml.dump(node, Dumper=_NoAlias, default_style='"', allow_unicode=False)
+    if depth(node) <= 8:
+        assert yaml.parse(text.replace('!!str "', '"'), "f") == node
+
+
+class _NoAlias(pyyaml.SafeDumper):
+    def ignore_aliases(self, data):
+        return True
+
+
+def depth(node):
+    if isinstance(node, str):
+        return 0
+    return 1 + max(map(depth, node.values() if isinstance(node, dict) else node), default=0)
+
+
+def only_text(node):
+    if isinstance(node, dict):
+        return all(isinstance(key, str) and only_text(value) for key, value in node.items())
+    return all(map(only_text, node)) if isinstance(node, list) else isinstance(node, str)

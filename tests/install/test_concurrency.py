@@ -1,0 +1,127 @@
+"""Several commands at once in one project: all of them count, none tears what another does."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import pytest
+
+from skillhub.disk import files
+from skillhub.errors import StateError
+from tests.support.world import AGENT_FOLDERS, Answers, World, skill
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each command runs in a forked child")
+
+
+def at_once(*acts):
+    """Start a process for each act, let them go together, and return how each ended."""
+    gate, opened = os.pipe()
+    children = []
+    for act in acts:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            child = os.fork()
+        if not child:
+            status = 70
+            try:
+                os.close(opened)
+                os.read(gate, 1)  # all wake when the last writer is gone
+                act()
+                status = 0
+            except StateError:
+                status = 7
+            except BaseException as error:
+                os.write(2, f"\n{error!r}\n".encode())
+            finally:
+                os._exit(status)
+        children.append(child)
+    os.close(opened)
+    os.close(gate)
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+
+def test_eight_installs_of_different_skills_are_all_in_the_lock(world):
+    names = [f"skill-{number}" for number in range(8)]
+    paths = [str(skill(world.base / "src", name)) for name in names]
+    acts = [lambda path=path: world.install(path, agents=("claude-code",)) for path in paths]
+    assert at_once(*acts) == [0] * 8
+    assert sorted(world.lock().skills) == names
+    assert sorted(world.project.intent().skills) == names
+    assert sorted(world.project.records().skills) == names
+    assert world.problems() == []
+    for folder in AGENT_FOLDERS:
+        assert sorted(os.listdir(world.base / folder)) == names
+    assert not list(world.base.rglob(".skillhub-*"))
+
+
+def test_the_same_skill_at_once_is_one_skill(world):
+    path = str(skill(world.base / "src"))
+    assert at_once(*[lambda: world.install(path)] * 4) == [0] * 4
+    assert world.problems() == []
+    assert world.install(answers=Answers()).changed is False
+
+
+def test_two_versions_at_once_leave_one_of_them_whole(world):
+    one, two = str(skill(world.base / "one")), str(skill(world.base / "one", body="Two.\n"))
+    ended = at_once(lambda: world.install(one), lambda: world.install(two))
+    assert set(ended) <= {0, 7}
+    assert 0 in ended
+    world.sync()
+    assert world.problems() == []
+
+
+@pytest.mark.parametrize(("before", "verb"), [("enabled", "disable"), ("disabled", "enable")])
+def test_what_another_process_enables_or_disables_while_a_person_thinks_is_not_undone(world, before, verb):
+    path = skill(world.base / "src")
+    world.install(str(path), enable=before == "enabled")
+    (path / "notes.md").write_text("A newer version.\n")
+    answers = Answers("yes")
+    answers.meanwhile = lambda: getattr(World(world.folder), verb)("plain")
+    with pytest.raises(StateError, match="enabled or disabled plain meanwhile"):
+        world.update(answers=answers, enable=before == "enabled")
+    assert world.copy("plain").exists() is (verb == "enable")
+    assert world.record("plain").held == {"disable": "user", "enable": ""}[verb]
+
+
+def test_projects_that_share_a_store_do_not_disturb_each_other(world, tmp_path):
+    path = str(skill(tmp_path / "src"))
+    worlds = []
+    for number in range(6):
+        each = World(tmp_path)
+        each.base = tmp_path / f"project-{number}"
+        each.base.mkdir()
+        worlds.append(each)
+    assert at_once(*[lambda each=each: each.install(path) for each in worlds]) == [0] * 6
+    assert all(each.problems() == [] for each in worlds)
+
+
+def test_install_remove_sync_and_verify_at_once(world):
+    first, second = (str(skill(world.base / "src", name)) for name in ("first", "second"))
+    world.install(first)
+    ended = at_once(
+        lambda: world.install(second),
+        lambda: world.remove("first"),
+        world.sync,
+        lambda: world.problems() and None,
+        world.sync,
+    )
+    assert set(ended) <= {0, 7}
+    world.sync()
+    assert sorted(world.lock().skills) == ["second"]
+    assert world.problems() == []
+    assert os.listdir(world.base / ".agents/skills") == ["second"]
+
+
+def test_a_lock_that_is_held_too_long_is_told_of(world):
+    path = str(skill(world.base / "src"))
+    world.install(path)
+    held = f"{world.project._state}.lock"
+    before = (world.base / "skillhub.lock").read_bytes()
+    world.patience = 0.1
+    with files.lock(held):
+        for act in (lambda: world.install(path, link="symlink"), world.sync, lambda: world.remove("plain")):
+            with pytest.raises(StateError, match=r"another skillhub .* more than 0\.1 s"):
+                act()
+    assert (world.base / "skillhub.lock").read_bytes() == before
+    assert world.remove("plain").changed

@@ -1,0 +1,283 @@
+"""Skills that need skills: resolved as one, explained by the chain, removed with what nobody needs any more."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from skillhub.errors import Refused
+from skillhub.formats.digest import Digest
+from skillhub.install import install
+from skillhub.install.context import State
+from skillhub.install.gather import NeedConflict, orphans
+from skillhub.install.review import decide
+from skillhub.model.lock import Lock, Locked
+from skillhub.model.record import Records
+from skillhub.project.intent import Intent
+from tests.support.effort import at_most
+from tests.support.registry import Simulator
+from tests.support.world import World, skill
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory):
+    simulator = Simulator(tmp_path_factory.mktemp("shelf"))
+
+    def publish(name, version="1.0.0", needs=""):
+        requires = f'  requires: "{needs}"\n' if needs else ""
+        head = f'name: {name}\ndescription: Says hello.\nmetadata:\n  version: "{version}"\n{requires}'
+        simulator.publish(name, version, **{"SKILL.md": f"---\n{head}---\n\n# {name}\n"})
+
+    publish("base")
+    publish("base", "1.2.0")
+    publish("base", "2.0.0")
+    publish("middle", needs="base@^1")
+    publish("top", needs="middle")
+    publish("modern", needs="base@^2")
+    publish("old", needs="base@<1.1")
+    publish("ring-a", needs="ring-b")
+    publish("ring-b", needs="ring-c")
+    publish("ring-c", needs="ring-a")
+    publish("lonely", needs="nobody-has-it")
+    publish("lonely-too", needs="nobody-has-it@^1")
+    publish("leads-to-lonely", needs="lonely")
+    publish("ahead", needs="base@^9")
+    publish("ahead-too", needs="base@^9")
+    publish("any-base", needs="base")
+    publish("both", needs="middle, old")
+    return simulator
+
+
+@pytest.fixture
+def world(tmp_path, shelf):
+    world = World(tmp_path)
+    world.add_source("acme", shelf)
+    return world
+
+
+def versions(world):
+    return {name: entry.version for name, entry in world.lock().skills.items()}
+
+
+def states(outcome):
+    return {skill.name: skill.state for skill in outcome.skills}
+
+
+def test_what_a_skill_needs_comes_with_it_and_stands_in_the_lock_alone(world):
+    outcome = world.install("acme:top")
+    assert versions(world) == {"top": "1.0.0", "middle": "1.0.0", "base": "1.2.0"}
+    assert {skill.state for skill in outcome.skills} == {"enabled"}
+    assert list(world.project.intent().skills) == ["top"]
+    assert world.lock().skills["top"].requires == ("skill:middle",)
+    assert not world.install().changed
+
+
+def test_one_version_is_found_that_all_who_need_it_want(world):
+    world.install("acme:both")
+    assert versions(world)["base"] == "1.0.0"
+
+
+def test_what_is_there_and_suits_is_left_alone(world):
+    world.install("acme:base@1.0.0")
+    world.install("acme:middle")
+    assert versions(world)["base"] == "1.0.0"
+
+
+@pytest.mark.parametrize("refs", [("acme:middle", "acme:modern"), ("acme:top", "acme:modern")])
+def test_a_conflict_is_told_with_the_chains_that_led_there(world, refs):
+    with pytest.raises(NeedConflict) as caught:
+        world.install(*refs)
+    assert "middle needs base ^1" in caught.value.message
+    assert "modern needs base ^2" in caught.value.message
+    assert versions(world) == {}
+
+
+def test_a_conflict_with_what_was_asked_for_is_told(world):
+    world.install("acme:base@^2")
+    with pytest.raises(NeedConflict, match=r"middle needs base \^1, but base is to be 2.0.0"):
+        world.install("acme:middle")
+    assert versions(world) == {"base": "2.0.0"}
+
+
+def test_a_ring_is_told_link_by_link(world):
+    with pytest.raises(NeedConflict, match="ring-a -> ring-b -> ring-c -> ring-a"):
+        world.install("acme:ring-a")
+    assert versions(world) == {}
+
+
+def test_what_cannot_be_found_is_told_with_the_chain_and_keeps_the_skill_disabled(world):
+    outcome = world.install("acme:leads-to-lonely")
+    (told,) = outcome.warnings
+    assert told.startswith("leads-to-lonely -> lonely needs nobody-has-it, which was not found: ")
+    assert told.endswith("skillhub source show acme lists what it has")
+    assert states(outcome) == {"leads-to-lonely": "disabled", "lonely": "disabled"}
+    assert world.record("lonely").held == "needs"
+    for act in (world.install, lambda: world.install(frozen=True), lambda: world.enable("lonely")):
+        assert (act().changed, world.record("lonely").held) == (False, "needs")
+    assert not world.sync().changed
+    assert not world.update().changed
+    assert world.problems() == []
+    world.remove("leads-to-lonely")
+    assert versions(world) == {}
+
+
+def test_what_waits_keeps_what_needs_it_waiting_and_one_command_enables_both(world):
+    head = "metadata:\n  openclaw:\n    requires:\n      env: [BASE_TOKEN]\n"
+    base = str(skill(world.base / "src", name="mine", head=head))
+    heads = {"top-0": "metadata:\n  requires: top-1\n", "top-1": "metadata:\n  requires: mine\n"}
+    tops = [str(skill(world.base / "src", name=name, head=head)) for name, head in heads.items()]
+    outcome = world.install(*tops, base)
+    assert {*states(outcome).values()} == {"disabled"}
+    (need,) = outcome.skills[1].requires
+    assert need.open
+    assert outcome.ways["top-1", "skill:mine"] == ("skillhub enable mine top-1",)
+    assert states(world.enable("top-1")) == {"top-1": "disabled"}
+    world.environ["BASE_TOKEN"] = "x"
+    assert {*states(world.enable("top-0", "top-1", "mine")).values()} == {"enabled"}
+
+
+def test_what_is_disabled_later_leaves_what_needs_it_as_it_is(world):
+    world.install("acme:middle")
+    world.disable("base")
+    assert not world.install().changed
+    assert not world.sync().changed
+    assert world.record("middle").enabled
+    world.disable("middle")
+    assert states(world.enable("middle")) == {"middle": "disabled"}
+    assert states(world.enable("middle", "base")) == {"middle": "enabled", "base": "enabled"}
+
+
+def test_enable_is_enough_once_what_was_missing_is_there_from_elsewhere(world):
+    world.install("acme:lonely")
+    world.install(str(skill(world.base / "src", name="nobody-has-it")))
+    assert states(world.enable("lonely")) == {"lonely": "enabled"}
+    with pytest.raises(Refused, match="lonely needs nobody-has-it"):
+        world.remove("nobody-has-it")
+
+
+def test_install_is_enough_once_its_source_has_what_was_missing(world, shelf):
+    world.install(str(skill(world.base / "src", name="mine", head="metadata:\n  requires: acme:later\n")))
+    assert world.record("mine").held == "needs"
+    head = "name: later\ndescription: Says hello.\nmetadata:\n  version: '1.0.0'\n"
+    shelf.publish("later", **{"SKILL.md": f"---\n{head}---\n\nHi\n"})
+    assert states(world.install()) == {"mine": "enabled", "later": "enabled"}
+
+
+def test_what_two_skills_miss_alike_is_no_conflict(world):
+    outcome = world.install("acme:ahead", "acme:ahead-too")
+    assert states(outcome) == {"ahead": "disabled", "ahead-too": "disabled"}
+    assert "there are: 2.0.0, 1.2.0, 1.0.0" in outcome.warnings[0]
+    assert states(world.install("acme:lonely", "acme:lonely-too")) == {
+        "lonely": "disabled",
+        "lonely-too": "disabled",
+    }
+    world.remove("ahead")
+    world.install("acme:ahead")
+
+
+@pytest.mark.parametrize("first", ["base", "any-base"], ids=["asked-for", "needed"])
+def test_another_version_than_the_one_that_is_missing_does_not_pass_for_it(world, first):
+    world.install(f"acme:{first}")
+    with pytest.raises(NeedConflict, match=r"ahead needs base \^9, but base is to be 2.0.0"):
+        world.install("acme:ahead")
+    world.remove(first)
+    world.install("acme:ahead")
+    with pytest.raises(NeedConflict, match="needs base"):
+        world.install(f"acme:{first}")
+    assert versions(world) == {"ahead": "1.0.0"}
+
+
+@pytest.mark.parametrize("refs", [("acme:any-base", "acme:ahead"), ("acme:ahead", "acme:any-base")])
+def test_a_version_that_nothing_has_is_a_conflict_with_who_is_content_with_another(world, refs):
+    with pytest.raises(NeedConflict, match=r"ahead needs base \^9"):
+        world.install(*refs)
+    assert versions(world) == {}
+
+
+def test_what_one_could_do_with_and_nobody_has_is_not_missed_by_another(world):
+    could = "dependencies:\n  tools:\n  - {type: skill, value: base@^9, required: false}\n"
+    path = skill(world.base / "src", name="could", **{"agents/skillhub.yaml": could})
+    outcome = world.install(str(path), "acme:any-base")
+    assert set(states(outcome).values()) == {"enabled"}
+    assert versions(world)["base"] == "2.0.0"
+
+
+def test_removal_takes_what_nobody_needs_any_more_and_leaves_what_was_asked_for(world):
+    world.install("acme:top")
+    world.install("acme:base@^1")
+    world.remove("top")
+    assert versions(world) == {"base": "1.2.0"}
+
+
+def test_what_another_skill_needs_is_not_removed(world):
+    world.install("acme:top")
+    with pytest.raises(Refused, match="top needs middle"):
+        world.remove("middle")
+    assert len(versions(world)) == 3
+    world.remove("middle", "top")
+    assert versions(world) == {}
+
+
+def test_an_update_of_what_is_needed_goes_no_further_than_is_allowed(world):
+    world.install("acme:old")
+    assert versions(world)["base"] == "1.0.0"
+    assert not world.update().changed
+    world.remove("old")
+    world.install("acme:base@1.0.0", "acme:middle")
+    (world.base / "skillhub.toml").write_text('[skills]\nbase = "*"\nmiddle = "*"\n')
+    with pytest.raises(NeedConflict, match=r"middle needs base \^1, found 2.0.0"):
+        world.update("base")
+
+
+def test_a_dependency_of_a_local_skill_is_looked_for_in_the_sources(world):
+    folder = world.base / "mine"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(
+        "---\nname: mine\ndescription: Mine.\nmetadata:\n  requires: [acme:base@^1]\n---\n\nHi\n"
+    )
+    world.install(str(folder))
+    assert versions(world) == {"mine": None, "base": "1.2.0"}
+
+
+@pytest.mark.parametrize("gone", [1, 20_000])
+def test_attack_a_lock_whose_skills_need_one_another_in_a_long_chain(gone):
+    tree = Digest.of(b"")
+    names = [f"link-{number}" for number in range(20_000)]
+    skills = {
+        name: Locked(source="local", path=name, tree=tree, size=1, requires=(f"skill:{after}",))
+        for name, after in pairwise(names)
+    }
+    state = State(Lock({**skills, names[-1]: replace(skills[names[0]], requires=())}), Intent(), Records())
+    with at_most(3):
+        assert orphans(names[:gone], state) == names[gone:]
+
+
+def test_attack_skills_that_need_one_by_ever_more_ways_are_decided_once_for_each_need(world, monkeypatch):
+    def wanting(name, *wanted):
+        tools = "".join(f"    - {{type: {kind}, value: {value}}}\n" for kind, value in wanted)
+        files = {"agents/skillhub.yaml": f"dependencies:\n  tools:\n{tools}"}
+        return str(skill(world.base / name, name=name, **files))
+
+    refs, needs = [wanting("top-0", ("env_var", "NO_SUCH_TOKEN"))], 0
+    for n in range(1, 9):
+        refs += [wanting(f"{side}-{n}", ("skill", f"top-{n - 1}")) for side in ("left", "right")]
+        refs.append(wanting(f"top-{n}", ("skill", f"left-{n}"), ("skill", f"right-{n}")))
+        needs += 4
+    decided = []
+    monkeypatch.setattr(install, "decide", lambda *given: decided.append(given) or decide(*given))
+    assert {each.state for each in world.install(*refs).skills} == {"disabled"}
+    assert len(decided) <= len(refs) + needs
+
+
+def test_attack_a_skill_that_wants_more_skills_than_anybody_needs(world):
+    def wanting(folder, count):
+        tools = "".join(f"    - {{type: skill, value: n-{n}, required: false}}\n" for n in range(count))
+        files = {"agents/skillhub.yaml": f"dependencies:\n  tools:\n{tools}"}
+        return str(skill(world.base / folder, name=folder, **files))
+
+    greedy = wanting("greedy", 501)
+    before = world.snapshot()
+    with pytest.raises(NeedConflict, match="more than 500 skills"):
+        world.install(greedy)
+    assert world.snapshot() == before
+    assert len(world.install(wanting("modest", 20)).warnings) == 20

@@ -1,0 +1,294 @@
+"""Every command is killed, and meets a full disk, at each of its steps; what comes after must heal it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from skillhub.disk.folders import list_folder, remove_tree
+from skillhub.errors import NotFound, StateError
+from skillhub.model.lock import Lock
+from tests.support.faults import KILLED, forbidden, in_child, kill, kinds_of, no_space, run_with_fault, sample
+from tests.support.world import STDIO, TOKEN, Answers, World, needs, skill
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the fault is put into a forked child")
+AGENTS = ("claude-code",)
+
+
+class Case:
+    """A world that is put back to the same start, at the same path, before each run."""
+
+    def __init__(self, tmp_path, prepare, act, kind=World):
+        self.folder = tmp_path / "now"
+        self._start = tmp_path / "start"
+        self.world = kind(self.folder)
+        prepare(self.world)
+        self.folder.rename(self._start)
+        self.act = lambda: act(self.world)
+        self.reset()
+        self.before = look(self.world)
+        self.kinds = kinds_of(self.folder, self.act)
+        self.changes = len(self.kinds)
+        self.after = look(self.world)
+
+    def reset(self):
+        remove_tree(str(self.folder))  # the store is read-only
+        shutil.copytree(self._start, self.folder, symlinks=True)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a project is: its documents, its agents' folders by tree, and what the machine knows of it."""
+
+    documents: dict
+    folders: dict
+    records: dict
+
+
+def look(world):
+    names = ("skillhub.lock", "skillhub.toml", ".mcp.json")
+    documents = {
+        name: (world.base / name).read_bytes() if (world.base / name).exists() else None for name in names
+    }
+    if documents[".mcp.json"] and b'"mcpServers": {}' in documents[".mcp.json"]:
+        documents[".mcp.json"] = None  # what refuses to be cleared away stays, and is empty
+    records = {
+        name: (record.enabled, record.held, record.links, record.mcp)
+        for name, record in world.project.records().skills.items()
+    }
+    return Look(documents, in_folders(world), records)
+
+
+def in_folders(world):
+    """Return the tree of everything that an agent would see; half a skill has a tree that nobody knows."""
+    found = {}
+    for folder in (".agents/skills", ".claude/skills"):
+        if (world.base / folder).is_dir():
+            for path in (world.base / folder).iterdir():
+                found[f"{folder}/{path.name}"] = str(list_folder(str(path)).digest)
+    return found
+
+
+def left_over(world):
+    return [str(path) for path in world.base.rglob(".skillhub-*")]
+
+
+def check(case, label):
+    """Look at what is left, heal it by ``sync`` and by the command itself, and compare with a run without fault."""
+    world = case.world
+    cut = look(world)
+    for name in ("skillhub.lock", "skillhub.toml"):
+        assert cut.documents[name] in (case.before.documents[name], case.after.documents[name]), label
+    known = {**case.before.folders, **case.after.folders}
+    for place, tree in cut.folders.items():
+        assert place in known, (label, "something strange in an agent's folder", place)
+        assert tree in (case.before.folders.get(place), case.after.folders.get(place)), (label, "half", place)
+    silent = Answers()
+    world.sync(silent)
+    assert silent.seen == [], (label, "an edit that nobody made")
+    assert world.problems() == [], label
+    assert left_over(world) == [], label
+    synced = look(world)
+    enabled = {link for is_on, _, links, _ in synced.records.values() if is_on for link in links}
+    assert set(synced.folders) == enabled, (label, "links and records disagree")
+    lock = Lock.parse(cut.documents["skillhub.lock"]) if cut.documents["skillhub.lock"] else Lock()
+    for place, tree in synced.folders.items():
+        assert lock.skills[place.rpartition("/")[2]].tree == tree, label
+    with suppress(NotFound):  # removed already
+        case.act()
+    healed = look(world)
+    assert healed.folders == case.after.folders, label
+    assert healed.documents == case.after.documents, label
+    assert world.problems() == [], label
+    assert not (world.base / "skillhub-edits").exists(), label
+
+
+def source(world, body="Do it.\n", **files):
+    tools = needs(STDIO)
+    return str(
+        skill(world.base / "src", body=body, agents__openai_yaml=tools, scripts__run_sh="echo\n", **files)
+    )
+
+
+def add(world):
+    world.install(str(world.base / "src/plain"), agents=AGENTS, mcp="configure")
+
+
+def installed(world):
+    source(world)
+    add(world)
+
+
+def changed(world):
+    installed(world)
+    source(world, body="Do it otherwise.\n", more_txt="more\n")
+
+
+def needy(world):
+    """It needs a variable from now on, which nobody has: the change takes it away from the agents."""
+    installed(world)
+    skill(world.base / "src", body="Needy.\n", agents__openai_yaml=needs(STDIO, TOKEN))
+
+
+def broken(world):
+    installed(world)
+    shutil.rmtree(world.copy("plain"))
+    stored = world.store.path(world.lock().skills["plain"].tree)
+    os.chmod(stored, 0o755)
+    os.unlink(f"{stored}/SKILL.md")
+
+
+def two_new(world):
+    source(world)
+    skill(world.base / "src", "other")
+
+
+def add_two(world):
+    world.install(
+        str(world.base / "src/plain"), str(world.base / "src/other"), agents=AGENTS, mcp="configure"
+    )
+
+
+CASES = {
+    "install": (two_new, add_two),
+    "change": (changed, add),
+    "change-to-open-need": (needy, add),
+    "as-links": (installed, lambda world: world.install(link="symlink")),
+    "disable": (installed, lambda world: world.disable("plain")),
+    "remove": (installed, lambda world: world.remove("plain")),
+    "sync": (broken, lambda world: world.sync()),
+}
+
+
+@pytest.mark.parametrize("happen", [kill, no_space, forbidden])
+@pytest.mark.parametrize("name", CASES)
+def test_cut_off_at_any_step_then_sync_and_the_command_heal(tmp_path, name, happen):
+    case = Case(tmp_path, *CASES[name])
+    for at in sample(case.kinds, happen, name):
+        label = f"{name}, {happen.__name__} at {at} of {case.changes}"
+        case.reset()
+        status = run_with_fault(case.folder, case.act, at, happen)
+        # A disk that refuses may do so where nothing depends on it, as when something is cleaned up.
+        assert status in ((KILLED,) if happen is kill else (0, StateError.exit_code)), label
+        check(case, label)
+
+
+def edited(world):
+    installed(world)
+    (world.copy("plain") / "SKILL.md").write_text("written by hand\n")
+    (world.copy("plain") / "logo").write_bytes(b"\0\xff by hand")
+
+
+@pytest.mark.parametrize("happen", [kill, no_space])
+@pytest.mark.parametrize("verb", ["sync", "disable", "remove"])
+def test_cut_off_at_any_step_no_edit_made_by_hand_is_lost(tmp_path, verb, happen):
+    agree = {"answers": Answers("yes")}
+    acts = {
+        "sync": lambda world: world.sync(**agree),
+        "disable": lambda world: world.disable("plain", **agree),
+        "remove": lambda world: world.remove("plain", **agree),
+    }
+    case = Case(tmp_path, edited, acts[verb])
+    for at in sample(case.kinds, happen, verb):
+        case.reset()
+        assert run_with_fault(case.folder, case.act, at, happen) in (KILLED, 0, StateError.exit_code)
+        case.world.sync(Answers("yes"))
+        for text in (b"written by hand", b"\0\xff by hand"):
+            kept = [
+                path for path in case.world.base.rglob("*") if path.is_file() and text in path.read_bytes()
+            ]
+            assert kept, f"{verb}, {happen.__name__} at {at} of {case.changes}: {text!r} is lost"
+        assert case.world.problems() == []
+
+
+def test_a_disk_that_takes_no_more_bytes(tmp_path):
+    case = Case(tmp_path, two_new, add_two)
+
+    def small() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40, 40))
+
+    case.reset()
+    assert in_child(case.act, small) == StateError.exit_code
+    assert look(case.world) == case.before
+    check(case, "RLIMIT_FSIZE")
+
+
+ORDINARY = 65534
+
+
+def as_ordinary_user() -> None:
+    """Leave root's privileges, which no permission bit stands against."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(ORDINARY)
+        os.setuid(ORDINARY)
+
+
+def give(folder):
+    """Make all of ``folder`` the ordinary user's."""
+    if os.geteuid() == 0:
+        for path in (folder, *folder.rglob("*")):
+            os.lchown(path, ORDINARY, ORDINARY)
+
+
+@pytest.fixture
+def reachable():
+    """A folder that another user reaches; pytest's own are for its user alone."""
+    with TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("place", ["home/skillhub", "project", "home/skillhub/data", "home/skillhub/state"])
+@pytest.mark.parametrize("verb", ["install", "sync", "disable", "remove"])
+def test_a_home_or_project_that_may_not_be_written(reachable, place, verb):
+    world = World(reachable / "now")
+    (two_new if verb == "install" else broken)(world)
+    acts = {
+        "install": lambda: add_two(world),
+        "sync": lambda: world.sync(),
+        "disable": lambda: world.disable("plain"),
+        "remove": lambda: world.remove("plain"),
+    }
+    locked = reachable / "now" / place
+    locked.mkdir(parents=True, exist_ok=True)
+    give(reachable / "now")
+    before = look(world)
+    shut(locked)
+    try:
+        status = in_child(acts[verb], as_ordinary_user)
+    finally:
+        for path in (locked, *locked.rglob("*")):
+            if path.is_dir():
+                path.chmod(0o755)
+    not_in_the_way = {("sync", "state"), ("disable", "data"), ("remove", "data")}
+    is_free = (verb, os.path.basename(place)) in not_in_the_way
+    assert status == (0 if is_free else StateError.exit_code)
+    if verb == "install":
+        assert look(world) == before
+    assert in_child(lambda: world.sync(), as_ordinary_user) == 0
+    assert in_child(lambda: os._exit(len(world.problems())), as_ordinary_user) == 0
+
+
+def shut(folder):
+    for path in (folder, *folder.rglob("*")):
+        if path.is_dir():
+            path.chmod(0o555)
+
+
+def test_a_file_in_an_agents_folder_that_may_not_be_read(reachable):
+    world = World(reachable / "now")
+    installed(world)
+    give(reachable / "now")
+    (world.copy("plain") / "SKILL.md").chmod(0)
+    for act in (world.sync, lambda: world.disable("plain"), lambda: world.install()):
+        assert in_child(act, as_ordinary_user) == StateError.exit_code
+    status = in_child(lambda: os._exit(len(world.problems())), as_ordinary_user)
+    assert status == 1

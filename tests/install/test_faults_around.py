@@ -1,0 +1,262 @@
+"""What is around a command goes wrong: the clock, other processes, a dead one's lock, the disk's rights and cases."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from skillhub.disk import files
+from skillhub.edits.merge import conflict
+from skillhub.errors import MetadataExpired, Refused, StateError, UnsafeArchive
+from skillhub.exchange.adopt import adopt
+from skillhub.exchange.merge import fix
+from skillhub.install.context import Options
+from skillhub.model.reference import parse_ref
+from tests.install.test_concurrency import at_once
+from tests.install.test_faults import as_ordinary_user, give, left_over, look, reachable, shut
+from tests.install.test_faults_update import BOTH, OURS, THEIRS, Reaching
+from tests.support.faults import in_child
+from tests.support.gitrepos import Repo
+from tests.support.registry import URL, Simulator, long_ago
+from tests.support.site import skill_md
+from tests.support.world import NOW, Answers, skill
+
+__all__ = ["reachable"]
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each command runs in a forked child")
+CLASH = conflict(OURS.dump(), THEIRS.dump())
+
+
+class Timed(Reaching):
+    """A machine whose clock may be wrong."""
+
+    now = NOW
+
+    def ports(self, answers=None):
+        return replace(super().ports(answers), clock=lambda: self.now)
+
+
+def behind(folder, hub):
+    """Return a machine with ``hello`` 1.0.0, whose registry has 1.1.0 since."""
+    machine = Timed(folder)
+    machine.road = hub
+    machine.sources.add("acme", URL, hub.root)
+    machine.install("acme:hello")
+    hub.publish("hello", "1.1.0", **{"run.py": "print()\n"})
+    return machine
+
+
+@pytest.fixture
+def machine(tmp_path, hub):
+    return behind(tmp_path / "machine", hub)
+
+
+def version(machine):
+    return machine.lock().skills["hello"].version
+
+
+@pytest.mark.parametrize("days", [-20_000, -1, 1, 10_000])
+def test_a_clock_that_jumps_takes_nothing_away_and_an_update_goes_on(machine, days):
+    machine.now = NOW + timedelta(days=days)
+    before = look(machine)
+    assert machine.sync().changed is False
+    assert machine.install(frozen=True).changed is False
+    assert (machine.problems(), look(machine)) == ([], before)
+    machine.update()
+    assert (version(machine), machine.problems()) == ("1.1.0", [])
+    machine.now = NOW
+    assert machine.sync().changed is False
+
+
+def test_metadata_that_has_expired_stops_an_update_and_nothing_that_is_here(machine, hub):
+    fresh, hub.when = hub.when, long_ago(5)
+    hub.publish("other")
+    before = look(machine)
+    with pytest.raises(MetadataExpired):
+        machine.update()
+    shutil.rmtree(machine.copy("hello"))
+    assert machine.sync().changed
+    assert machine.install(frozen=True).changed is False
+    assert (look(machine), machine.problems()) == (before, [])
+    hub.when = fresh
+    hub.publish("third")
+    machine.update()
+    assert version(machine) == "1.1.0"
+
+
+def test_an_update_that_was_cut_off_between_lock_and_record_is_finished_by_the_same_update(machine):
+    known = Path(machine.project._state)
+    before = known.read_bytes()
+    machine.update()
+    known.write_bytes(before)
+    machine.sync(Answers())
+    assert not machine.copy("hello").exists()  # nobody is known to have agreed to what is locked now
+    again = machine.update()
+    assert [(each.name, each.state) for each in again.skills] == [("hello", "enabled")]
+    assert machine.copy("hello").joinpath("run.py").exists()
+    assert (version(machine), machine.problems()) == ("1.1.0", [])
+    assert machine.update().changed is False
+
+
+def test_two_updates_at_once_are_one(machine):
+    assert set(at_once(machine.update, machine.update)) <= {0, StateError.exit_code}
+    machine.update()
+    machine.sync()
+    assert (version(machine), machine.problems(), left_over(machine)) == ("1.1.0", [], [])
+
+
+def test_an_update_a_removal_and_an_install_at_once(machine):
+    other = str(skill(machine.base / "src", "other"))
+    ended = at_once(machine.update, lambda: machine.install(other), lambda: machine.remove("hello"))
+    assert set(ended) <= {0, StateError.exit_code}
+    machine.sync()
+    assert set(machine.lock().skills) - {"hello"} == ({"other"} if ended[1] == 0 else set())
+    assert (machine.problems(), left_over(machine)) == ([], [])
+
+
+def test_two_installs_from_one_repository_at_once(machine, tmp_path):
+    repo = Repo(tmp_path / "repo")
+    repo.commit({f"{name}/SKILL.md": skill_md(name) for name in ("one", "two")})
+    acts = [lambda name=name: machine.install(f"git+{repo.url}", skills=(name,)) for name in ("one", "two")]
+    assert at_once(*acts) == [0, 0]
+    assert set(machine.lock().skills) == {"hello", "one", "two"}
+    assert (machine.problems(), left_over(machine)) == ([], [])
+
+
+def test_two_that_mend_a_lock_at_once(tmp_path):
+    machine = Timed(tmp_path)
+    (machine.base / "skillhub.lock").write_bytes(CLASH)
+    assert at_once(*[lambda: fix(machine.project, {})] * 2) == [0, 0]
+    assert machine.lock() == BOTH
+
+
+def test_two_adoptions_at_once_lose_nothing(tmp_path):
+    machine = Timed(tmp_path)
+    loose = skill(machine.base / ".claude/skills", "loose", **{"scripts/run.sh": "echo\n"})
+    mine = (loose / "SKILL.md").read_bytes()
+    ended = at_once(*[lambda: adopt([], "skills", Options(), machine.ports())] * 2)
+    assert set(ended) <= {0, StateError.exit_code}
+    machine.install()
+    machine.sync()
+    for folder in ("skills", ".claude/skills", ".agents/skills"):
+        assert (machine.base / folder / "loose/SKILL.md").read_bytes() == mine
+    assert (machine.problems(), left_over(machine)) == ([], [])
+
+
+def test_a_lock_file_that_a_dead_process_left_holds_nobody_up(machine):
+    held = f"{machine.project._state}.lock"
+
+    def die():
+        with files.lock(held):
+            Path(held).write_text("4194303\n")
+            os._exit(9)
+
+    assert in_child(die) == 9
+    assert Path(held).exists()
+    machine.patience = 0.5
+    machine.update()
+    (machine.base / "skillhub.lock").rename(machine.base / "aside")
+    (machine.base / "skillhub.lock").write_bytes(CLASH)
+    fix(machine.project, {})
+    assert machine.lock() == BOTH
+
+
+@pytest.mark.parametrize("verb", ["update", "fix", "adopt", "git"])
+def test_a_checkout_that_may_not_be_written(reachable, verb):
+    hub = Simulator(reachable)
+    hub.publish("hello")
+    machine = behind(reachable / "now", hub)
+    repo = Repo(reachable / "now" / "repo")
+    repo.commit({"SKILL.md": skill_md("deploy")})
+    if verb == "fix":
+        (machine.base / "skillhub.lock").write_bytes(CLASH)
+    if verb == "adopt":
+        skill(machine.base / ".claude/skills", "loose")
+    acts = {
+        "update": machine.update,
+        "fix": lambda: fix(machine.project, {}),
+        "adopt": lambda: adopt([], "skills", Options(), machine.ports()),
+        "git": lambda: machine.install(f"git+{repo.url}"),
+    }
+    machine.ports().reach(
+        parse_ref(f"git+{repo.url}")
+    ).index()  # an ordinary user may find no modules to load
+    give(reachable / "now")
+    before = {path: path.read_bytes() for path in machine.base.rglob("*") if path.is_file()}
+    modes = {path: path.stat().st_mode for path in (machine.base, *machine.base.rglob("*")) if path.is_dir()}
+    shut(machine.base)
+    try:
+        assert in_child(acts[verb], as_ordinary_user) == StateError.exit_code
+        if verb in ("update", "git"):
+            assert in_child(lambda: os._exit(len(machine.problems())), as_ordinary_user) == 0
+            assert in_child(lambda: machine.install(frozen=True), as_ordinary_user) == 0
+    finally:
+        for path, mode in modes.items():
+            path.chmod(mode)
+    assert {path: path.read_bytes() for path in machine.base.rglob("*") if path.is_file()} == before
+    assert in_child(acts[verb], as_ordinary_user) == 0
+    if verb != "fix":
+        assert in_child(lambda: machine.sync() and None, as_ordinary_user) == 0
+        assert in_child(lambda: os._exit(len(machine.problems())), as_ordinary_user) == 0
+
+
+TWINS = {"SKILL.md": skill_md("deploy"), "Notes.md": b"one\n", "notes.md": b"two\n"}
+FOLDERS = {"SKILL.md": skill_md("deploy"), "Docs/one.md": b"one\n", "docs/two.md": b"two\n"}
+SHARP = {"SKILL.md": skill_md("deploy"), "stra\u00dfe.md": b"one\n", "STRASSE.md": b"two\n"}
+
+
+@pytest.mark.parametrize("content", [TWINS, FOLDERS, SHARP], ids=["files", "folders", "folded"])
+def test_names_that_one_disk_takes_for_one_are_refused_on_every_disk(machine, tmp_path, content):
+    repo = Repo(tmp_path / "repo")
+    repo.commit({"SKILL.md": skill_md("deploy")})
+    machine.install(f"git+{repo.url}")
+    repo.commit(content)
+    before = look(machine)
+    with pytest.raises(UnsafeArchive) as caught:
+        machine.update("deploy")
+    assert caught.value.reason == "collision"
+    assert look(machine) == before
+    for path, data in content.items():
+        full = machine.base / ".claude/skills/loose" / path
+        full.parent.mkdir(parents=True, exist_ok=True)
+        full.write_bytes(data.replace(b"deploy", b"loose"))
+    outcome = adopt([], "skills", Options(), machine.ports())
+    assert [(each.name, each.code) for each in outcome.left] == [("loose", "unsafe-archive")]
+    assert look(machine).documents == before.documents
+
+
+def test_an_update_that_changes_the_case_of_a_name_alone(machine, tmp_path):
+    repo = Repo(tmp_path / "repo")
+    repo.commit({"SKILL.md": skill_md("deploy"), "Notes.md": b"x\n"})
+    machine.install(f"git+{repo.url}")
+    repo.commit({"SKILL.md": skill_md("deploy"), "notes.md": b"x\n"})
+    machine.update("deploy")
+    assert sorted(os.listdir(machine.copy("deploy"))) == ["SKILL.md", "notes.md"]
+    assert machine.problems() == []
+
+
+@pytest.mark.parametrize("verb", ["install", "update", "sync"])
+def test_a_folder_of_the_name_in_another_case_is_somebodys_and_is_never_deleted(machine, verb):
+    """Where a disk takes ``Hello`` for ``hello``, what we look for is there and is theirs: as through this link."""
+    shutil.rmtree(machine.copy("hello"))
+    theirs = machine.copy("Hello")
+    theirs.mkdir()
+    (theirs / "mine.txt").write_text("mine\n")
+    machine.copy("hello").symlink_to("Hello")
+    acts = {
+        "install": lambda answers: machine.install(answers=answers),
+        "update": lambda answers: machine.update(answers=answers),
+        "sync": lambda answers: machine.sync(answers),
+    }
+    for said in ("unanswered", "no"):
+        with suppress(Refused):
+            acts[verb](Answers("yes", local_edit=said))
+        assert os.readlink(machine.copy("hello")) == "Hello"
+    acts[verb](Answers("yes"))
+    assert (theirs / "mine.txt").read_text() == "mine\n"
+    assert machine.problems() == []

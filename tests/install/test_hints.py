@@ -1,0 +1,119 @@
+"""What a hint has a person type is for the scope that they are in, and is what their shell takes it for."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from skillhub.disk.folders import remove_tree
+from skillhub.errors import Refused, SecurityError, SourceMismatch, Withdrawn, WrongBytes
+from skillhub.formats.digest import Digest
+from skillhub.install.admission import hold_to_lock
+from skillhub.install.candidates import Standing
+from skillhub.install.context import command, reinstall
+from skillhub.install.gather import UnsafeSkills
+from skillhub.install.obtain import from_path
+from skillhub.install.review import propose_source
+from skillhub.model.index import Index, Release
+from skillhub.model.lock import Locked, LockedSource
+from tests.support.world import OfUser, World, skill
+
+WITHDRAWN = Digest.of(b"one")
+
+
+@pytest.fixture(params=[World, OfUser], ids=["project", "user"])
+def world(request, tmp_path):
+    return request.param(tmp_path)
+
+
+@pytest.fixture
+def scope(world):
+    """What stands behind each command in this scope."""
+    return " --global" if world.project.scope == "user" else ""
+
+
+def test_a_command_is_for_its_scope_and_its_words_are_words():
+    assert command("project", "install", "a b", "c@^1") == "skillhub install 'a b' 'c@^1'"
+    assert command("user", "sync") == "skillhub sync --global"
+    assert (
+        reinstall("user", "one", ["./x;y"])
+        == "skillhub remove one --global, then skillhub install './x;y' --global"
+    )
+
+
+def test_a_name_that_is_locked_from_elsewhere(world, scope):
+    world.install(str(skill(world.folder / "one")))
+    with pytest.raises(SourceMismatch) as caught:
+        world.install(str(skill(world.folder / "two")))
+    assert caught.value.hint == f"if that is meant: skillhub remove plain{scope}, then install the other one"
+
+
+def test_what_changed_where_it_is(world, scope):
+    path = skill(world.folder / "one")
+    world.install(str(path))
+    (path / "notes.md").write_text("More.\n")
+    remove_tree(world.store.path(world.lock().skills["plain"].tree))
+    with pytest.raises(WrongBytes) as caught:
+        world.install()
+    assert caught.value.hint.startswith(f"if it changed there: skillhub update plain{scope} shows")
+
+
+def test_what_sync_does_not_install(world, scope):
+    Path(world.project.root).mkdir(parents=True, exist_ok=True)
+    Path(world.project.intent_path).write_text('[skills]\nplain = {path = "/one"}\n')
+    assert world.sync().warnings == (
+        f"skillhub.toml names plain, and the lock does not: skillhub install{scope}",
+    )
+
+
+def test_what_another_needs(world, scope):
+    top = skill(world.folder / "src", "top", head="metadata:\n  requires: plain\n")
+    skill(world.folder / "src")
+    world.install(str(world.folder / "src/plain"), str(top))
+    with pytest.raises(Refused) as caught:
+        world.remove("plain")
+    assert caught.value.hint == f"remove both: skillhub remove top plain{scope}"
+
+
+def test_what_is_newer_than_wanted(world, scope):
+    world.install("github:systematic-debugging@<1.1")
+    (told,) = [note for note in world.update(dry_run=True).warnings if "to take it" in note]
+    assert told.endswith(f"to take it: skillhub install github:systematic-debugging@1.1.0{scope}")
+
+
+@pytest.mark.parametrize(
+    "other", [(), (Release(name="hello", url="u", digest=Digest.of(b"two")),)], ids=["alone", "two"]
+)
+def test_what_its_registry_withdrew(world, scope, other):
+    release = Release(name="hello", url="u", digest=WITHDRAWN, version="1.0.0", withdrawn="bad")
+    entry = Locked(source="acme", tree=Digest.of(b"tree"), size=1, digest=WITHDRAWN)
+    with pytest.raises(Withdrawn) as caught:
+        Standing("hello", entry, Index({"hello": (release, *other)})).refuse(world.project)
+    assert f"skillhub remove hello{scope} takes it out" in caught.value.hint
+    assert (f"skillhub update hello{scope} takes another" in caught.value.hint) is bool(other)
+
+
+@pytest.mark.parametrize("word", ["skills/[one]", "two words"])
+def test_what_all_leaves_out_is_one_word_each(word):
+    error = UnsafeSkills([(word, SecurityError("bad"))], where="here")
+    typed = error.hint.removeprefix("to install the others: ")
+    assert shlex.split(typed) == ["--all", "--except", word]
+    assert shlex.quote(word) in typed
+
+
+def test_a_repository_as_the_lock_names_it_is_one_word(world):
+    url = "https://host/$(id)"
+    found = from_path(str(skill(world.folder)), world.ports())
+    theirs = replace(found.entry, source=f"git+{url}", git=url, rev="0" * 40, path=None)
+    locked = replace(theirs, source=f"git+{url}.git", git=f"{url}.git")
+    with pytest.raises(SourceMismatch) as caught:
+        hold_to_lock(replace(found, entry=theirs), locked, "project")
+    assert caught.value.hint.endswith(f": 'git+{url}.git'")
+
+
+def test_what_trusts_a_proposed_registry_says_its_name_and_root():
+    source = LockedSource(kind="registry", url="https://host/[x]", root=Digest.of(b"root"))
+    assert propose_source("acme", source).subject == f"--trust-source acme={source.root}"

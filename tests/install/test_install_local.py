@@ -1,0 +1,83 @@
+"""Installing what lies on this machine: a folder, or archives of it."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import zipfile
+
+from skillhub.archive import pack
+from skillhub.errors import FormatError, NotFound, SkillhubError, UsageError
+from skillhub.sources.local import read_local
+from tests.support.world import refused, skill, wanted
+
+
+def zipped(folder, path):
+    with zipfile.ZipFile(path, "w") as archive:
+        for each in sorted(folder.rglob("*")):
+            if each.is_file():
+                archive.write(each, each.relative_to(folder))
+    return path
+
+
+def tarred(folder, path):
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for each in sorted(folder.rglob("*")):
+            archive.add(each, str(each.relative_to(folder)), recursive=False)
+    return path
+
+
+def test_a_folder_and_archives_of_it_are_one_tree(world, tmp_path):
+    folder = skill(tmp_path / "src", scripts__run_sh="echo\n")
+    trees = set()
+    for path in (folder, zipped(folder, tmp_path / "a.zip"), tarred(folder, tmp_path / "a.tar.gz")):
+        outcome = world.install(str(path))
+        entry = world.lock().skills["plain"]
+        trees.add(entry.tree)
+        assert (entry.digest is None) == (path == folder)
+        assert entry.path == str(path)
+        assert any("outside of the project" in note for note in outcome.warnings)
+        world.remove("plain")
+    assert len(trees) == 1
+
+
+def test_a_local_skill_in_the_project_is_locked_by_its_relative_path(world):
+    skill(world.base / "skills")
+    outcome = world.install(str(world.base / "skills/plain"))
+    assert world.lock().skills["plain"].path == "skills/plain"
+    assert not outcome.warnings
+    assert wanted(world) == {"plain": {"path": "skills/plain"}}
+
+
+def test_what_is_not_there_or_no_skill(world, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "a.txt").write_text("x")
+    os.mkfifo(tmp_path / "pipe.zip")
+    (tmp_path / "no.zip").write_bytes(b"no")
+    for name, error in (
+        ("no", NotFound),
+        ("empty", NotFound),
+        ("a.txt", UsageError),
+        ("no.zip", FormatError),
+    ):
+        refused(world, error, lambda name=name: world.install(str(tmp_path / name)))
+    refused(world, SkillhubError, lambda: world.install(str(tmp_path / "pipe.zip")))
+
+
+def test_packed_by_us_installs_as_the_folder_does(world, tmp_path):
+    folder = skill(tmp_path / "src", scripts__run_sh="echo\n")
+    tree = read_local(str(folder))[0].tree
+    (tmp_path / "plain.skill").write_bytes(pack(tree))
+    world.install(str(tmp_path / "plain.skill"))
+    assert world.lock().skills["plain"].tree == tree.digest
+
+
+def test_a_bare_name_is_the_skill_that_is_locked_from_a_folder(world):
+    path = skill(world.base / "src")
+    world.install(str(path))
+    before = (world.base / "skillhub.toml").read_bytes(), (world.base / "skillhub.lock").read_bytes()
+    assert [each.name for each in world.install("plain").skills] == ["plain"]
+    assert (
+        (world.base / "skillhub.toml").read_bytes(),
+        (world.base / "skillhub.lock").read_bytes(),
+    ) == before

@@ -1,0 +1,27 @@
+"""A registry that is elsewhere is the same one by its root alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from skillhub.formats.digest import Digest
+from skillhub.install.admission import is_at, rebased
+from skillhub.model.lock import Lock
+
+ELSEWHERE = "https://elsewhere.example/hub"
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_what_is_locked_of_a_registry_follows_its_root_and_no_other(world, hub, is_same):
+    world.add_source("acme", hub)
+    world.install("acme:hello")
+    lock, ports = world.lock(), world.ports()
+    source, entry = lock.sources["acme"], lock.skills["hello"]
+    there = replace(source, url=ELSEWHERE, root=source.root if is_same else Digest.of(b"another"))
+    moved = replace(entry, url=entry.url.replace(source.url, ELSEWHERE))
+    assert moved != entry
+    assert rebased(lock, {"acme": there}).skills["hello"] == (moved if is_same else entry)
+    world.project.write_lock(Lock({"hello": moved}, {"acme": there}).dump())
+    assert is_at(entry, moved, ports) == is_same

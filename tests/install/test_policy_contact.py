@@ -1,0 +1,325 @@
+"""What a policy forbids is not even asked: a server learns who asks, and when, from the request alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from skillhub.audit.audit import Request, audit
+from skillhub.audit.diff import diff, diff_locks, edits_of
+from skillhub.audit.show import search, show
+from skillhub.disk.folders import remove_tree
+from skillhub.errors import Forbidden, Refused, SkillhubError, SourceError
+from skillhub.exchange.adopt import adopt, drop, patch
+from skillhub.exchange.import_lock import import_lock
+from skillhub.exchange.other_locks import Origin, OtherLock
+from skillhub.formats.digest import Digest
+from skillhub.install.context import Options
+from skillhub.install.install import enable, install
+from skillhub.install.locked import from_lock
+from skillhub.install.obtain import listings
+from skillhub.install.sources import Pin, add_source, trust_source
+from skillhub.install.sync import sync
+from skillhub.install.update import behind, update
+from skillhub.model.lock import Lock
+from skillhub.model.reference import Named, parse_ref
+from tests.support.gitbackend import backend
+from tests.support.gitrepos import Repo
+from tests.support.reaching import Reaching
+from tests.support.site import JSON, WELL_KNOWN, current, entry, offer, skill_md
+from tests.support.web import Web, answer
+from tests.support.world import Answers, skill
+
+TEXT = "Content-Type: text/markdown"
+ROOMS = Path(__file__).resolve().parents[2] / "skillhub"
+
+
+@pytest.fixture
+def world(tmp_path):
+    world = Reaching(tmp_path)
+    yield world
+    world.close()
+
+
+def policy(world, *sources):
+    path = Path(world.home.config, "policy.toml")
+    os.makedirs(path.parent, exist_ok=True)
+    path.write_text(f"sources = {json.dumps(sources)}\n")
+    return f"{path}:1"
+
+
+@pytest.fixture
+def webs():
+    """An allowed site with two skills, one of which is on another server."""
+    with Web() as site, Web() as other:
+        data = skill_md("there")
+        other.at("/there/SKILL.md", answer(data, TEXT))
+        rows = [offer(site, "here"), entry("there", data, other.url("/there/SKILL.md"))]
+        site.at(WELL_KNOWN, answer(current(*rows), JSON))
+        yield site, other
+
+
+def test_attack_an_allowed_site_sends_us_to_a_forbidden_server(world, webs):
+    site, other = webs
+    line = policy(world, site.url("/"))
+    with pytest.raises(Forbidden) as caught:
+        world.install(site.url(""), skills=("there",))
+    assert caught.value.where == line
+    assert other.url("/there/SKILL.md") in caught.value.message
+    done = world.install(site.url(""), every=True)
+    assert [each.name for each in done.skills] == ["here"]
+    assert [(each.name, each.code) for each in done.left] == [("there", "policy")]
+    assert not other.connections
+
+
+@pytest.mark.parametrize("allowed", ["https://allowed.example/", f"sha256:{'3' * 64}"])
+def test_attack_a_source_that_is_forbidden_is_added(world, webs, allowed):
+    site, _ = webs
+    line = policy(world, allowed)
+    before = world.snapshot()
+    for pin in (Pin(), Pin(fingerprint=Digest.of(b"root")), Pin(root=b"root")):
+        with pytest.raises(Forbidden) as caught:
+            add_source("docs", site.url(""), pin, world.ports(Answers("yes")))
+        assert caught.value.where == line
+        assert ("--fingerprint" in caught.value.hint) == (pin == Pin())
+    assert not site.connections
+    assert world.snapshot() == before
+
+
+def test_attack_a_project_forbids_a_source_within_it(world, webs):
+    site, _ = webs
+    Path(world.base, "skillhub.toml").write_text('[policy]\nsources = ["https://allowed.example/"]\n')
+    with pytest.raises(Forbidden):
+        add_source("docs", site.url(""), Pin(), world.ports(Answers("yes")))
+    assert not site.connections
+
+
+def test_attack_a_source_is_forbidden_after_it_was_added(world, webs):
+    site, _ = webs
+    world.sources.add("docs", site.url(""), None)
+    policy(world, "https://allowed.example/")
+    for pin in (Pin(), Pin(fingerprint=Digest.of(b"root"))):
+        with pytest.raises(Forbidden):
+            trust_source("docs", pin, world.ports(Answers("yes")))
+    assert not site.connections
+
+
+def test_a_source_that_is_allowed_is_added_and_what_a_policy_agrees_to_is_not_trust(world, webs):
+    site, other = webs
+    policy(world, site.url("/"))
+    path = Path(world.home.config, "policy.toml")
+    path.write_text(path.read_text() + 'agree = ["unsigned", "source"]\n')
+    with pytest.raises(Refused):
+        add_source("docs", site.url(""), Pin(), world.ports(Answers()))
+    assert add_source("docs", site.url(""), Pin(), world.ports(Answers("yes"))).alias == "docs"
+    assert not other.connections
+
+
+def test_attack_a_lock_names_an_artifact_on_a_forbidden_server(world, webs):
+    site, other = webs
+    world.install(site.url(""), skills=("there",))
+    assert other.connections == 1
+    policy(world, site.url("/"))
+    for path in (world.store.root, world.home.cache):
+        remove_tree(path)
+    for act in (world.install, lambda: world.install(frozen=True), lambda: world.enable("there")):
+        with pytest.raises(Forbidden):
+            act()
+    assert other.connections == 1
+
+
+def test_attack_an_update_is_on_a_forbidden_server(world, webs):
+    site, other = webs
+    world.install(site.url(""), skills=("here",))
+    data = skill_md("here", "Do it better.")
+    other.at("/here/SKILL.md", answer(data, TEXT))
+    site.at(WELL_KNOWN, answer(current(entry("here", data, other.url("/here/SKILL.md"))), JSON))
+    policy(world, site.url("/"))
+    for act in (world.update, world.behind):
+        with pytest.raises(Forbidden):
+            act()
+    assert not other.connections
+
+
+@pytest.fixture
+def market(tmp_path):
+    """A server with a marketplace, and a plugin beside it in a repository of its own."""
+    with backend(tmp_path / "served") as server:
+        plugins = [{"name": "p", "source": {"source": "url", "url": server.url("/plugin.git")}}]
+        files = {
+            ".claude-plugin/marketplace.json": json.dumps({"name": "m", "plugins": plugins}).encode(),
+            "skills/mail/SKILL.md": skill_md("mail"),
+        }
+        Repo(tmp_path / "served/market.git").commit(files)
+        Repo(tmp_path / "served/plugin.git").commit({"skills/pdf/SKILL.md": skill_md("pdf")})
+        yield server
+
+
+def test_attack_an_allowed_marketplace_sends_us_to_a_forbidden_repository(world, market):
+    ref = f"git+{market.url('/market.git')}"
+    line = policy(world, market.url("/market.git"))
+    for word in ("pdf", "p:pdf", "nothing"):
+        with pytest.raises(Forbidden) as caught:
+            world.install(ref, skills=(word,))
+        assert caught.value.where == line
+    done = world.install(ref, every=True)
+    assert [each.name for each in done.skills] == ["mail"]
+    assert any("plugin p was left out" in each and "/plugin.git" in each for each in done.warnings)
+    assert not any("plugin" in each for each in market.asked)
+    policy(world, market.url("/market.git"), market.url("/plugin.git"))
+    assert [each.name for each in world.install(ref, skills=("pdf",)).skills] == ["pdf"]
+
+
+def test_attack_a_lock_names_a_plugin_in_a_forbidden_repository(world, market):
+    ref = f"git+{market.url('/market.git')}"
+    world.install(ref, skills=("pdf",))
+    policy(world, market.url("/market.git"))
+    for path in (world.store.root, world.home.cache):
+        remove_tree(path)
+    del market.asked[:]
+    with pytest.raises(Forbidden):
+        world.install()
+    assert not any("plugin" in each for each in market.asked)
+
+
+def test_attack_who_only_looks_has_a_forbidden_server_asked(world, webs, tmp_path):
+    site, _ = webs
+    skills, cache = world.install(site.url(""), skills=("here",)).skills, str(tmp_path / "cache")
+    world.sources.add("site", site.url(""), None)
+    lock = world.lock()
+    before = Lock({"here": replace(lock.skills["here"], capabilities=("scripts",))}, lock.sources)
+    asked = site.connections
+    line = policy(world, "https://allowed.example/")
+    looks = (
+        lambda: diff(Named("here"), world.ports()),
+        lambda: show(parse_ref(site.url("")), world.ports()),
+        lambda: show(parse_ref("site:here"), world.ports()),
+        lambda: show(parse_ref("there"), world.ports()),
+        lambda: listings(world.ports()),
+    )
+    for look in looks:
+        with pytest.raises(Forbidden) as caught:
+            look()
+        assert caught.value.where == line
+    found = listings(world.ports(), needed=False)
+    assert [each.name for each in search("here", skills, 5, found.each, cache).hits] == ["here"]
+    assert any(each.startswith("site was left out") for each in found.warnings)
+    for path in (world.store.root, world.home.cache):
+        remove_tree(path)
+    (one,) = diff_locks(before, [], world.ports())
+    assert (one.status, one.patch) == ("changed", "")
+    assert all("is no place" in each for each in one.notes)
+    assert len(one.notes) == 2
+    assert site.connections == asked
+
+
+def test_what_a_policy_allows_is_asked(world, webs):
+    site, other = webs
+    policy(world, site.url("/"), other.url("/"))
+    assert len(world.install(site.url(""), every=True).skills) == 2
+
+
+def test_attack_a_place_that_was_opened_before_anybody_held_it_to_the_policy(world, webs):
+    site, other = webs
+    policy(world, site.url("/"))
+    ports, ref = world.ports(), parse_ref(site.url(""))
+    ports.network.reach(ref).index()
+    place = ports.reach(ref)
+    (release,) = place.index().skills["there"]
+    with pytest.raises(Forbidden):
+        place.unpacked(release)
+    assert not other.connections
+
+
+class Cut:
+    """A network that nothing comes through, and that remembers what was asked of it."""
+
+    def __init__(self):
+        self.asked = []
+
+    def open(self, source, root=None):
+        self._cut(source.url)
+
+    def reach(self, ref, pin=None, *, named_by="person", may=None):
+        self._cut(str(ref))
+
+    def fetch_root(self, url, *, named_by="person"):
+        self._cut(url)
+
+    def _cut(self, url):
+        self.asked.append(url)
+        raise SourceError("there is no network", where=url)
+
+
+def verbs(ref, lock):
+    """Return every flow that may ask somebody, each given the world."""
+    yes, before = (
+        Options(),
+        Lock({"here": replace(lock.skills["here"], capabilities=("scripts",))}, lock.sources),
+    )
+    other = OtherLock("other", (Origin("there", ref, ("there",)),), ())
+    return {
+        "install": lambda ports: install([], yes, ports),
+        "install --frozen": lambda ports: install([], Options(frozen=True), ports),
+        "install REF": lambda ports: install([parse_ref(ref)], yes, ports),
+        "install NAME": lambda ports: install([parse_ref("docs:there")], yes, ports),
+        "update": lambda ports: update((), yes, ports),
+        "update --check": lambda ports: behind((), ports),
+        "enable": lambda ports: enable(["here"], yes, ports),
+        "enable of a registry": lambda ports: enable(["release-notes"], yes, ports),
+        "sync": lambda ports: sync(lambda name, entry: from_lock(name, entry, ports).tree, ports),
+        "diff": lambda ports: diff(Named("here"), ports),
+        "diff LOCK": lambda ports: diff_locks(before, [], ports),
+        "diff --edits": lambda ports: edits_of("here", ports),
+        "patch": lambda ports: patch(["here"], yes, ports),
+        "patch --drop": lambda ports: drop(["code-review"], yes, ports),
+        "adopt": lambda ports: adopt((), "skills", yes, ports),
+        "lock import": lambda ports: import_lock(other, yes, ports),
+        "show REF": lambda ports: show(parse_ref(ref), ports),
+        "show NAME": lambda ports: show(parse_ref("docs:there"), ports),
+        "search": lambda ports: listings(ports),
+        "audit": lambda ports: audit(Request(), ports),
+        "source add": lambda ports: add_source("more", ref, Pin(), ports),
+        "source trust": lambda ports: trust_source("docs", Pin(), ports),
+    }
+
+
+def test_attack_a_project_forbids_a_place_and_some_flow_asks_it(world, webs):
+    """Each verb asks somebody where nothing forbids it, and nobody where the project's policy does."""
+    site, _ = webs
+    world.install(site.url(""), skills=("here",))
+    world.install("github:release-notes", "github:code-review")
+    world.copy("code-review").joinpath("more.md").write_text("More.\n")
+    patch(["code-review"], Options(), world.ports())
+    world.copy("here").joinpath("more.md").write_text("More.\n")
+    noted = "metadata:\n  github-repo: https://git.example/a/b\n  github-path: stray\n"
+    skill(world.base / ".claude/skills", "stray", head=noted)
+    world.sources.add("docs", site.url(""), None)
+    for path in (world.store.root, world.home.cache):
+        remove_tree(path)
+    intent = Path(world.base, "skillhub.toml")
+    text = intent.read_text()
+    for name, act in verbs(site.url(""), world.lock()).items():
+        for line, is_asked in (("", True), ('\n[policy]\nsources = ["https://allowed.example/"]\n', False)):
+            intent.write_text(text + line)
+            network = Cut()
+            with suppress(SkillhubError):
+                act(replace(world.ports(Answers("unanswered")), network=network))
+            assert bool(network.asked) == is_asked, (name, line)
+
+
+def test_attack_a_flow_goes_past_the_policy_to_the_network():
+    """What opens things unasked is named where the policy is asked, and where an audit puts its own around it."""
+    found = {
+        f"{path.parent.name}/{path.name}"
+        for room in ("install", "author", "audit", "exchange", "registry")
+        for path in (ROOMS / room).glob("*.py")
+        if re.search(r"\.network\b", path.read_text("utf-8"))
+    }
+    assert found == {"install/context.py", "audit/sources.py"}

@@ -1,0 +1,396 @@
+"""What a person agreed to is a tree from a place: the same tree from elsewhere is asked about like another tree."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from skillhub.audit.audit import Request, audit
+from skillhub.disk.folders import remove_tree
+from skillhub.errors import FormatError, Refused, SignerChanged, UnsafeTransfer
+from skillhub.formats.digest import NO_FILES, Digest
+from skillhub.model.provenance import Provenance
+from skillhub.model.tree import SIGNATURE
+from skillhub.project.publishers import Trusted
+from tests.support.gitrepos import SKILL, Repo
+from tests.support.reaching import Reaching
+from tests.support.registry import URL, Simulator
+from tests.support.web import Web
+from tests.support.world import Answers, OfUser, World, refused, skill
+
+EVIL = f"key:{Digest.of(b'evil')}:evil"
+
+
+def edit_lock(world, name="deploy", sources=(), **changes):
+    path = world.base / "skillhub.lock"
+    document = json.loads(path.read_text())
+    block = {**document["skills"][name], **changes}
+    document["skills"][name] = {key: value for key, value in block.items() if value is not None}
+    document["sources"] |= dict(sources)
+    path.write_text(json.dumps(document))
+
+
+@pytest.fixture
+def world(tmp_path):
+    """A machine with a skill of a repository, enabled and agreed to."""
+    repo = Repo(tmp_path / "repo")
+    repo.commit({"skills/deploy/SKILL.md": SKILL})
+    world = Reaching(tmp_path)
+    world.install(f"git+{repo.url}", every=True)
+    (world.base / "skillhub.toml").unlink()
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def twin(world, tmp_path):
+    """Another repository with the very same skill."""
+    repo = Repo(tmp_path / "twin")
+    repo.commit({"skills/deploy/SKILL.md": SKILL})
+    return {"source": f"git+{repo.url}", "git": repo.url}
+
+
+def test_attack_a_lock_names_another_repository_with_the_tree_that_was_agreed_to(world, twin):
+    was = world.record("deploy").provenance
+    edit_lock(world, source="git+https://10.0.0.7/x", git="https://10.0.0.7/x")
+    with pytest.raises(UnsafeTransfer):
+        world.update()  # it goes there with care, as to any place that nobody agreed to
+    edit_lock(world, **twin)
+    before = world.snapshot()
+    for act in (world.install, lambda **how: world.enable("deploy", **how)):
+        answers = Answers("unanswered")
+        with pytest.raises(Refused):
+            act(answers=answers)
+        (question,) = (each for each in answers.seen if each.kind == "install")
+        assert f"was agreed to from {was.source} at {was.server} (skills/deploy)" in question.message
+        assert (
+            f"the lock has it from {twin['source']} at {twin['git']} (skills/deploy) now" in question.message
+        )
+        assert "unsigned" in answers.kinds_seen  # nobody vouches for this one either, and that is asked anew
+    assert world.snapshot() == before
+    assert not world.sync().skills[0].links
+    assert not world.copy("deploy").exists()
+    world.install()
+    assert world.text("deploy") == SKILL.decode()
+    assert world.record("deploy").provenance.source == twin["source"]
+    answers = Answers("no")
+    assert not world.install(answers=answers).changed
+    assert not answers.seen
+
+
+def test_attack_a_lock_has_us_ask_a_host_of_ours_for_the_tree_that_was_agreed_to(world):
+    """To have agreed to the tree is no leave to go anywhere with credentials, be the store empty or not."""
+    with Web() as web:
+        url = web.url("/x")
+        edit_lock(world, source=f"git+{url}", git=url)
+        for act in (world.behind, world.update):
+            with pytest.raises(UnsafeTransfer, match="https URL"):
+                act()
+        remove_tree(world.store.root)
+        for act in (world.install, lambda: world.enable("deploy")):
+            with pytest.raises(UnsafeTransfer, match="https URL"):
+                act()
+        assert not web.connections
+
+
+def test_attack_a_lock_names_the_tree_of_no_files_which_disable_writes_where_nothing_was_agreed_to(world):
+    other = world.as_cloned()
+    other.disable("deploy")
+    entry, record = replace(other.lock().skills["deploy"], tree=NO_FILES), other.record("deploy")
+    assert record.tree == NO_FILES
+    assert not record.is_of(entry)
+    with Web() as web:
+        url = web.url("/x")
+        edit_lock(other, source=f"git+{url}", git=url, tree=NO_FILES)
+        for act in (other.install, other.update, other.behind, other.sync, lambda: other.enable("deploy")):
+            with pytest.raises(FormatError, match="expected a tree with files"):
+                act()
+        assert not web.connections
+
+
+def test_attack_a_lock_takes_the_signer_away_so_that_the_next_version_need_have_none(tmp_path):
+    world = World(tmp_path)
+    world.install("github:code-review")
+    edit_lock(world, "code-review", signed_by=None)
+    assert "origin-changed" in world.problems("code-review")
+    answers = Answers("yes")
+    for act in (world.install, lambda **how: world.enable("code-review", **how)):
+        error = refused(world, SignerChanged, lambda act=act: act(answers=answers))
+        assert "to be signed by key:sha256:" in error.message
+        assert "it is signed by nobody now" in error.message
+    assert not answers.seen
+
+
+def test_attack_what_is_disabled_and_lost_its_signer_holds_up_nothing_and_is_not_enabled(tmp_path):
+    world = World(tmp_path)
+    world.install("github:code-review")
+    world.install(str(skill(world.base / "src")))
+    world.disable("code-review")
+    edit_lock(world, "code-review", signed_by=None)
+    was = world.record("code-review")
+    remove_tree(str(world.copy("plain")))
+    for act, text in ((world.install, ""), (world.update, "Newer.\n")):
+        skill(world.base / "src", **({"body": text} if text else {}))
+        outcome = act()
+        assert (world.copy("plain") / "SKILL.md").read_text().endswith(text)
+        (note,) = (each for each in outcome.warnings if each.startswith("code-review stays disabled"))
+        assert "skillhub remove code-review" in note
+        assert world.record("code-review") == was
+    assert "origin-changed" in world.problems("code-review")
+    for act in (
+        lambda: world.enable("code-review"),
+        lambda: world.install("code-review"),
+        lambda: world.update("code-review"),
+        lambda: world.install(frozen=True),  # as the lock says, or not at all
+    ):
+        refused(world, SignerChanged, act)
+    assert not world.copy("code-review").exists()
+
+
+def test_attack_a_lock_names_a_second_signer_so_that_the_next_version_may_be_theirs(tmp_path):
+    world = World(tmp_path)
+    world.install("github:code-review")
+    (signer,) = world.lock().skills["code-review"].signed_by
+    for both in ([signer, EVIL], [EVIL, signer]):
+        edit_lock(world, "code-review", signed_by=both)
+        refused(world, SignerChanged, lambda: world.install(answers=Answers("yes")))
+
+
+def vouch(evil, acme):
+    """Let a registry say that the keys of another's publisher are those of its own; return all of them."""
+    keys = [key for each in (evil, acme) for key in json.loads(each.files[each.publisher("acme")])["keys"]]
+    evil.admit("acme", keys=keys)
+    evil.publish("deploy", "1.1.0")
+    return keys
+
+
+def test_attack_another_registry_says_that_the_signer_is_of_its_publisher(tmp_path):
+    world, other = World(tmp_path / "a"), World(tmp_path / "b")
+    acme, evil = (Simulator(tmp_path / label, label) for label in ("acme", "evil"))
+    for each in (world, other):
+        each.add_source("acme", acme)
+        each.add_source("evil", evil)
+    for each in (acme, evil):
+        each.publish("deploy", "1.0.0")
+    world.install("acme:deploy")
+    keys = vouch(evil, acme)
+    other.install("evil:deploy")
+    (world.base / "skillhub.toml").unlink()
+    (world.base / "skillhub.lock").write_bytes(other.lock().dump())
+    refused(world, SignerChanged, lambda: world.install(answers=Answers("yes")))
+    world.publishers.trust(Trusted("acme", tuple(keys)))
+    world.install()  # the person says so themselves
+
+
+def test_attack_another_registry_takes_over_the_alias_and_says_that_the_signer_is_of_its_publisher(tmp_path):
+    world, other = World(tmp_path / "a"), World(tmp_path / "b")
+    acme, evil = (Simulator(tmp_path / label, label) for label in ("acme", "evil"))
+    world.add_source("acme", acme)
+    other.add_source("acme", evil)
+    acme.publish("deploy", "1.0.0")
+    world.install("acme:deploy")
+    evil.publish("deploy", "1.0.0")
+    vouch(evil, acme)
+    other.install("acme:deploy")
+    (world.base / "skillhub.toml").unlink()
+    (world.base / "skillhub.lock").write_bytes(other.lock().dump())
+    world.sources.remove("acme")
+    world.registries["acme"] = evil
+    answers = Answers("yes")
+    with pytest.raises(SignerChanged):  # though somebody agreed to the other registry
+        world.install(answers=answers)
+    assert answers.kinds_seen == ["source"]
+    world.remove("deploy")
+    world.sources.add("acme", URL, acme.root)
+    sources = world.ports().sources
+    assert not sources.had_another("github")
+    assert not sources.had_another("acme")  # the other one never counted
+
+
+def unsigned(world, tmp_path):
+    """Replace a signed skill of a registry in the lock by one that nobody signed, of a repository."""
+    tree = world.store.read(world.record("code-review").tree)
+    files = {f"skills/code-review/{path}": file.data for path, file in tree.items() if path != SIGNATURE}
+    repo = Repo(tmp_path / "evil")
+    repo.commit(files)
+    other = Reaching(tmp_path / "other")
+    other.install(f"git+{repo.url}", every=True)
+    document = json.loads(world.lock_bytes())
+    document["skills"] |= json.loads(other.lock_bytes())["skills"]
+    other.close()
+    (world.base / "skillhub.lock").write_text(json.dumps(document))
+    return f"git+{repo.url}"
+
+
+def test_attack_a_lock_has_another_tree_that_nobody_signed_in_place_of_a_signed_one(world, tmp_path):
+    world.install("github:code-review")
+    was = world.record("code-review").provenance
+    ref = unsigned(world, tmp_path)
+    (world.base / "skillhub.toml").unlink()
+    assert {"other-tree", "origin-changed"} <= {*world.problems("code-review")}
+    for default in ("yes", "unanswered"):
+        for act in (world.install, lambda **how: world.enable("code-review", **how)):
+            answers = Answers(default)
+            error = refused(world, SignerChanged, lambda act=act, answers=answers: act(answers=answers))
+            assert not answers.seen
+    refused(world, SignerChanged, lambda: world.install(frozen=True))
+    assert world.record("code-review").provenance == was
+    assert error.hint == (
+        f"if that is meant: skillhub remove code-review, then skillhub install {ref} --skill code-review"
+    )
+    world.remove("code-review")
+    answers = Answers("yes")
+    world.install(ref, skills=("code-review",), answers=answers)
+    assert {"unsigned", "install"} <= {*answers.kinds_seen}
+    assert world.record("code-review").provenance.source == ref
+    assert world.install().skills
+
+
+def test_attack_a_lock_that_lost_the_skill_and_an_intent_that_has_it_from_elsewhere(tmp_path):
+    world = World(tmp_path)
+    world.install("github:code-review")
+    skill(world.base / "src", "code-review")
+    document = json.loads((world.base / "skillhub.lock").read_text())
+    del document["skills"]["code-review"]
+    (world.base / "skillhub.lock").write_text(json.dumps(document))
+    (world.base / "skillhub.toml").write_text('[skills]\ncode-review = {path = "src/code-review"}\n')
+    error = refused(world, SignerChanged, lambda: world.install(answers=Answers("yes")))
+    assert error.hint.endswith("skillhub remove code-review, then skillhub install ./src/code-review")
+
+
+def test_of_the_users_own_skills_the_way_on_is_theirs_too(tmp_path):
+    world = OfUser(tmp_path)
+    world.install("github:code-review")
+    other = skill(tmp_path / "a b", "code-review")
+    Path(world.project.lock_path).unlink()
+    Path(world.project.intent_path).unlink()
+    error = refused(world, SignerChanged, lambda: world.install(str(other), answers=Answers("yes")))
+    assert error.hint.endswith(
+        f"skillhub remove code-review --global, then skillhub install '{other}' --global"
+    )
+
+
+def test_attack_a_lock_names_another_repository_with_another_tree(world, tmp_path):
+    was = world.record("deploy").provenance
+    repo = Repo(tmp_path / "worse")
+    repo.commit({"skills/deploy/SKILL.md": SKILL + b"More.\n"})
+    other = Reaching(tmp_path / "other")
+    other.install(f"git+{repo.url}", every=True)
+    other.close()
+    (world.base / "skillhub.lock").write_bytes(other.lock_bytes())
+    assert world.problems() == ["missing", "other-tree", "origin-changed"]
+    found = {each.rule for each in audit(Request(refresh=False), world.ports()).findings}
+    assert {"other-tree", "origin-changed"} <= found
+    answers = Answers("unanswered")
+    refused(world, Refused, lambda: world.install(answers=answers))
+    (question,) = (each for each in answers.seen if each.kind == "install")
+    *rest, last = question.details
+    assert last.startswith(
+        f"it was agreed to from {was.source} at {was.server} (skills/deploy); it is from git+"
+    )
+    assert f"source {was.source} -> git+{repo.url}" in rest
+    assert not any(each.startswith("signed by") for each in rest)
+    world.install()
+    assert world.record("deploy").provenance.source == f"git+{repo.url}"
+
+
+def test_attack_a_lock_has_it_from_another_source_of_ours(tmp_path):
+    world = World(tmp_path)
+    simulator = Simulator(tmp_path / "acme")
+    world.add_source("acme", simulator)
+    world.sources.add("evil", "https://evil.example", Simulator(tmp_path / "evil").root)
+    simulator.publish("deploy", "1.0.0")
+    world.install("acme:deploy")
+    source = world.sources.get("evil")
+    evil = {"kind": "registry", "url": source.url, "root": source.root}
+    edit_lock(world, source="evil", sources={"evil": evil})
+    (world.base / "skillhub.toml").unlink()
+    assert "origin-changed" in world.problems("deploy")
+
+
+def test_audit_finds_it_where_the_lock_says_so_and_needs_no_network(world, twin):
+    assert "origin-changed" not in {
+        each.rule for each in audit(Request(refresh=False), world.ports()).findings
+    }
+    edit_lock(world, **twin)
+    world.offline = True
+    found = [
+        each
+        for each in audit(Request(refresh=False), world.ports()).findings
+        if each.rule == "origin-changed"
+    ]
+    assert [(each.severity, each.skill, each.path) for each in found] == [("high", "deploy", "skillhub.lock")]
+
+
+def test_verify_and_sync_tell_and_mend_without_the_network(world, twin):
+    edit_lock(world, **twin)
+    world.offline = True
+    assert world.problems() == ["origin-changed"]
+    world.sync()
+    assert world.problems() == ["origin-changed"]
+
+
+def forget_whence(world):
+    (path,) = Path(world.home.state, "projects").glob("*.json")
+    document = json.loads(path.read_bytes())
+    for block in document["skills"].values():
+        del block["whence"]
+    path.write_text(json.dumps(document))
+
+
+def test_a_record_of_before_is_of_what_the_lock_says_when_it_is_first_read(world, twin):
+    was = world.record("deploy")
+    forget_whence(world)
+    assert world.record("deploy").provenance is None
+    assert world.problems() == []
+    answers = Answers("no")
+    world.install(answers=answers)
+    assert not answers.seen
+    assert world.record("deploy") == was
+    edit_lock(world, **twin)
+    assert world.problems() == ["origin-changed"]
+
+
+def test_sync_binds_a_record_of_before_and_keeps_all_of_it(world):
+    was = world.project.records()
+    forget_whence(world)
+    world.sync()
+    assert world.project.records() == was
+
+
+def test_what_comes_back_to_where_it_was_agreed_to_is_agreed_to(world, twin):
+    lock = world.lock_bytes()
+    edit_lock(world, **twin)
+    assert world.problems() == ["origin-changed"]
+    (world.base / "skillhub.lock").write_bytes(lock)
+    assert world.problems() == []
+    answers = Answers("no")
+    world.install(answers=answers)
+    assert not answers.seen
+
+
+def test_death_before_the_lock_is_written_leaves_what_was_agreed_to_before(world, twin):
+    records = world.project.records()
+    record = records.skills["deploy"]
+    other = replace(record, provenance=replace(record.provenance, source=twin["source"], server=twin["git"]))
+    world.project.write_records(replace(records, coming={"deploy": other}))
+    world.sync()
+    assert world.record("deploy").provenance == record.provenance
+    assert world.copy("deploy").exists()
+
+
+def test_what_tells_two_from_each_other():
+    one = Provenance("acme", "a.example", "", ("key:sha256:1",))
+    assert one.against(replace(one, signers=())) == ("as signed by key:sha256:1", "as signed by nobody")
+    assert one.against(replace(one, server="b.example")) == (
+        "from acme at a.example",
+        "from acme at b.example",
+    )
+    both = replace(one, path="x", signers=())
+    assert one.against(both) == (
+        "from acme at a.example, as signed by key:sha256:1",
+        "from acme at a.example (x), as signed by nobody",
+    )

@@ -1,0 +1,182 @@
+"""What a registry recalls is refused from a lock too, everything stored and no network, once it was heard of."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from skillhub.disk.folders import remove_tree
+from skillhub.errors import BadSignature, NameNotOwned, SourceError, Withdrawn
+from skillhub.install.context import Options
+from skillhub.install.install import enable
+from skillhub.install.update import update
+from skillhub.registry.delegate import Mandate, delegate
+from skillhub.registry.operator import Signing
+from skillhub.registry.upkeep import withdraw, yank
+from skillhub.sources.configured import Sources
+from tests.support.world import Answers
+
+DOORS = ("install", "frozen", "sync", "enable")
+
+
+def change(scene, act, *words, **change):
+    act(scene.hub.dir.path, *words, Signing(now=scene.hub.when))
+    scene.hub.pull()
+
+
+def heard(scene):
+    """Ask the registry about its skills, as audit does; from then on nothing answers."""
+    machine = scene.machine
+    machine.ports().open(machine.sources.get("acme")).release_index(["hello"])
+    cut_off(scene)
+    return machine
+
+
+def cut_off(scene):
+    def refuse(path):
+        raise SourceError("there is no network", where=path)
+
+    scene.hub.before = refuse
+
+
+def restart(machine):
+    """Forget what was read of the disk: each command is a process of its own."""
+    machine.sources = Sources(machine.home)
+
+
+def acts(machine):
+    restart(machine)
+    return {
+        "install": machine.install,
+        "frozen": lambda: machine.install(frozen=True),
+        "sync": machine.sync,
+        "enable": lambda: enable(["hello"], Options(), machine.ports()),
+    }
+
+
+def kept(machine, start):
+    """Return the document that is kept under such a name: ``ns`` and ``publishers`` say what acme may publish."""
+    folder = Path(machine.trust_folder(machine.sources.get("acme")), "targets")
+    return next(path for path in folder.iterdir() if path.name.startswith(f"{start}%2F"))
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_withdrawn_release_is_refused_from_a_lock_with_everything_stored(scene, door):
+    change(scene, withdraw, "hello@1.0.0", "sends tokens away")
+    cut_off(scene)
+    assert not acts(scene.machine)[door]().changed
+    scene.hub.before = lambda path: None
+    machine = heard(scene)
+    error = scene.refuses(Withdrawn, acts(machine)[door])
+    assert "sends tokens away" in error.message
+    assert error.hint.startswith("skillhub remove hello takes it out; its registry has no other")
+    assert (error.exit_code, error.code) == (5, "withdrawn")
+    assert machine.problems() == ["withdrawn"]
+
+
+def test_it_can_be_removed_and_another_installed(scene):
+    change(scene, withdraw, "hello@1.0.0", "bad")
+    machine = heard(scene)
+    scene.hub.before = lambda path: None
+    machine.remove("hello")
+    restart(machine)
+    assert machine.install("acme:other").skills[0].state == "enabled"
+    assert machine.problems() == []
+
+
+def test_update_takes_another_version(scene):
+    scene.publish("hello", "1.1.0")
+    change(scene, withdraw, "hello@1.0.0", "bad")
+    machine = heard(scene)
+    assert "skillhub update hello" in scene.refuses(Withdrawn, acts(machine)["install"]).hint
+    scene.hub.before = lambda path: None
+    restart(machine)
+    assert update(["hello"], Options(), machine.ports()).skills[0].version == "1.1.0"
+    restart(machine)
+    assert machine.problems() == []
+    assert not machine.install().changed
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_where_skillhub_toml_allows_no_other_the_hint_leads_not_in_a_circle(scene, door):
+    scene.publish("hello", "2.0.0")
+    (scene.machine.base / "skillhub.toml").write_text(
+        '[skills]\nhello = {source = "acme", version = "~1.0"}\n'
+    )
+    change(scene, withdraw, "hello@1.0.0", "bad")
+    machine = heard(scene)
+    hint = scene.refuses(Withdrawn, acts(machine)[door]).hint
+    assert hint.startswith(
+        "skillhub install acme:hello@2.0.0 takes 2.0.0, which skillhub.toml does not allow yet"
+    )
+    assert "skillhub remove hello takes it out" in hint
+    assert "skillhub update" not in hint
+    scene.hub.before = lambda path: None
+    restart(machine)
+    assert machine.install("acme:hello@2.0.0").skills[0].version == "2.0.0"
+    restart(machine)
+    assert machine.problems() == []
+
+
+def test_yanked_release_is_installed_from_a_lock_with_a_warning(scene):
+    change(scene, yank, "hello@1.0.0", "slow")
+    machine = heard(scene)
+    for door in ("install", "frozen", "enable"):
+        assert acts(machine)[door]().warnings == ("hello: version 1.0.0 was yanked: slow",)
+    assert machine.problems() == []
+
+
+def key_of_hello(scene):
+    return scene.machine.lock().skills["hello"].signed_by[0][4:75]
+
+
+def revoke(scene, since):
+    """Let the last document that was heard name the key revoked from then on, and nothing be withdrawn yet."""
+    path = kept(scene.machine, "publishers")
+    document = json.loads(path.read_bytes())
+    document["revoked"] = [{"fingerprint": key_of_hello(scene), "since": since, "pem": document["keys"][0]}]
+    path.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_key_that_was_revoked_is_refused_from_a_lock_with_everything_stored(scene, door):
+    machine = heard(scene)
+    revoke(scene, "1970-01-01T00:00:00Z")
+    error = scene.refuses(BadSignature, acts(machine)[door])
+    assert error.reason == "revoked"
+    restart(machine)
+    assert machine.problems() == ["revoked"]
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_key_that_was_revoked_after_the_release_leaves_it_alone(scene, door):
+    machine = heard(scene)
+    revoke(scene, "9999-01-01T00:00:00Z")
+    assert not acts(machine)[door]().changed
+    assert machine.problems() == []
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_name_that_was_taken_from_its_publisher_is_refused(scene, door):
+    machine = heard(scene)
+    kept(machine, "ns").write_bytes(b'{"publishers":{},"version":1}')
+    scene.refuses(NameNotOwned, acts(machine)[door])
+    assert machine.problems() == ["name-not-owned"]
+
+
+def test_real_revocation_is_heard_of(scene):
+    """The registry withdraws what the key signed, in the same step."""
+    fingerprint = key_of_hello(scene)
+    signing = Signing(now=scene.hub.when)
+    delegate(scene.hub.dir.path, Mandate(publisher="acme", revoke=(fingerprint,)), signing)
+    scene.hub.pull()
+    machine = heard(scene)
+    scene.refuses(Withdrawn, acts(machine)["install"])
+
+
+def test_store_that_was_emptied_is_not_filled_with_what_was_withdrawn(scene):
+    change(scene, withdraw, "hello@1.0.0", "bad")
+    remove_tree(scene.machine.store.root)
+    with pytest.raises(Withdrawn):
+        scene.machine.sync(Answers("yes"))
+    assert not scene.machine.store.has(scene.machine.lock().skills["hello"].tree)

@@ -1,0 +1,328 @@
+"""A skill that is not enabled lies in no agent's folder, whoever put it there, and whatever kept it there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from skillhub.disk.folders import remove_tree
+from skillhub.errors import NotFound, Refused, StateError
+from skillhub.install.context import Options
+from skillhub.install.install import install
+from skillhub.install.links import unmanaged
+from skillhub.install.locked import from_lock
+from skillhub.install.sync import sync
+from skillhub.model.lock import Lock
+from skillhub.model.reference import parse_ref
+from skillhub.project.project import Project
+from tests.support.faults import in_child
+from tests.support.world import TOKEN, Answers, World, needs, plain, skill, unlocked
+
+PLACES = (".agents/skills", ".claude/skills")
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="another user is a forked child")
+
+
+@pytest.fixture
+def waiting(world):
+    """A world with a skill that its user disabled, and a copy of it kept elsewhere."""
+    world.install(plain(world))
+    shutil.copytree(world.copy("plain"), world.folder / "kept")
+    world.disable("plain")
+    return world
+
+
+def put(world, place=PLACES[0]):
+    return shutil.copytree(world.folder / "kept", world.copy("plain", place))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_copy_of_what_is_disabled_is_told_of_and_taken_away(waiting, place):
+    put(waiting, place)
+    assert waiting.problems() == ["not-enabled"]
+    outcome = waiting.sync(Answers())
+    assert (outcome.changed, outcome.left, outcome.as_before) == (True, (), frozenset())
+    assert not waiting.copy("plain", place).exists()
+    assert waiting.problems() == []
+    assert not waiting.sync(Answers()).changed
+    assert waiting.enable("plain").skills[0].state == "enabled"
+
+
+def test_a_copy_of_what_waits_for_a_need(world):
+    world.install(str(skill(world.base / "src", agents__openai_yaml=needs(TOKEN))))
+    stored = world.store.path(world.lock().skills["plain"].tree)
+    shutil.copytree(stored, world.copy("plain"))
+    world.copy("plain").chmod(0o755)
+    assert world.problems() == ["not-enabled"]
+    world.sync(Answers())
+    assert not world.copy("plain").exists()
+    assert world.problems() == []
+
+
+def test_a_copy_of_what_nobody_here_agreed_to(waiting):
+    put(waiting)
+    other = waiting.on_another_machine()
+    assert other.sync(Answers()).changed  # its store is empty before
+    assert not other.copy("plain").exists()
+    assert other.problems() == []
+
+
+def test_a_link_to_it_is_taken_away_and_not_what_it_leads_to(waiting):
+    place = waiting.copy("plain")
+    place.symlink_to(waiting.folder / "kept")
+    assert waiting.problems() == ["not-enabled"]
+    waiting.sync(Answers())
+    assert not place.is_symlink()
+    assert (waiting.folder / "kept/SKILL.md").exists()
+
+
+def test_an_edited_copy_is_asked_about_and_saved_first(waiting):
+    (put(waiting) / "SKILL.md").write_text("by hand\n")
+    assert waiting.problems() == ["other-skill"]
+    before = unlocked(waiting.snapshot())
+    with pytest.raises(Refused, match="the copy is to be deleted"):
+        waiting.sync(Answers())
+    assert unlocked(waiting.snapshot()) == before
+    assert waiting.sync(Answers("yes")).changed
+    assert not waiting.copy("plain").exists()
+    assert "+by hand" in (waiting.base / "skillhub-edits/plain-1.patch").read_text()
+    assert waiting.problems() == []
+
+
+@pytest.mark.parametrize("how", ["nobody agreed", "enabled elsewhere", "a link"])
+def test_what_skillhub_never_put_there_stays_and_is_told_of(waiting, how):
+    world = waiting
+    (world.folder / "kept/SKILL.md").write_text("---\nname: plain\ndescription: Another.\n---\n")
+    if how == "enabled elsewhere":
+        world.enable("plain")
+    place = world.copy("plain", PLACES[1])
+    if how == "a link":
+        place.parent.mkdir(parents=True)
+        place.symlink_to(world.folder / "kept")
+    else:
+        put(world, PLACES[1])
+    if how == "nobody agreed":
+        world = world.on_another_machine()
+    for _ in range(2):
+        outcome = world.sync(Answers())
+        assert [(each.name, each.code) for each in outcome.left] == [("plain", "other-skill")]
+        assert str(place) in outcome.left[0].message
+        assert (place / "SKILL.md").exists()
+        assert world.problems() == ["other-skill"]
+
+
+@pytest.mark.parametrize(("real", "link"), [PLACES, PLACES[::-1]])
+def test_two_agents_folders_that_are_one_place(world, real, link):
+    (world.base / real).mkdir(parents=True)
+    (world.base / link).parent.mkdir()
+    (world.base / link).symlink_to(f"../{real}")
+    world.install(plain(world))
+    (world.copy("plain") / "SKILL.md").write_text("by hand\n")
+    assert world.problems() == ["changed-file"]
+    assert world.sync(Answers("yes")).left == ()
+
+
+def test_the_folder_that_a_local_skill_is_installed_from_stays(world):
+    path = skill(world.base / ".claude/skills")
+    world.install(str(path), agents=("codex",))
+    world.disable("plain")
+    assert world.problems() == []
+    assert world.sync(Answers()).left == ()
+    assert (path / "SKILL.md").exists()
+
+
+@pytest.mark.parametrize("led", ["", ".claude/skills", ".agents/skills"])
+def test_what_an_author_writes_is_no_copy_though_an_agent_reads_that_folder(waiting, led):
+    own = put(waiting, "skills")
+    if led:
+        (waiting.base / led).parent.mkdir(exist_ok=True)
+        shutil.rmtree(waiting.base / led, ignore_errors=True)
+        (waiting.base / led).symlink_to("../skills")
+    for world in (waiting, waiting.on_another_machine()):
+        assert world.sync(Answers("yes")).left == ()
+        assert (own / "SKILL.md").exists()
+        assert world.problems() == []
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_attack_a_link_in_a_repository_has_sync_clear_a_folder_outside_of_it(waiting, edited):
+    """Whoever writes the lock chooses which bytes are the locked skill's: they may be those of a skill elsewhere."""
+    own = Path(shutil.copytree(waiting.folder / "kept", waiting.user_home / ".claude/skills/plain"))
+    if edited:
+        (own / "SKILL.md").write_text("by hand\n")
+    (waiting.base / ".claude").mkdir()
+    (waiting.base / ".claude/skills").symlink_to(own.parent)
+    before = sorted(own.iterdir())
+    for world in (waiting, waiting.on_another_machine()):
+        outcome = world.sync(Answers("yes"))
+        assert [(each.name, each.code) for each in outcome.left] == [("plain", "other-skill")]
+        assert world.problems() == ["other-skill"]
+        assert sorted(own.iterdir()) == before
+
+
+def test_a_copy_in_a_home_whose_dotfiles_are_links(world):
+    (world.user_home / "dotfiles/skills").mkdir(parents=True)
+    (world.user_home / ".claude").mkdir()
+    (world.user_home / ".claude/skills").symlink_to("../dotfiles/skills")
+    ports = replace(world.ports(), project=Project.of_user(str(world.user_home), world.home))
+    install([parse_ref(plain(world))], Options(enable=False), ports)
+    copy = shutil.copytree(world.base / "src/plain", world.user_home / "dotfiles/skills/plain")
+    sync(lambda name, entry: from_lock(name, entry, ports).tree, ports)
+    assert not copy.exists()
+
+
+@pytest.mark.parametrize("held", ["never enabled", "other agents", "never agreed to"])
+def test_ones_own_skill_where_skillhub_put_nothing_stays(world, held):
+    world.install(plain(world), enable=held != "never enabled", agents=("codex",))
+    if held != "never enabled":
+        world.disable("plain")
+    if held == "never agreed to":
+        world = world.on_another_machine()
+        world.disable("plain")
+    own = skill(world.base / PLACES[held == "other agents"], body="My own.\n")
+    outcome = world.sync(Answers("yes"))
+    assert [each.code for each in outcome.left] == ["other-skill"]
+    assert (own / "SKILL.md").read_text().endswith("My own.\n")
+
+
+def test_a_copy_of_what_the_store_has_for_others_is_not_taken_for_the_locked_one(waiting):
+    other = skill(waiting.folder / "elsewhere", body="Another version.\n")
+    second = World(waiting.folder / "second")
+    second.store = waiting.store
+    second.install(str(other))
+    own = shutil.copytree(other, waiting.copy("plain", PLACES[1]))
+    with pytest.raises(Refused, match="the copy is to be deleted"):
+        waiting.sync(Answers())
+    assert (own / "SKILL.md").exists()
+
+
+def test_the_last_copy_of_what_this_machine_had_is_asked_about(waiting):
+    """The store lost it, and the lock has another version by now: nobody could put it back."""
+    own = put(waiting)
+    plain(waiting, notes_md="A newer version.\n")
+    waiting.on_another_machine().update("plain", enable=False)
+    remove_tree(waiting.store.root)
+    with pytest.raises(Refused, match="the copy is to be deleted"):
+        waiting.sync(Answers())
+    assert (own / "SKILL.md").exists()
+
+
+def test_a_folder_that_another_local_skill_is_installed_from_stays(waiting):
+    own = put(waiting)
+    inner = skill(own, "inner")
+    waiting.install(str(inner), agents=("codex",))
+    shutil.copytree(own, waiting.folder / "as it was")
+    waiting.sync(Answers("yes"))
+    assert (inner / "SKILL.md").exists()
+
+
+@pytest.mark.parametrize("verb", ["disable", "remove", "sync"])
+def test_what_is_edited_while_the_question_stands_is_not_lost(world, verb):
+    world.install(plain(world), str(skill(world.base / "src", "other")))
+    shutil.copytree(world.copy("plain"), world.folder / "kept")
+    if verb == "sync":
+        shutil.copytree(world.copy("other"), world.folder / "kept other")
+        world.disable("plain", "other")
+        put(world)
+        shutil.copytree(world.folder / "kept other", world.copy("other"))
+    (world.copy("other") / "SKILL.md").write_text("so that something is asked\n")
+    answers = Answers("yes")
+    answers.meanwhile = lambda: (world.copy("plain") / "notes.md").write_text("precious\n")
+    act = getattr(world, verb)
+    with pytest.raises(StateError, match="edited once more meanwhile"):
+        act(*([] if verb == "sync" else ["plain", "other"]), answers=answers)
+    assert (world.copy("plain") / "notes.md").exists()
+    world.sync(Answers("yes"))
+    assert "+precious" in (world.base / "skillhub-edits/plain-1.patch").read_text()
+
+
+@pytest.mark.parametrize(("enable", "newer"), [(False, {}), (True, {"agents__openai_yaml": needs(TOKEN)})])
+def test_what_is_edited_while_a_version_is_asked_about_that_stays_disabled_is_not_lost(world, enable, newer):
+    world.install(plain(world))
+    plain(world, notes_md="A newer version.\n", **newer)
+    answers = Answers("yes", env="unanswered")
+    answers.meanwhile = lambda: (world.copy("plain") / "mine.md").write_text("precious\n")
+    with pytest.raises(StateError, match="edited once more meanwhile"):
+        world.update(answers=answers, enable=enable)
+    assert (world.copy("plain") / "mine.md").exists()
+    world.sync(Answers("yes"))
+    assert "+precious" in (world.base / "skillhub-edits/plain-1.patch").read_text()
+
+
+ORDINARY = 65534
+
+
+def as_ordinary_user():
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(ORDINARY)
+        os.setuid(ORDINARY)
+
+
+@pytest.fixture
+def reachable():
+    """A folder that another user reaches; pytest's own are for its user alone."""
+    with TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("verb", ["disable", "remove"])
+def test_what_could_not_be_taken_away_is_told_of_until_it_is(reachable, verb):
+    world = World(reachable / "now")
+    world.install("github:code-review", plain(world))
+    if os.geteuid() == 0:
+        for path in (world.folder, *world.folder.rglob("*")):
+            os.lchown(path, ORDINARY, ORDINARY)
+    place = world.copy("plain")
+    folders = (place.parent.parent, place.parent)
+    for folder in folders:
+        folder.chmod(0o555)
+    status = in_child(lambda: getattr(world, verb)("plain"), as_ordinary_user)
+    for folder in folders:
+        folder.chmod(0o755)
+    assert status == StateError.exit_code
+    found = in_child(lambda: look(world, ["not-enabled"], [str(place)]), as_ordinary_user)
+    assert found == 0
+    assert in_child(lambda: world.sync(), as_ordinary_user) == 0
+    assert not place.exists()
+    assert in_child(lambda: look(world, [], []), as_ordinary_user) == 0
+    assert world.copy("code-review").exists()
+
+
+def look(world, problems, loose):
+    assert world.problems() == problems
+    if problems:
+        assert world.problems("plain") == problems
+    assert list(unmanaged(world.project, str(world.user_home), world.environ)) == loose
+
+
+def test_what_left_the_lock_may_be_named(world):
+    world.install("github:code-review", plain(world))
+    with pytest.raises(NotFound):
+        world.problems("else")
+    (world.base / "skillhub.lock").write_text('{"skills": {}, "sources": {}, "version": 1}\n')
+    assert world.problems() == ["not-enabled", "not-enabled"]
+    assert world.problems("plain") == ["not-enabled"]
+    (world.base / "skillhub.lock").unlink()
+    assert world.problems() == []
+
+
+def test_where_a_skill_lies_in_its_repository_excuses_nothing_here(world):
+    world.install(plain(world))
+    loose = skill(world.base / PLACES[1], "other")
+    entry = world.lock().skills["plain"]
+    there = replace(
+        entry,
+        source="github:acme/x",
+        git="https://github.com/acme/x.git",
+        rev="0" * 40,
+        path=f"{PLACES[1]}/other",
+    )
+    (world.base / "skillhub.lock").write_bytes(Lock({"plain": there}, {}).dump())
+    found = list(unmanaged(world.project, str(world.user_home), world.environ))
+    assert found == [str(loose)]

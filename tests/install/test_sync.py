@@ -1,0 +1,225 @@
+"""Sync makes store, links and lock agree; it enables nothing new and needs no network when all is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from skillhub.disk.folders import remove_tree
+from skillhub.errors import FormatError, NotFound, SourceError, WrongBytes
+from skillhub.formats.digest import Digest
+from tests.support.world import Answers, OfUser, World, skill, unlocked
+
+
+@pytest.fixture
+def world(tmp_path):
+    world = World(tmp_path)
+    world.install("github:code-review", str(skill(world.base / "src")), agents=("claude-code",))
+    return world
+
+
+def test_nothing_to_do_changes_nothing_and_opens_no_registry(world):
+    before, opened = unlocked(world.snapshot()), list(world.opened)
+    assert not world.sync().changed
+    assert unlocked(world.snapshot()) == before
+    assert world.opened == opened
+
+
+def test_an_empty_store_and_empty_folders_are_filled_again(world):
+    for path in (world.store.root, world.base / ".agents", world.base / ".claude"):
+        remove_tree(str(path))
+    assert world.sync().changed
+    assert world.problems() == []
+
+
+def test_one_that_cannot_be_had_leaves_the_others_and_stores_none(world):
+    for path in (world.store.root, world.base / "src", world.base / ".agents", world.base / ".claude"):
+        remove_tree(str(path))
+    before = unlocked(world.snapshot())
+    with pytest.raises(NotFound):
+        world.sync()
+    assert unlocked(world.snapshot()) == before
+
+
+def test_what_left_the_lock_leaves_the_folders_and_what_is_foreign_stays(world):
+    skill(world.base / ".claude/skills", "foreign")
+    (world.base / "skillhub.lock").write_text('{\n  "skills": {},\n  "sources": {},\n  "version": 1\n}\n')
+    assert world.sync().warnings[:2] == tuple(
+        f"{name} was taken out of the agents' folders, for the lock does not name it: "
+        f"{world.copy(name)}, {world.copy(name, '.claude/skills')}"
+        for name in ("code-review", "plain")
+    )
+    left = [
+        path.name for folder in (".agents", ".claude") for path in (world.base / folder / "skills").iterdir()
+    ]
+    assert left == ["foreign"]
+    assert world.project.records().skills == {}
+    assert not any("taken out" in each for each in world.sync().warnings)
+
+
+@pytest.mark.parametrize(
+    ("is_locked", "why"),
+    [(False, "the lock does not name it"), (True, "nobody here agreed to what the lock has now")],
+)
+def test_what_sync_takes_away_is_told(world, is_locked, why):
+    path = world.base / "skillhub.lock"
+    if is_locked:
+        document = json.loads(path.read_text())
+        document["skills"]["plain"]["path"] = "elsewhere"
+        path.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
+    else:
+        path.unlink()
+    outcome = world.sync()
+    (told,) = [each for each in outcome.warnings if each.startswith("plain ")]
+    assert why in told
+    assert str(world.copy("plain")) in told
+    assert not world.copy("plain").exists()
+    assert outcome.changed
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"version": 99}', "<<<<<<< HEAD\n"])
+def test_a_lock_that_cannot_be_read_stops_everything(world, text):
+    (world.base / "skillhub.lock").write_text(text)
+    before = unlocked(world.snapshot())
+    for act in (world.sync, world.problems, world.install, lambda: world.remove("plain")):
+        with pytest.raises(FormatError):
+            act()
+    assert unlocked(world.snapshot()) == before
+
+
+def test_what_a_killed_process_left_beside_the_folders_is_swept_and_nothing_else(world):
+    left = [
+        ".agents/.skillhub-0123456789ab",
+        ".claude/.skillhub-0123456789ab-old",
+        ".skillhub-0123456789abcdef.tmp",
+    ]
+    kept = [".agents/.skillhub-notes", ".skillhub-0123456789ab.txt", ".skillhub"]
+    for name in left[:2]:
+        (world.base / name).mkdir()
+    for name in [left[2], *kept]:
+        (world.base / name).write_text("x")
+    world.sync()
+    assert not [name for name in left if (world.base / name).exists()]
+    assert all((world.base / name).exists() for name in kept)
+
+
+@pytest.mark.parametrize("kind", [World, OfUser])
+def test_what_a_killed_process_left_where_others_write_too_goes_once_it_is_old(tmp_path, kind):
+    world = kind(tmp_path)
+    base, outside = Path(world.project.base), tmp_path / "outside"
+    outside.mkdir()
+    (base / ".git/info").mkdir(parents=True)
+    (base / ".gemini").symlink_to(outside)
+    old, young = ".skillhub-0123456789abcdef.tmp", ".skillhub-fedcba9876543210.tmp"
+    for folder in (".codex", ".cursor", ".git/info", ".gemini"):
+        (base / folder).mkdir(exist_ok=True)
+        for name, age in ((old, 7200), (young, 60), ("mine.tmp", 7200)):
+            (base / folder / name).touch()
+            os.utime(base / folder / name, (time.time() - age,) * 2)
+    world.sync()
+    for folder in (".codex", ".cursor", ".git/info"):
+        assert sorted(os.listdir(base / folder)) == [young, "mine.tmp"]
+    assert len(os.listdir(outside)) == 3
+
+
+def test_an_unknown_source_is_told_of(world):
+    remove_tree(world.store.root)
+    world.sources.remove("github")
+    with pytest.raises(SourceError):
+        world.sync()
+
+
+def test_sync_loads_no_network():
+    heavy = ["tuf", "httpx", "typer", "tomlkit"]
+    code = f"import sys, skillhub.install.sync; print([each for each in {heavy} if each in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_what_was_agreed_to_and_cut_off_behind_the_lock_is_finished(world):
+    world.install("github:systematic-debugging@1.0.0")
+    path = world.base / "skillhub.toml"
+    path.write_text(path.read_text().replace('"1.0.0"', '"^1"'))
+    before = world.project.records()
+    world.update("systematic-debugging")
+    after = world.project.records()
+    # As a kill between the lock and the links leaves it: the new record is known to be coming.
+    world.project.write_records(replace(before, coming=after.skills))
+    copy = world.copy("systematic-debugging")
+    shutil.rmtree(copy)
+    for path, file in world.store.read(before.skills["systematic-debugging"].tree).items():
+        (copy / path).parent.mkdir(parents=True, exist_ok=True)
+        (copy / path).write_bytes(file.data)
+        (copy / path).chmod(0o755 if file.executable else 0o644)
+    world.sync()
+    assert world.project.records() == after
+    assert world.problems() == []
+
+
+def test_what_was_coming_and_never_came_is_forgotten(world):
+    world.install("github:code-review")
+    record = world.record("code-review")
+    other = replace(record, tree=Digest.of(b"another"))
+    world.project.write_records(
+        replace(world.project.records(), coming={"code-review": other, "gone": other})
+    )
+    world.disable("code-review")
+    assert world.project.records().coming == {}
+    assert world.record("code-review").held == "user"
+    assert world.sync().skills[0].state == "disabled"
+
+
+def test_what_was_whole_is_told_from_what_was_mended(world):
+    (world.copy("code-review", ".claude/skills") / "SKILL.md").unlink()
+    outcome = world.sync(Answers("yes"))
+    assert (outcome.changed, outcome.as_before) == (True, {"plain"})
+
+
+def test_what_was_cut_off_before_the_lock_is_told_of(world):
+    wanted = 'plain = { path = "src/plain" }\n'
+    (world.base / "skillhub.toml").write_text(f'[skills]\n{wanted}release-notes = "^1"\ngh-fix-ci = "^1"\n')
+    assert world.sync().warnings == (
+        "skillhub.toml names release-notes, gh-fix-ci, and the lock does not: skillhub install",
+        "the lock has code-review, which skillhub.toml has no need of: skillhub install removes it",
+    )
+    (world.base / "skillhub.toml").write_text(f'[skills]\n{wanted}code-review = "*"\n')
+    assert world.sync().warnings == ()
+
+
+def test_what_an_agent_s_folder_has_to_the_byte_is_put_back_into_the_store(world):
+    """Whatever its source has now."""
+    tree = world.lock().skills["plain"].tree
+    skill(world.base / "src", body="It is otherwise by now.\n")
+    remove_tree(world.home.data)
+    assert world.problems("plain") == ["missing"]
+    assert world.sync().changed
+    assert world.problems("plain") == []
+    assert world.store.check(tree) == []
+    assert not (world.base / "skillhub-edits").exists()
+
+
+def test_what_was_edited_is_no_copy_to_put_back(world):
+    (world.copy("plain") / "SKILL.md").write_text("edited")
+    shutil.rmtree(world.copy("plain", ".claude/skills"))
+    skill(world.base / "src", body="It is otherwise by now.\n")
+    remove_tree(world.home.data)
+    assert world.problems("plain") == ["missing", "unknown", "unknown"]
+    with pytest.raises(WrongBytes) as caught:
+        world.sync()
+    assert "skillhub update plain" in caught.value.hint
+
+
+def test_a_copy_that_nobody_agreed_to_is_not_put_back(world):
+    remove_tree(world.home.data)
+    other = world.on_another_machine()
+    skill(world.base / "src", body="It is otherwise by now.\n")
+    with pytest.raises(WrongBytes):
+        other.sync()

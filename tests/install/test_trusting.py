@@ -1,0 +1,202 @@
+"""Trusting registries: by what is pinned beforehand or read by a person, never by what a repository says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skillhub.errors import (
+    BadMetadataSignature,
+    Forbidden,
+    FormatError,
+    NotFound,
+    Refused,
+    UsageError,
+    WrongBytes,
+)
+from skillhub.formats.digest import Digest
+from skillhub.install.sources import Pin, add_source, trust_source, view_source
+from skillhub.trust.roles import RoleView, RootView, changes, view_root
+from tests.support.registry import URL, Simulator
+from tests.support.world import NOW, Answers, World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
+    world.registries["acme"] = Simulator(tmp_path)
+    return world
+
+
+def root_of(world: World) -> bytes:
+    return world.registries["acme"].root
+
+
+def test_a_fingerprint_given_beforehand_needs_no_question(world: World) -> None:
+    source = add_source("acme", URL, Pin(fingerprint=Digest.of(root_of(world))), world.ports())
+    assert world.sources.all()["acme"] == source
+    assert world.answers.seen == []
+
+
+def test_another_root_than_the_fingerprint_names_is_refused(world: World) -> None:
+    before = world.snapshot()
+    with pytest.raises(WrongBytes):
+        add_source("acme", URL, Pin(fingerprint=Digest.of(b"another")), world.ports())
+    assert world.snapshot() == before
+
+
+def test_without_a_pin_a_person_reads_the_fingerprint(world: World) -> None:
+    add_source("acme", URL, Pin(), world.ports(Answers(root="yes")))
+    assert any(Digest.of(root_of(world)) in line for line in world.answers.seen[0].details)
+
+
+def test_without_a_pin_and_nobody_there_nothing_is_added(world: World) -> None:
+    before = world.snapshot()
+    with pytest.raises(Refused):
+        add_source("acme", URL, Pin(), world.ports(Answers()))
+    assert world.snapshot() == before
+
+
+def test_a_root_file_that_the_registry_does_not_descend_from_is_not_added(
+    world: World, tmp_path: Path
+) -> None:
+    other = Simulator(tmp_path / "other", "other")
+    with pytest.raises(BadMetadataSignature):
+        add_source("acme", URL, Pin(root=other.root), world.ports())
+    assert "acme" not in world.sources.all()
+
+
+def test_a_registry_that_started_over_is_trusted_anew_only_by_its_new_root(
+    world: World, tmp_path: Path
+) -> None:
+    world.add_source("acme", world.registries["acme"])
+    world.registries["acme"] = Simulator(tmp_path / "again", "again")
+    new = Digest.of(root_of(world))
+    with pytest.raises(Refused):
+        trust_source("acme", Pin(), world.ports(Answers()))
+    assert world.sources.get("acme").root != new
+    assert trust_source("acme", Pin(fingerprint=new), world.ports()).root == new
+
+
+def test_trusting_anew_what_does_not_open_keeps_the_old_trust(world: World, tmp_path: Path) -> None:
+    world.add_source("acme", world.registries["acme"])
+    before = world.sources.get("acme")
+    other = Simulator(tmp_path / "other", "other")
+    with pytest.raises(BadMetadataSignature):
+        trust_source("acme", Pin(root=other.root), world.ports())
+    assert world.sources.get("acme") == before
+
+
+@pytest.mark.parametrize("is_proposed", [False, True])
+def test_a_dry_run_asks_nothing_and_trusts_nothing(world: World, tmp_path: Path, is_proposed: bool) -> None:
+    if is_proposed:
+        proposing(world)
+    else:
+        world.add_source("acme", world.registries["acme"])
+        world.registries["acme"] = Simulator(tmp_path / "again", "again")
+    before, answers = world.snapshot(), Answers("yes")
+    source = trust_source("acme", Pin(), world.ports(answers), dry_run=True)
+    assert (source.url, source.root) == (URL, Digest.of(root_of(world)))
+    assert answers.seen == []
+    assert world.snapshot() == before
+
+
+def test_a_source_that_the_project_proposes_is_trusted_by_the_root_it_names(world: World) -> None:
+    (world.base / "skillhub.toml").write_text(
+        f'[sources.acme]\nurl = "{URL}"\nroot = "{Digest.of(b"another")}"\n'
+    )
+    with pytest.raises(WrongBytes):
+        trust_source("acme", Pin(), world.ports(Answers(root="yes")))
+    (world.base / "skillhub.toml").write_text(
+        f'[sources.acme]\nurl = "{URL}"\nroot = "{Digest.of(root_of(world))}"\n'
+    )
+    with pytest.raises(Refused):
+        trust_source("acme", Pin(), world.ports(Answers()))
+    assert trust_source("acme", Pin(), world.ports(Answers(root="yes"))).url == URL
+
+
+def proposing(world: World) -> None:
+    (world.base / "skillhub.toml").write_text(f'[sources.acme]\nurl = "{URL}"\n')
+
+
+def test_a_proposal_without_a_root_is_told_with_what_trusts_it(world: World) -> None:
+    proposing(world)
+    with pytest.raises(Refused) as caught:
+        world.install(answers=Answers("yes", root="unanswered"))
+    assert caught.value.hint == "to trust it: --trust-source acme=sha256:…"
+    [(question, _)] = caught.value.asked
+    assert question.details[1:] == (f"url {URL}", "the project names no root to know it by")
+
+
+def test_of_a_proposal_without_a_root_a_person_sees_the_one_that_it_shows(world: World) -> None:
+    proposing(world)
+    root = Digest.of(root_of(world))
+    answers = Answers("yes")
+    world.install(answers=answers)
+    assert answers.kinds_seen == ["root", "root"]
+    assert f"root {root}" in answers.seen[1].details
+    assert world.ports().sources.get("acme").root == root
+
+
+def test_the_roots_of_several_proposals_are_seen_in_the_order_of_the_proposals(world: World) -> None:
+    aliases = ["juno", "ceres", "vesta", "hygiea", "pallas"]
+    lines = [f'[sources.{alias}]\nurl = "{URL}"\n' for alias in aliases]
+    (world.base / "skillhub.toml").write_text("".join(lines))
+    world.registries |= dict.fromkeys(aliases, world.registries["acme"])
+    answers = Answers("yes")
+    world.install(answers=answers)
+    assert [question.skill for question in answers.seen] == [*aliases, *aliases]
+
+
+def test_neither_a_stranger_nor_the_embedded_registry_can_be_trusted_anew(world: World) -> None:
+    with pytest.raises(NotFound):
+        trust_source("nobody", Pin(), world.ports())
+    with pytest.raises(UsageError):
+        trust_source("github", Pin(), world.ports())
+
+
+def test_a_source_is_shown_with_its_keys_and_when_they_expire(world: World) -> None:
+    source = add_source("acme", URL, Pin(root=root_of(world)), world.ports())
+    view = view_source(source, world.sources, NOW)
+    assert [(role.name, role.threshold, len(role.key_ids)) for role in view.root.roles] == [
+        ("root", 2, 3),
+        ("snapshot", 1, 1),
+        ("targets", 2, 3),
+        ("timestamp", 1, 1),
+    ]
+    assert view.root.version == 1
+    assert view.changes == ()
+
+
+def test_what_changed_in_trust_is_told_key_by_key() -> None:
+    before = RootView(1, "2027-01-01T00:00:00Z", (RoleView("root", 1, ("a", "b")),))
+    now = RootView(2, "2028-01-01T00:00:00Z", (RoleView("root", 2, ("b", "c")),))
+    assert list(changes(before, now)) == [
+        "root went from version 1 to 2",
+        "root gained the key c",
+        "root lost the key a",
+        "root needs 2 keys instead of 1",
+    ]
+    assert list(changes(now, now)) == []
+
+
+def test_what_is_no_root_is_a_format_error(world: World) -> None:
+    for data in (
+        b"{}",
+        b'{"signed": {"version": 1, "expires": "x"}}',
+        b'{"signed": {"version": 1, "expires": "x", "roles": {"root": 3}}}',
+    ):
+        with pytest.raises(FormatError):
+            view_root(data, "here")
+    assert view_root(root_of(world), "here").version == 1
+
+
+def test_a_policy_that_has_a_root_alone_permits_the_registry_by_that_root(world: World) -> None:
+    root = Digest.of(root_of(world))
+    path = Path(world.home.config, "policy.toml")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'sources = ["{root}"]\n')
+    with pytest.raises(Forbidden):
+        add_source("acme", URL, Pin(), world.ports(Answers("yes")))
+    assert add_source("acme", URL, Pin(fingerprint=root), world.ports()).root == root

@@ -1,0 +1,220 @@
+"""What ``skillhub.toml`` has no need of any more leaves: its line was deleted by hand, or what needed it is gone."""
+
+import json
+
+import pytest
+
+from skillhub.errors import FormatError, SkillhubError, StateError
+from skillhub.install import install
+from skillhub.install.remove import remove
+from tests.support.registry import Simulator
+from tests.support.world import Answers, World, skill
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory):
+    simulator = Simulator(tmp_path_factory.mktemp("shelf"))
+    for name, version, needs in [
+        ("base", "1.0.0", ""),
+        ("top", "1.0.0", '  requires: "base"\n'),
+        ("top", "2.0.0", ""),
+        ("more", "1.0.0", ""),
+        ("other", "1.0.0", ""),
+        ("other", "2.0.0", '  requires: "more"\n'),
+    ]:
+        head = f'name: {name}\ndescription: Says hello.\nmetadata:\n  version: "{version}"\n{needs}'
+        simulator.publish(name, version, **{"SKILL.md": f"---\n{head}---\n\n# {name}\n"})
+    return simulator
+
+
+@pytest.fixture
+def world(tmp_path, shelf):
+    world = World(tmp_path)
+    world.add_source("acme", shelf)
+    world.install("acme:top@1.0.0", str(skill(world.base / "src")))
+    return world
+
+
+def delete_line(world, name):
+    path = world.base / "skillhub.toml"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if not line.startswith(f"{name} =")))
+
+
+def test_a_line_deleted_by_hand_is_a_removal(world):
+    delete_line(world, "top")
+    outcome = world.install()
+    assert outcome.changed
+    assert outcome.warnings == tuple(
+        f"{name} was removed: skillhub.toml has no need of it" for name in ("base", "top")
+    )
+    assert [*world.lock().skills] == ["plain"]
+    assert not world.copy("top").exists()
+    assert not world.copy("base").exists()
+    assert world.problems() == []
+    assert not world.install().changed
+
+
+def test_the_last_line_too(world):
+    for name in ("top", "plain"):
+        delete_line(world, name)
+    world.install()
+    assert world.lock().skills == {}
+
+
+@pytest.mark.parametrize("name", ["top", "plain"])
+def test_frozen_is_refused_until_lock_and_intent_agree(world, name):
+    delete_line(world, name)
+    before = world.snapshot()
+    with pytest.raises(FormatError) as caught:
+        world.install(frozen=True)
+    assert name in caught.value.message
+    assert world.snapshot() == before
+    world.install()
+    world.install(frozen=True)
+
+
+def test_a_dry_run_tells_and_leaves_it(world):
+    delete_line(world, "top")
+    before = world.snapshot()
+    outcome = world.install(dry_run=True)
+    assert "top would be removed: skillhub.toml has no need of it" in outcome.warnings
+    assert (outcome.changed, outcome.due) == (False, True)
+    assert world.snapshot() == before
+
+
+@pytest.mark.parametrize("how", ["install", "update"])
+def test_what_a_newer_version_needs_no_longer_goes_with_the_older(world, how):
+    if how == "install":
+        world.install("acme:top@2.0.0")
+    else:
+        path = world.base / "skillhub.toml"
+        path.write_text(path.read_text().replace("1.0.0", "*"))
+        world.update()
+    assert {*world.lock().skills} == {"top", "plain"}
+    world.install(frozen=True)
+
+
+@pytest.mark.parametrize("text", ["", '[policy]\nfail-on = "high"\n', None])
+def test_where_no_skills_are_listed_the_lock_says_what_is_wanted(world, text):
+    path = world.base / "skillhub.toml"
+    path.unlink()
+    if text is not None:
+        path.write_text(text)
+    locked = {*world.lock().skills}
+    assert not world.install().changed
+    world.install(frozen=True)
+    assert {*world.lock().skills} == locked == {"top", "base", "plain"}
+    # And what comes by name next does not make unwanted what was there.
+    world.install("github:code-review")
+    world.install()
+    assert {*world.lock().skills} == {*locked, "code-review"}
+    assert {*world.project.intent().skills} == {"top", "plain", "code-review"}
+
+
+def test_edits_of_what_is_to_go_keep_it_until_a_person_has_answered(world):
+    (world.copy("plain") / "SKILL.md").write_text("edited")
+    delete_line(world, "plain")
+    outcome = world.install(answers=Answers())
+    assert [(left.name, left.code) for left in outcome.left] == [("plain", "refused")]
+    assert (world.copy("plain") / "SKILL.md").read_text() == "edited"
+    assert "plain" in world.lock().skills
+    world.install(answers=Answers("yes"))
+    assert "plain" not in world.lock().skills
+    assert len([*(world.base / "skillhub-edits").iterdir()]) == 1
+
+
+def test_what_is_wanted_again_while_somebody_is_asked_about_its_edits_stays(world):
+    (world.copy("plain") / "SKILL.md").write_text("edited")
+    intent = world.base / "skillhub.toml"
+    text = intent.read_text()
+    delete_line(world, "plain")
+
+    class Slow(Answers):
+        def answer(self, questions):
+            intent.write_text(text)
+            return super().answer(questions)
+
+    with pytest.raises(StateError, match="plain is wanted again"):
+        world.install(answers=Slow("yes"))
+    assert intent.read_text() == text
+    assert (world.copy("plain") / "SKILL.md").read_text() == "edited"
+    assert "plain" in world.lock().skills
+
+
+def test_another_process_is_quicker_to_remove_it(world, monkeypatch):
+    delete_line(world, "plain")
+    quicker = iter([lambda: world.install(), lambda: None])
+    monkeypatch.setattr(install, "remove", lambda *a, **k: (next(quicker)(), remove(*a, **k))[1])
+    world.install()
+    assert "plain" not in world.lock().skills
+    assert not world.copy("plain").exists()
+
+
+def test_a_removal_that_was_cut_off_behind_the_intent_is_told_by_sync_and_finished_by_install(world):
+    class Cut(Exception):
+        """What a kill would be."""
+
+    ports = world.ports(world.answers)
+
+    def write_lock(data):
+        raise Cut
+
+    ports.project.write_lock = write_lock
+    with pytest.raises(Cut):
+        remove(("plain",), ports)
+    assert "plain" in json.loads((world.base / "skillhub.lock").read_text())["skills"]
+    (told,) = world.sync().warnings
+    assert told == "the lock has plain, which skillhub.toml has no need of: skillhub install removes it"
+    world.install()
+    assert "plain" not in world.lock().skills
+    assert not world.copy("plain").exists()
+
+
+def test_attack_a_lock_brings_a_skill_that_nobody_asked_for(world):
+    """It is not even looked for: what a lock adds behind the intent's back is taken out of it."""
+    document = json.loads((world.base / "skillhub.lock").read_text())
+    document["skills"]["evil"] = {**document["skills"]["plain"], "path": "evil"}
+    (world.base / "skillhub.lock").write_text(json.dumps(document))
+    with pytest.raises(SkillhubError):
+        world.install(frozen=True)
+    world.install()
+    assert "evil" not in world.lock().skills
+
+
+def test_attack_a_lock_hides_what_a_skill_needs(world):
+    """Its files were read when it was agreed to: what they need is not removed, and it is not to and fro."""
+    document = json.loads((world.base / "skillhub.lock").read_text())
+    document["skills"]["top"]["requires"] = []
+    (world.base / "skillhub.lock").write_text(json.dumps(document))
+    for _ in range(2):
+        outcome = world.install()
+        assert outcome.warnings == ("top: the lock does not say that it needs: skill:base",)
+        assert not outcome.changed
+    world.install("github:code-review")
+    assert {"top", "base"} <= {*world.lock().skills}
+    assert world.copy("base").exists()
+
+
+def test_attack_a_lock_makes_skills_need_each_other_so_that_a_new_intent_names_none(world):
+    (world.base / "skillhub.toml").unlink()
+    document = json.loads((world.base / "skillhub.lock").read_text())
+    document["skills"]["plain"]["requires"] = ["skill:top"]
+    document["skills"]["top"]["requires"] = ["skill:base", "skill:plain"]
+    (world.base / "skillhub.lock").write_text(json.dumps(document))
+    locked = {*world.lock().skills}
+    world.install("github:code-review")
+    with pytest.raises(SkillhubError):
+        world.install()  # their files say no such thing
+    assert {*world.lock().skills} == {*locked, "code-review"}
+
+
+def test_what_only_a_version_needs_that_a_person_did_not_take_does_not_stay(world):
+    world.install("acme:other@1.0.0")
+    locked = world.lock()
+    (world.copy("other") / "SKILL.md").write_text("edited")
+    kept = Answers("yes", local_edit="no")
+    world.install("acme:other@2.0.0", answers=kept)
+    assert "local-edit" in kept.kinds_seen
+    assert world.lock() == locked
+    world.install(frozen=True, answers=kept)

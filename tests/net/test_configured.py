@@ -1,0 +1,71 @@
+"""A mirror changes where bytes come from, and never what is trusted."""
+
+import pytest
+
+from skillhub.errors import NotFound, UnsafeTransfer
+from skillhub.net.client import Http
+from skillhub.net.credentials import Logins
+from skillhub.net.mirrors import Mirrors
+from skillhub.net.settings import Settings
+from tests.support.web import answer, by, redirect
+
+
+def mirrored(http, mirrors):
+    return Mirrors(http, Settings(mirrors=mirrors))
+
+
+def test_bytes_come_from_the_mirror_under_the_url_that_was_asked(web):
+    with Http() as http:
+        road = mirrored(http, {"https://a.example": web.url("/a"), "https://a.example/deep": web.url("/d")})
+        web.at("/a/x?y=1", answer(b"x"))
+        web.at("/d/x", answer(b"deep"))
+        web.at("/a/deeper", answer(b"other"))
+        assert road.get("https://A.example:443/x?y=1", cap=9).url == "https://a.example/x?y=1"
+        assert road.get("https://a.example/deep/x", cap=9).data == b"deep"
+        assert road.get("https://a.example/deeper", cap=9).data == b"other"
+        with pytest.raises(NotFound):
+            road.get("https://a.example/absent", cap=9)
+
+
+def test_a_redirect_within_the_mirror_is_one_within_the_site(web):
+    with Http() as http:
+        road = mirrored(http, {"https://a.example/s": web.url("/m")})
+        web.at("/m/old", redirect("/m/new/index.json"))
+        web.at("/m/new/index.json", answer(b"x"))
+        web.at("/m/out", redirect("/elsewhere"))
+        web.at("/elsewhere", answer(b"x"))
+        assert road.get("https://a.example/s/old", cap=9).url == "https://a.example/s/new/index.json"
+        assert road.get("https://a.example/s/out", cap=9).url == "https://a.example/s/out"
+
+
+def test_a_person_may_put_a_mirror_into_a_private_network_and_no_document_may_use_it_for_more(web):
+    """What a public index names is fetched from the mirror; a redirect from there is judged like any other."""
+    site = "https://site.example/index.json"
+    with Http() as http:
+        road = mirrored(http, {"https://a.example/pub": web.url("/pub")})
+        web.at("/pub/x", answer(b"x"))
+        web.at("/secret", answer(b"secret"))
+        web.at("/pub/out", redirect(f"http://localhost:{web.port}/secret"))
+        assert road.get("https://a.example/pub/x", cap=9, named_by=by(site)).data == b"x"
+        for path in ("../secret", "%2e%2e/secret", "./x", "..%2fsecret", "out"):
+            with pytest.raises(UnsafeTransfer):
+                road.get(f"https://a.example/pub/{path}", cap=9, named_by=by(site))
+        with pytest.raises(UnsafeTransfer):
+            road.get(web.url("/secret"), cap=9, named_by=by(site))
+    assert not web.seen["/secret"]
+
+
+def test_attack_a_mirror_does_not_learn_who_we_are_to_the_site(web, tmp_path):
+    known = Logins({"a.example": "A", "127.0.0.1": "M"}, {"A": "for-a", "M": "for-the-mirror"}, str(tmp_path))
+    with Http(credentials=known) as http:
+        road = mirrored(http, {"https://a.example": web.url("")})
+        web.at("/x", answer(b"x"))
+        road.ask("https://a.example/x", cap=9, headers={"Authorization": "Bearer for-a"})
+    assert "for-a" not in web.heads[0]
+    assert "Authorization: Bearer for-the-mirror" in web.heads[0]
+
+
+def test_without_mirrors_the_server_itself_is_asked(web):
+    with Http() as http:
+        web.at("/a//../x", answer(b"x"))
+        assert mirrored(http, {}).get(web.url("/a//../x"), cap=9) == http.get(web.url("/a//../x"), cap=9)

@@ -1,0 +1,65 @@
+"""What an answer that is not the thing itself means."""
+
+import time
+
+import pytest
+
+from skillhub.errors import NotFound, RateLimited, SourceError
+from skillhub.net.fetch import Answer, is_limited, whole
+
+
+def answered(status, **headers):
+    fields = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answer("https://site.example/a", b"", status=status, headers=fields)
+
+
+def test_answer_of_which_no_more_is_known_is_whole():
+    found = Answer("https://site.example/a", b"x")
+    assert (found.content_type, found.status, found.headers) == ("", 200, {})
+    assert whole(found) is found
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        *((status, NotFound) for status in (403, 404, 410)),
+        *((status, SourceError) for status in (201, 204, 299, 304, 400, 401, 402, 405, 409, 411, 429, 500)),
+    ],
+)
+def test_status_that_is_not_200(status, kind):
+    with pytest.raises(SourceError, match=str(status)) as caught:
+        whole(answered(status))
+    assert (type(caught.value), caught.value.where) == (kind, "https://site.example/a")
+    assert ("token" in (caught.value.hint or "")) is (status == 401)
+
+
+@pytest.mark.parametrize("status", [403, 429])
+def test_server_that_wants_to_be_left_alone(status):
+    for limited in (answered(status, retry_after="5"), answered(status, x_ratelimit_remaining="0")):
+        with pytest.raises(RateLimited):
+            whole(limited)
+    for other in (answered(status), answered(status, x_ratelimit_remaining="1")):
+        assert is_limited(other.status, other.headers) is False
+
+
+@pytest.mark.parametrize("status", [200, 402, 404, 428, 430, 503])
+def test_other_statuses_are_no_limit(status):
+    assert is_limited(status, {"retry-after": "5", "x-ratelimit-remaining": "0"}) is False
+
+
+def resets(**headers):
+    with pytest.raises(RateLimited) as caught:
+        whole(answered(429, **{"x_ratelimit_remaining": "0", **headers}))
+    return caught.value.resets
+
+
+def test_when_a_limit_ends():
+    for pause in ("0", "999999999"):
+        assert (
+            int(time.time()) <= resets(retry_after=pause, x_ratelimit_reset="7") - int(pause) <= time.time()
+        )
+    assert resets(x_ratelimit_reset="99999999999") == 99_999_999_999
+    assert resets(retry_after="Wed, 21 Oct 2026 07:28:00 GMT", x_ratelimit_reset="7") == 7
+    for said in ("", "-1", "1.5", "soon", "1" * 10):
+        assert resets(retry_after=said) is None
+    assert resets(x_ratelimit_reset="1" * 12) is None

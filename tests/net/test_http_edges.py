@@ -1,0 +1,188 @@
+"""The edges of what the fetcher promises: one byte more, one hop nearer, a proxy in between."""
+
+import socket
+from threading import Event
+
+import pytest
+
+from skillhub.errors import NotFound, SourceError, UnsafeTransfer, WrongBytes
+from skillhub.net.client import Deadline, Http, Patience, _dial, _Exchange, _Stream
+from skillhub.net.target import RequestTarget, judged, look_up
+from tests.support.web import Web, answer, by, hang_up, in_turn, raw, redirect
+
+
+@pytest.fixture
+def http():
+    with Http() as http:
+        yield http
+
+
+@pytest.mark.parametrize("length", [0, 1, 7])
+def test_body_of_unknown_length_may_have_as_many_bytes_as_it_may(web, http, length):
+    url = web.at("/a", hang_up(b"HTTP/1.1 200 OK\r\n\r\n" + bytes(length)))
+    assert http.get(url, cap=length).data == bytes(length)
+    more = web.at("/b", hang_up(b"HTTP/1.1 200 OK\r\n\r\n" + bytes(length + 1)))
+    with pytest.raises(WrongBytes):
+        http.get(more, cap=length)
+
+
+def test_announced_body_may_have_as_many_bytes_as_it_may(web, http):
+    url = web.at("/a", answer(bytes(5)))
+    assert http.get(url, cap=5).data == bytes(5)
+    with pytest.raises(WrongBytes):
+        http.get(url, cap=4)
+
+
+def test_document_names_what_is_beside_it(web, http):
+    assert http.get(web.at("/a", answer(b"x")), cap=1, named_by=by(web.url("/index.json"))).data == b"x"
+
+
+def test_attack_site_behind_a_proxy_is_not_taken_for_a_neighbour(web, http, monkeypatch):
+    """The proxy is on this machine; the site that it leads to need not be."""
+    monkeypatch.setenv("http_proxy", web.url(""))
+    site = "http://site.example/index.json"
+    web.at(site, answer(b"x"))
+    assert http.get(site, cap=1).data == b"x"
+    url = web.at("/secret", answer(b"secret"))
+    with pytest.raises(UnsafeTransfer):
+        http.get(url, cap=10, named_by=by(site))
+
+
+def test_site_that_a_person_named_by_http_may_name_what_is_beside_it(web, http, monkeypatch):
+    monkeypatch.setenv("http_proxy", web.url(""))
+    url = "http://site.example/a"
+    web.at(url, answer(b"x"))
+    assert http.get(url, cap=1, named_by=by("http://site.example/index.json")).data == b"x"
+    with pytest.raises(UnsafeTransfer):
+        http.get(url, cap=1, named_by=by("http://site.example:8080/index.json"))
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 305, 306, 307, 308, 309])
+def test_which_answers_lead_elsewhere(web, http, status):
+    web.at("/b", answer(b"x"))
+    found = http.ask(web.at("/a", redirect("/b", f"{status} There")), cap=1)
+    assert (found.status, found.data) == (
+        (200, b"x") if status in (301, 302, 303, 307, 308) else (status, b"")
+    )
+
+
+@pytest.mark.parametrize("status", [401, 407, 408, 409, 425, 429, 499, 500, 501, 502, 503, 504, 505])
+def test_which_answers_may_heal(web, status):
+    act = in_turn(answer(b"", status=f"{status} Why"), answer(b"x"))
+    with Http(patience=Patience(pauses=(0.0,))) as http:
+        found = http.ask(web.at("/a", act), cap=1)
+    assert found.status == (200 if status in (408, 429, 500, 502, 503, 504) else status)
+
+
+def test_no_time_left_is_no_time_to_wait():
+    with pytest.raises(TimeoutError):
+        Deadline(Patience(grace=0.0)).left()
+    with pytest.raises(TimeoutError):
+        Deadline(Patience(total=0.0)).left()
+    deadline = Deadline(Patience(grace=100.0, rate=0.1, total=500.0))
+    deadline.extend(20)
+    assert 200.0 < deadline.left() <= 300.0
+    deadline.extend(10)
+    assert 300.0 < deadline.left() <= 400.0
+    deadline.extend(1000)
+    assert 400.0 < deadline.left() <= 500.0
+
+
+def test_attack_a_line_that_does_not_end_buys_no_time():
+    deadline = Deadline(Patience(grace=100.0, rate=0.1, total=5000.0))
+    exchange = _Exchange(RequestTarget.parse("https://site.example/a"), deadline, None, False)
+    exchange.receive(50)  # of a line and of what follows it
+    assert deadline.left() <= 100.0
+    exchange.deliver(bytes(30))
+    assert 300.0 < deadline.left() <= 400.0
+
+
+@pytest.mark.parametrize("proxy", [None, "http://proxy.example:3128"])
+@pytest.mark.parametrize("guarded", [False, True])
+def test_attack_a_resolver_that_never_answers(monkeypatch, proxy, guarded):
+    """Its server is the attacker's own; the name may be the host's or, behind a proxy that is down, the proxy's."""
+    asked, over = [], Event()
+
+    def wait(host, *words, **more):
+        asked.append(host)
+        over.wait()
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", wait)
+    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    if proxy:
+        monkeypatch.setenv("https_proxy", proxy)
+    by_whom = by("https://other.example") if guarded else by(None)
+    patience = Patience(grace=0.5, pauses=(0.0, 0.0))
+    try:
+        with Http(patience=patience) as http, pytest.raises(SourceError, match="in time"):
+            http.get("https://slow.example/x", cap=1, named_by=by_whom)
+    finally:
+        over.set()
+    assert set(asked) <= {"proxy.example" if proxy and not guarded else "slow.example"}
+
+
+def test_what_the_resolver_says_is_what_is_told():
+    assert look_up("127.0.0.1", 80, 60.0) == [("127.0.0.1", 80)]
+    with pytest.raises(UnicodeError):
+        look_up("a" * 64 + ".example", 80, 60.0)
+    with pytest.raises(OSError):
+        look_up("::1%none", 80, 60.0)
+
+
+@pytest.mark.parametrize(("address", "public"), [("1.1.1.1", True), ("127.0.0.1", False), ("fc00::1", False)])
+def test_site_is_private_by_the_address_that_answered(address, public):
+    class Peer:
+        def getpeername(self):
+            return address, 443
+
+    assert _Stream(Peer()).public is public
+
+
+def test_body_that_comes_at_the_rate_it_has_to_may_take_longer_than_the_grace():
+    deadline = Deadline(Patience(grace=100.0, rate=1.0, total=5000.0))
+    exchange = _Exchange(RequestTarget.parse("https://site.example/a"), deadline, None, False)
+    exchange.receive(1000)
+    assert deadline.left() <= 100.0
+    exchange.deliver(bytes(1000))
+    assert deadline.left() > 1000.0
+
+
+def test_addresses_of_a_host_are_judged_one_by_one_and_tried_in_turn(web):
+    public = RequestTarget.parse("https://1.1.1.1:8443/", public_only=True)
+    for is_proxied in (False, True):
+        assert judged(public, is_proxied=is_proxied) == [("1.1.1.1", 8443)]
+    assert judged(RequestTarget.parse("https://1.1.1.1/"), is_proxied=True) == []
+    with Web() as gone:
+        nobody = ("127.0.0.1", gone.port)
+    deadline = Deadline(Patience())
+    with _dial([nobody, ("127.0.0.1", web.port)], deadline) as sock:
+        assert sock.getpeername()[1] == web.port
+    for addresses in ([], [nobody]):
+        with pytest.raises(OSError):
+            _dial(addresses, deadline)
+
+
+CHUNK = b"11170\r\n" + bytes(70_000) + b"\r\n"
+UNREAD = {
+    "announced": answer(bytes(100_000), status="404 Not Found"),
+    "chunked": raw(b"HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNK + b"0\r\n\r\n"),
+    "last of its connection": answer(b"", "Connection: close", status="404 Not Found"),
+}
+
+
+@pytest.mark.parametrize("first", UNREAD)
+def test_attack_rest_of_an_answer_that_is_taken_for_the_next(web, http, first):
+    with pytest.raises(NotFound):
+        http.get(web.at("/absent", UNREAD[first]), cap=1 << 20)
+    assert http.get(web.at("/a", answer(b"x")), cap=1).data == b"x"
+    assert (web.connections, web.seen["/a"]) == (2, 1)
+
+
+def test_every_request_says_who_asks_and_wants_bytes_as_they_are(web, http):
+    http.get(web.at("/a", answer(b"x")), cap=1)
+    assert web.heads == [
+        f"GET /a HTTP/1.1\r\nHost: 127.0.0.1:{web.port}\r\nUser-Agent: skillhub\r\n"
+        "Accept-Encoding: identity\r\nAccept: */*\r\n"
+    ]

@@ -1,0 +1,173 @@
+import socket
+import ssl
+import threading
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from skillhub.errors import SourceError, UnsafeTransfer
+from skillhub.net.client import Http
+from skillhub.server.site import site_server
+from tests.support.serving import serving
+from tests.support.web import Web, answer, by, raw, redirect
+
+NAMES = [x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName("site.invalid")]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    """A certificate of this machine's own, as a PEM file with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName(NAMES), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, SHA256())
+    )
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path.write_bytes(made.public_bytes(Encoding.PEM) + secret)
+    return str(path)
+
+
+@pytest.fixture
+def secure(authority, tmp_path):
+    """Return the base URL of a site over https."""
+    (tmp_path / "a.json").write_bytes(b"{}")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority)
+    server = site_server(str(tmp_path))
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.handle_error = lambda *_: None
+    with serving(server):
+        yield f"https://127.0.0.1:{server.server_port}"
+
+
+def test_server_that_proves_who_it_is(secure, authority):
+    with Http(tls=ssl.create_default_context(cafile=authority)) as http:
+        for _ in range(2):
+            assert http.get(f"{secure}/a.json", cap=2).data == b"{}"
+
+
+def test_server_that_cannot_prove_who_it_is(secure):
+    with Http() as http, pytest.raises(UnsafeTransfer, match="cannot prove"):
+        http.get(f"{secure}/a.json", cap=2)
+
+
+def test_authorities_of_ssl_cert_file_count_and_no_others(secure, authority, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", authority)
+    with Http() as http:
+        assert http.get(f"{secure}/a.json", cap=2).data == b"{}"
+
+
+def test_certificate_of_another_host(secure, authority):
+    with Http(tls=ssl.create_default_context(cafile=authority)) as http, pytest.raises(UnsafeTransfer):
+        http.get(f"{secure.replace('127.0.0.1', 'localhost')}/a.json", cap=2)
+
+
+def test_private_site_over_https_is_reached_by_no_redirect(secure, authority):
+    with Web() as web, Http(tls=ssl.create_default_context(cafile=authority)) as http:
+        http.get(f"{secure}/a.json", cap=2)
+        with pytest.raises(UnsafeTransfer, match="private"):
+            http.get(web.at("/a", redirect(f"{secure}/a.json")), cap=2)
+
+
+def relay(port):
+    """Answer a CONNECT and pass on every byte to ``port`` and back."""
+
+    def copy(source, sink):
+        with suppress(OSError):  # either end may hang up first
+            while data := source.recv(65536):
+                sink.sendall(data)
+
+    def act(connection):
+        connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        with socket.create_connection(("127.0.0.1", port)) as there:
+            threading.Thread(target=copy, args=(there, connection), daemon=True).start()
+            copy(connection, there)
+
+    return act
+
+
+@pytest.fixture
+def proxied(monkeypatch):
+    for name in (
+        "http_proxy",
+        "HTTP_PROXY",
+        "https_proxy",
+        "HTTPS_PROXY",
+        "all_proxy",
+        "ALL_PROXY",
+        "no_proxy",
+        "NO_PROXY",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    with Web() as web:
+        monkeypatch.setenv("https_proxy", f"http://me:p%40ss@127.0.0.1:{web.port}")
+        monkeypatch.setenv("http_proxy", f"127.0.0.1:{web.port}")
+        monkeypatch.setenv("no_proxy", "direct.invalid")
+        yield web
+
+
+def test_https_through_a_tunnel_that_the_proxy_cannot_look_into(proxied, secure, authority):
+    proxied.acts["site.invalid:443"] = relay(int(secure.rpartition(":")[2]))
+    with Http(tls=ssl.create_default_context(cafile=authority)) as http:
+        for _ in range(2):
+            assert http.get("https://site.invalid/a.json", cap=2).data == b"{}"
+    assert proxied.seen == {"site.invalid:443": 1}
+    assert "Proxy-Authorization: Basic bWU6cEBzcw==" in proxied.heads[0]
+
+
+def test_what_a_document_names_is_reached_through_a_proxy_that_alone_knows_its_name(
+    proxied, secure, authority
+):
+    proxied.acts["site.invalid:443"] = relay(int(secure.rpartition(":")[2]))
+    with Http(tls=ssl.create_default_context(cafile=authority)) as http:
+        found = http.get("https://site.invalid/a.json", cap=2, named_by=by("https://index.example/a.json"))
+    assert (found.data, proxied.seen) == (b"{}", {"site.invalid:443": 1})
+
+
+def test_plain_http_through_a_proxy(proxied):
+    proxied.acts["http://site.invalid/a"] = answer(b"x")
+    with Http() as http:
+        assert http.get("http://site.invalid/a", cap=1).data == b"x"
+
+
+def test_proxy_that_refuses_and_hosts_that_need_none(proxied, secure, authority):
+    proxied.acts["site.invalid:443"] = raw(b"HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n")
+    with Http(tls=ssl.create_default_context(cafile=authority)) as http:
+        with pytest.raises(SourceError, match="407"):
+            http.get("https://site.invalid/a", cap=1)
+        assert http.get(f"{secure}/a.json", cap=2).data == b"{}"
+        seen = proxied.seen.copy()
+        with pytest.raises(SourceError):
+            http.get("http://direct.invalid/a", cap=1)
+    assert proxied.seen == seen
+
+
+def test_redirect_into_a_private_network_behind_a_proxy(proxied):
+    proxied.acts["http://site.invalid/a"] = redirect("https://169.254.169.254/latest")
+    with Http() as http, pytest.raises(UnsafeTransfer, match="private"):
+        http.get("http://site.invalid/a", cap=1)
+    assert len(proxied.seen) == 1
+
+
+@pytest.mark.parametrize("url", ["socks5://127.0.0.1:1", "http://[::1", "http://127.0.0.1:x"])
+def test_what_is_no_http_proxy(proxied, monkeypatch, url):
+    monkeypatch.setenv("https_proxy", url)
+    with Http() as http, pytest.raises(SourceError, match="proxy"):
+        http.get("https://site.invalid/a", cap=1)

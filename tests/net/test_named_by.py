@@ -1,0 +1,81 @@
+"""The table of docs/sources.md: who named an address decides where it may lead and what is told there."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from skillhub.errors import UnsafeTransfer
+from skillhub.net.target import RULES, Requester, Rule, judge, may_lead
+from skillhub.sources.git_repository import told
+
+PAGE = (Path(__file__).parents[2] / "docs/sources.md").read_text("utf-8")
+ROWS = re.findall(
+    r"^\| `(\w+)`: .*? \| ([a-z, ]+) \| (any|public) \| (yes|no) \| (yes|no) \|$", PAGE, re.MULTILINE
+)
+PUBLIC, PRIVATE = "93.184.216.34", "10.0.0.7"
+ENVIRON = {"PATH": os.environ["PATH"]}
+each_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+
+
+def allowed(act):
+    try:
+        act()
+    except UnsafeTransfer:
+        return False
+    return True
+
+
+def test_the_table_has_every_rule():
+    assert {
+        who: Rule(tuple(over.split(", ")), anywhere == "any", told == "yes", settings == "yes")
+        for who, over, anywhere, told, settings in ROWS
+    } == RULES
+
+
+@each_row
+def test_what_is_fetched(row):
+    who, over, anywhere, told, _ = row
+    by = Requester(who, "https://site.example/index.json")
+    assert allowed(lambda: judge(f"http://{PUBLIC}/x", by)) == ("http" in over.split(", "))
+    hop = judge(f"https://{PUBLIC}/x", by)
+    assert (hop.public_only, hop.sends_credentials) == (anywhere == "public", told == "yes")
+    away = hop.follow("https://other.example/")
+    assert (away.public_only, away.sends_credentials) == (True, False)
+
+
+@each_row
+def test_where_git_goes(row):
+    who, over, anywhere, is_told, settings = row
+    ways = {
+        scheme: told(url, url, who, ENVIRON, "s3cret")
+        for scheme in ("https", "ssh")
+        for url in (f"{scheme}://{PUBLIC}/x",)
+    }
+    assert {scheme for scheme, way in ways.items() if allowed(lambda way=way: way.way())} == {
+        "https",
+        "ssh",
+    } & {*over.split(", ")}
+    assert ("s3cret" in ways["https"].variables.values()) == (is_told == "yes")
+    assert ("GIT_CONFIG_GLOBAL" in ways["https"].variables) == (settings == "no")
+    inside = f"https://{PRIVATE}/x"
+    assert allowed(lambda: told(inside, inside, who, ENVIRON).way()) == (anywhere == "any")
+
+
+@pytest.mark.parametrize(
+    "url", ["https://[x/y.git", "https://a]b/y.git", "https://h:x/y.git", "https://[::1/y.git"]
+)
+def test_attack_a_marketplace_names_what_nobody_can_take_apart(url):
+    with pytest.raises(UnsafeTransfer, match="expected a repository"):
+        may_lead(url, "https://market.example/x.git")
+
+
+def test_attack_a_site_that_nobody_named_vouches_for_nothing():
+    """A caller that forgets which site it is about has what it names taken for a stranger's."""
+    with pytest.raises(UnsafeTransfer):
+        judge("http://10.0.0.7/x", Requester("site"))
+    hop = judge("https://10.0.0.7/x", Requester("site"))
+    assert (hop.public_only, hop.sends_credentials) == (True, False)

@@ -1,0 +1,134 @@
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillhub.disk.home import Home
+from skillhub.errors import FormatError, SkillhubError
+from skillhub.net.settings import Settings
+
+PAGE = Path(__file__).parents[2] / "docs" / "formats" / "config.md"
+
+
+def test_without_a_file_nothing_is_configured(tmp_path):
+    assert Settings.read(Home.of({"SKILLHUB_HOME": str(tmp_path)})) == Settings()
+
+
+def test_the_file_of_the_page_is_read_as_told(tmp_path):
+    (shown,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    home = Home.of({"SKILLHUB_HOME": str(tmp_path)})
+    os.makedirs(home.config)
+    Path(home.config, "config.toml").write_text(shown)
+    assert Settings.read(home) == Settings(
+        {"skills.example": "SKILLS_TOKEN", "git.example:8443": "GIT_TOKEN"},
+        {
+            "https://skills.example": "https://mirror.corp.example/skills",
+            "https://registry.example/team": "http://127.0.0.1:8080",
+        },
+        frozenset({("git.corp.example", None), ("10.0.0.7", 8443)}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[token]", "unknown key 'token'"),
+        ("tokens = 1", "expected a table"),
+        ('[tokens]\n"https://a" = {env = "A"}', "expected a host"),
+        ('[tokens]\n"a@b" = {env = "A"}', "expected a host"),
+        ('[tokens]\n"a" = {env = "A B"}', "the name of a variable"),
+        ('[tokens]\n"a" = {env = "A", x = 1}', "the name of a variable"),
+        ('[mirrors]\n"a" = "https://b"', "http"),
+        ('[mirrors]\n"https://a" = "file:///etc"', "http"),
+        ('[mirrors]\n"https://a" = "https://me:pass@b"', "http"),
+        ('[mirrors]\n"https://a" = "https://b?x=1"', "a URL"),
+        ('[mirrors]\n"https://a" = 1', "a URL"),
+        ('trusted-hosts = "a"', "expected a list"),
+        ("[trusted-hosts]", "expected a list"),
+        ("trusted-hosts = [1]", "expected a host"),
+        ('trusted-hosts = [""]', "expected a host"),
+        ('trusted-hosts = ["*"]', "expected a host"),
+        ('trusted-hosts = ["*.corp.example"]', "expected a host"),
+        ('trusted-hosts = ["Git.corp.example"]', "expected a host"),
+        ('trusted-hosts = ["https://git.corp.example"]', "expected a host"),
+        ('trusted-hosts = ["git.corp.example/team"]', "expected a host"),
+        ('trusted-hosts = ["me@git.corp.example"]', "expected a host"),
+        ('trusted-hosts = ["git.corp.example:0"]', "expected a host"),
+        ('trusted-hosts = ["git.corp.example:99999"]', "expected a host"),
+        ('trusted-hosts = ["::1"]', "expected a host"),
+        ("[tokens", "TOML"),
+        (f"{'a.' * 5000}a = 1", "dots"),
+    ],
+)
+def test_what_means_nothing_here_is_refused(text, said):
+    with pytest.raises(FormatError, match=re.escape(said)) as caught:
+        Settings.parse(text.encode(), "config.toml")
+    assert "config.toml" in caught.value.where
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ('[tokens]\n"a.example" = 1', "config.toml: tokens.a.example"),
+        ('[mirrors]\n"https://a" = "ftp://b"', "config.toml: mirrors.https://a"),
+        ('trusted-hosts = ["a.example", "*"]', "config.toml: trusted-hosts[1]"),
+        ("mirrors = 1", "config.toml: mirrors"),
+    ],
+)
+def test_what_means_nothing_here_is_named_by_its_place(text, where):
+    with pytest.raises(FormatError) as caught:
+        Settings.parse(text.encode(), "config.toml")
+    assert caught.value.where == where
+
+
+TRUSTING = Settings.parse(
+    b'trusted-hosts = ["git.corp.example", "ports.example:8443", "10.0.0.7", "[fd00::1]:8443", "localhost:8000"]',
+    "x",
+)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://git.corp.example/x", "https://git.corp.example:443/x", "ssh://git@git.corp.example/x",
+        "https://GIT.corp.example/x", "oci://git.corp.example/x", "https://10.0.0.7/", "https://ports.example:8443/x",
+        "ssh://git@ports.example:8443/x", "https://[fd00::1]:8443/x", "http://localhost:8000/x",
+    ],
+)  # fmt: skip
+def test_what_is_on_a_trusted_host(url):
+    assert TRUSTING.trusts(url)
+    assert not Settings().trusts(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://git.corp.example/x", "http://10.0.0.7/", "git://git.corp.example/x", "file://git.corp.example/x",
+        "https://git.corp.example:8443/x", "https://git.corp.example:22/x", "ssh://git@git.corp.example:443/x",
+        "https://ports.example/x", "ssh://git@ports.example/x", "https://[fd00::1]/x", "http://localhost/x",
+        "https://evil.example/git.corp.example", "https://git.corp.example.evil.example/x", "https://corp.example/x",
+        "https://x.git.corp.example/x", "https://git.corp.example@evil.example/x", "https://10.0.0.70/", "/x", "",
+        "https://git.corp.example:x/", "https://[fd00::1/", "https://evil.example#@git.corp.example/",
+    ],
+)  # fmt: skip
+def test_attack_what_only_looks_as_if_it_were_on_a_trusted_host(url):
+    assert not TRUSTING.trusts(url)
+
+
+def test_attack_a_token_written_into_the_file_is_not_shown():
+    with pytest.raises(FormatError) as caught:
+        Settings.parse(b'[tokens]\n"a.example" = "s3cret"', "config.toml")
+    assert "s3cret" not in f"{caught.value} {caught.value.where} {caught.value.hint}"
+
+
+@given(
+    st.one_of(st.binary(max_size=60), st.text(alphabet='[]tokensmirr"={}. \n/:', max_size=60).map(str.encode))
+)
+def test_any_bytes_at_all(data):
+    try:
+        Settings.parse(data, "config.toml")
+    except SkillhubError as error:
+        assert isinstance(error, FormatError)

@@ -1,0 +1,326 @@
+"""Policies: every one of them has to permit, so that none loosens another."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillhub.errors import FormatError, SkillhubError
+from skillhub.formats.digest import Digest
+from skillhub.model.finding import SEVERITIES, Finding
+from skillhub.model.lock import Signer
+from skillhub.model.question import BEFOREHAND
+from skillhub.policy.file import AGREEABLE, parse_policy
+from skillhub.policy.policy import EVERYTHING, Policies, Subject
+from skillhub.project.intent import Intent
+from skillhub.project.intent_file import edit
+
+ROOT, OTHER = Digest.of(b"root"), Digest.of(b"other")
+ACME = Signer("key", Digest.of(b"acme"), "acme")
+HARMLESS = Subject(
+    name="pdf",
+    root=ROOT,
+    urls=("https://skills.example/hub",),
+    signer=ACME,
+    vouched=True,
+    can=("scripts", "network:api.example.com"),
+    findings=(Finding("SH301", "low", "SKILL.md", 3, "a thing", "look"),),
+    age=timedelta(days=10),
+)
+
+
+def policy(text, level="user"):
+    return parse_policy(text.encode(), level, f"/{level}.toml")
+
+
+def against(subject, *texts, keys=EVERYTHING):
+    levels = ("machine", "user", "project")
+    policies = Policies(tuple(policy(text, level) for text, level in zip(texts, levels, strict=False)))
+    return [(each.key, each.where) for each in policies.objections(subject, keys)]
+
+
+def having(**changes):
+    values = {name: getattr(HARMLESS, name) for name in Subject.__slots__}
+    return Subject(**{**values, **changes})
+
+
+PERMITTED = [
+    "",
+    f'publishers = ["{ROOT}/acme"]',
+    f'sources = ["{ROOT}"]',
+    'sources = ["https://skills.example/"]',
+    f'publishers = ["{ACME.fingerprint}", "other"]',
+    'signed = "required"',
+    'signed = "ask"',
+    'fail-on = "medium"',
+    "min-age-days = 10",
+    'capabilities = ["scripts", "network:*.example.com"]',
+    'capabilities = ["SCRIPTS", "network"]',
+    'deny-capabilities = ["hooks", "network:*.evil"]',
+    "[policy]\nsigned = 'required'",
+]
+FORBIDDEN = [
+    ("sources", "sources = []"),
+    ("sources", f'sources = ["{OTHER}"]'),
+    ("sources", 'sources = ["https://skills.example/hubs"]'),
+    ("publishers", "publishers = []"),
+    ("publishers", f'publishers = ["acm", "{OTHER}"]'),
+    ("fail-on", 'fail-on = "low"'),
+    ("min-age-days", "min-age-days = 11"),
+    ("capabilities", 'capabilities = ["network:*"]'),
+    ("capabilities", "capabilities = []"),
+    ("deny-capabilities", 'deny-capabilities = ["scripts"]'),
+    ("deny-capabilities", 'deny-capabilities = ["network"]'),
+    ("deny-capabilities", 'deny-capabilities = ["Network:API.*"]'),
+]
+
+
+@pytest.mark.parametrize("text", PERMITTED)
+def test_permitted(text):
+    assert against(HARMLESS, text) == []
+
+
+@pytest.mark.parametrize(("key", "text"), FORBIDDEN)
+def test_forbidden_with_file_and_line(key, text):
+    assert against(HARMLESS, f"# why\n\n{text}\n") == [(key, "/machine.toml:3")]
+    assert against(HARMLESS, "", f"[policy]\n{text}\n") == [(key, "/user.toml:2")]
+
+
+@pytest.mark.parametrize(("key", "text"), FORBIDDEN)
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_no_file_loosens_what_another_forbids(key, text, level):
+    everything = [each for each in PERMITTED if "policy" not in each]
+    for other in everything:
+        texts = [other, other, other]
+        texts[level] = text
+        assert (key, f"/{('machine', 'user', 'project')[level]}.toml:1") in against(HARMLESS, *texts)
+
+
+def test_who_signed_is_asked_of_unsigned_skills_too():
+    nobody = having(signer=None)
+    assert against(nobody, 'signed = "required"') == [("signed", "/machine.toml:1")]
+    assert against(nobody, 'publishers = ["acme"]') == [("publishers", "/machine.toml:1")]
+    assert against(nobody, 'signed = "ask"') == []
+
+
+def test_a_name_that_nobody_vouches_for_is_no_publishers():
+    stranger = having(signer=Signer("certificate", OTHER, "acme"), vouched=False)
+    assert against(stranger, 'publishers = ["acme"]') == [("publishers", "/machine.toml:1")]
+    assert against(stranger, f'publishers = ["{OTHER}"]') == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'publishers = ["acme"]',
+        'publishers = ["Acme", "ACME"]',
+        f'publishers = ["{OTHER}/acme"]',
+        f'publishers = ["{ROOT}/acm"]',
+        f'publishers = ["{ROOT}"]',
+        f'publishers = ["{ACME.fingerprint}/acme"]',
+        'publishers = ["acme by skills"]',
+        'publishers = ["*"]',
+    ],
+)
+def test_attack_a_registry_calls_its_publisher_as_the_policy_does(line):
+    assert against(HARMLESS, line) == [("publishers", "/machine.toml:1")]
+
+
+def test_a_name_is_the_publisher_whom_the_user_trusts_under_it():
+    known = having(known_as=frozenset({"acme", "acme-old"}))
+    for line in ('publishers = ["acme"]', 'publishers = ["other", "acme-old"]'):
+        assert against(known, line) == []
+    assert against(known, 'publishers = ["other"]') == [("publishers", "/machine.toml:1")]
+
+
+def test_every_place_has_to_be_allowed_and_no_place_is_none():
+    sent_on = having(root=None, urls=("https://skills.example/hub", "https://evil.example/x"))
+    assert against(sent_on, 'sources = ["https://skills.example/"]')
+    assert against(having(root=None, urls=()), 'sources = ["https://skills.example/"]')
+
+
+def test_an_age_that_nobody_knows_is_refused():
+    assert against(having(age=None), "min-age-days = 0") == [("min-age-days", "/machine.toml:1")]
+    assert against(having(age=timedelta(days=-1)), "min-age-days = 0") == [
+        ("min-age-days", "/machine.toml:1")
+    ]
+
+
+@pytest.mark.parametrize("pattern", ["network:evil.example", "n*:evil.*", "network:x", "*:x"])
+def test_too_many_hosts_are_all_hosts(pattern):
+    assert against(having(can=("network:*",)), f'deny-capabilities = ["{pattern}"]')
+    assert against(having(can=("network:*",)), 'capabilities = ["network:evil.example"]')
+    assert not against(having(can=("network:*",)), 'deny-capabilities = ["env:*"]')
+
+
+@pytest.mark.parametrize("pattern", ["env:AWS_*", "env", "e*:x"])
+def test_too_many_variables_are_all_variables(pattern):
+    assert against(having(can=("env:*",)), f'deny-capabilities = ["{pattern}"]')
+    assert against(having(can=("env:*",)), 'capabilities = ["env:AWS_*"]')
+    assert not against(having(can=("env:*",)), 'deny-capabilities = ["network:*"]')
+
+
+def test_what_is_cut_off_hides_nothing_from_a_denial():
+    cut = having(can=("tools:Bash(" + "a" * 80 + "…01234567",))
+    assert against(cut, 'deny-capabilities = ["tools:Bash(*rm -rf*)"]')
+    assert not against(cut, 'deny-capabilities = ["network:*rm*"]')
+
+
+@pytest.mark.parametrize("severity", SEVERITIES)
+@pytest.mark.parametrize("threshold", SEVERITIES)
+def test_findings_by_severity(severity, threshold):
+    found = having(findings=(Finding("SH999", severity, "a", 1, "b", "c"),))
+    is_grave = SEVERITIES.index(severity) >= SEVERITIES.index(threshold)
+    assert bool(against(found, f'fail-on = "{threshold}"')) == is_grave
+    assert against(found, f'fail-on = "{threshold}"\nallow-findings = ["SH999"]') == []
+    assert bool(against(found, f'fail-on = "{threshold}"', 'allow-findings = ["SH999"]')) == is_grave
+
+
+def test_the_longest_age_holds_and_tells_until_when():
+    now = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+    policies = Policies((policy("min-age-days = 3"), policy("min-age-days = 7"), policy("")))
+    assert policies.settled(now) == "2026-11-13T12:00:00Z"
+    assert Policies((policy(""),)).settled(now) is None
+
+
+def test_agents_have_to_be_in_every_list():
+    policies = Policies(
+        (policy('agents = ["claude-code", "codex"]'), policy('agents = ["codex"]', "project"))
+    )
+    assert policies.against_agent("codex") is None
+    assert policies.against_agent("claude-code").where == "/project.toml:1"
+    assert policies.against_agent("cursor").where == "/user.toml:1"
+
+
+def test_a_long_line_is_cut_in_a_refusal():
+    many = ", ".join(['"env:X"'] * 900)
+    (found,) = Policies((policy(f"capabilities = [{many}]"),)).objections(HARMLESS, EVERYTHING)
+    assert len(found.message) < 300
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sign = 'required'",
+        "signed = 'yes'",
+        "signed = true",
+        "sources = 'https://skills.example'",
+        "sources = ['skills.example']",
+        "sources = ['sha256:12']",
+        "sources = ['https://a\u202eb.example']",
+        "publishers = ['']",
+        "publishers = ['sha256:AB']",
+        f"publishers = ['{OTHER}/']",
+        f"publishers = ['{OTHER}/A B']",
+        f"publishers = ['{OTHER}/a/b']",
+        "trusted-sources = ['acme']",
+        "trusted-sources = ['acme=']",
+        f"trusted-sources = ['local={OTHER}']",
+        f"trusted-sources = ['={OTHER}']",
+        f"trusted-sources = '{OTHER}'",
+        "fail-on = 'grave'",
+        "min-age-days = -1",
+        "min-age-days = true",
+        "min-age-days = 1.5",
+        "min-age-days = 99999999999",
+        "capabilities = [1]",
+        "agents = ['no-such-agent']",
+        "allow-findings = ['*']",
+        "agree = ['critical-finding']",
+        "agree = ['publisher']",
+        "agree = 'install'",
+        "policy = 1",
+        "[policy]\n[other]",
+        "policy.signed.x = 1",
+        "not toml",
+    ],
+)
+def test_what_no_policy_says(text):
+    with pytest.raises(FormatError) as caught:
+        policy(text)
+    assert caught.value.where.startswith("/user.toml")
+
+
+@pytest.mark.parametrize("line", ["agree = ['install']", "allow-findings = ['SH001']"])
+def test_a_repository_agrees_to_nothing(line):
+    with pytest.raises(FormatError, match="only the machine's and the user's"):
+        Intent.parse(f"[policy]\n{line}\n".encode())
+    policy(line, "machine")
+
+
+def test_no_file_agrees_to_a_secret_a_shell_or_a_key():
+    beyond_yes = {kind for kind, each in BEFOREHAND.items() if "--yes" not in each.flags}
+    assert set(AGREEABLE) & beyond_yes == {"unsigned", "finding"}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[skills]\npdf = '^1'\n[policy]\n# why\nsigned = 'required'\n", 5),
+        ("policy.signed = 'required'\n", 1),
+        ("\n[ \"policy\" ]\n'signed'='required'\n", 3),
+        ("# signed = 'ask'\npolicy = { signed = 'required' }\n", 2),
+        ("[install]\nlink = 'copy'\n\n[policy]\r\nsigned = 'required'", 5),
+    ],
+)
+def test_the_line_in_a_project(text, line):
+    found = Intent.parse(text.encode(), "skillhub.toml").policy
+    assert (found.signed, found.where("signed")) == ("required", f"skillhub.toml:{line}")
+
+
+def test_an_edit_of_the_intent_keeps_the_policy_though_it_moves():
+    data = b"[skills]\npdf = '^1'\n\n[policy]\nsigned = 'required'\n"
+    edited = edit(data, {}, ["pdf"])
+    assert Intent.parse(edited).policy == Intent.parse(data).policy
+    assert b"signed = 'required'" in edited
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes(data):
+    for level in ("machine", "project"):
+        with suppress(SkillhubError):
+            parse_policy(data, level, "p")
+
+
+_KEYS = (
+    "sources",
+    "publishers",
+    "signed",
+    "fail-on",
+    "min-age-days",
+    "capabilities",
+    "agents",
+    "agree",
+    "policy",
+)
+_VALUES = (
+    '"required"',
+    '"low"',
+    "3",
+    "[]",
+    '["a"]',
+    '["https://a.example"]',
+    "{ a = 1 }",
+    "1.5",
+    '"""\na\n"""',
+    "nan",
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from(_KEYS), st.sampled_from(_VALUES)), max_size=4))
+def test_any_lines(lines):
+    data = "\n".join(f"{key} = {value}" for key, value in lines).encode()
+    try:
+        found = parse_policy(data, "user", "p")
+    except SkillhubError:
+        return
+    list(Policies((found,)).objections(HARMLESS, EVERYTHING))
+
+
+def test_a_number_in_quotes_is_told_to_be_one():
+    with pytest.raises(FormatError, match="0 to 3650 days, a number without quotes, found '3'"):
+        parse_policy(b'min-age-days = "3"\n', "user", "policy.toml")

@@ -1,0 +1,144 @@
+"""Lines in git's exclude file, judged by git itself."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from skillhub.disk.files import Root
+from skillhub.errors import LinkLeavesProject
+from skillhub.project.exclude import exclude
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is the judge")
+LINKS = (".agents/skills/plain", ".claude/skills/plain")
+
+
+def git(folder, *words):
+    options = ("-c", "user.name=t", "-c", "user.email=t@t", "-c", "protocol.file.allow=always")
+    done = subprocess.run(["git", *options, *words], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def ignored(folder, path):
+    (folder / path).mkdir(parents=True, exist_ok=True)
+    (folder / path / "SKILL.md").touch()
+    return f"{path}/SKILL.md" not in git(folder, "status", "--porcelain", "-uall", ".")
+
+
+@pytest.fixture
+def repository(tmp_path):
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    git(folder, "commit", "-q", "--allow-empty", "-m", "first")
+    return folder
+
+
+def text_of(repository):
+    return (repository / ".git/info/exclude").read_text()
+
+
+def test_what_is_enabled_is_ignored_and_nothing_else(repository):
+    exclude(Root(str(repository)), LINKS)
+    assert all(ignored(repository, link) for link in LINKS)
+    assert not ignored(repository, ".agents/skills/other")
+    assert not ignored(repository, "below/.agents/skills/plain")
+
+
+def test_lines_of_others_stay_to_the_byte(repository):
+    path = repository / ".git/info/exclude"
+    path.write_bytes(b"# mine\r\n*.swp\n\xff\x0c\n\nno end")
+    before = path.read_bytes()
+    exclude(Root(str(repository)), LINKS)
+    assert path.read_bytes().startswith(before + b"\n")
+    exclude(Root(str(repository)), ())
+    assert path.read_bytes() == before + b"\n"
+    text = path.stat().st_mtime_ns
+    exclude(Root(str(repository)), ())
+    assert path.stat().st_mtime_ns == text
+
+
+def test_a_block_that_lost_its_end_swallows_nothing(repository):
+    exclude(Root(str(repository)), LINKS)
+    path = repository / ".git/info/exclude"
+    path.write_text(path.read_text().replace("# skillhub: end\n", "") + "*.mine\n")
+    exclude(Root(str(repository)), ())
+    assert "*.mine\n" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    "name", ["below", "a[b]", "a*", "a?b", "#a", "!a", "back\\slash", "b ", "two\nlines"]
+)
+def test_a_project_below_the_root_whatever_its_name(repository, name):
+    project = repository / "in" / name
+    project.mkdir(parents=True)
+    exclude(Root(str(project)), LINKS)
+    assert ignored(project, LINKS[0])
+    assert not ignored(repository, LINKS[0])
+    assert text_of(repository).count("# skillhub: end") == 1
+    exclude(Root(str(project)), ())
+    assert "skillhub" not in text_of(repository)
+
+
+def test_two_projects_of_one_repository_keep_each_their_own(repository):
+    one, two = repository / "one", repository / "two"
+    for project in (one, two, repository):
+        project.mkdir(exist_ok=True)
+        exclude(Root(str(project)), LINKS)
+    exclude(Root(str(repository)), ())
+    assert ignored(one, LINKS[0])
+    assert ignored(two, LINKS[0])
+    exclude(Root(str(one)), ())
+    assert not ignored(one, LINKS[0])
+    assert ignored(two, LINKS[0])
+
+
+def test_a_work_tree(repository, tmp_path):
+    git(repository, "worktree", "add", "-q", "../other")
+    exclude(Root(str(tmp_path / "other")), LINKS[:1])
+    exclude(Root(str(repository)), LINKS[1:])
+    assert ignored(tmp_path / "other", LINKS[0])
+    assert ignored(repository, LINKS[1])
+    exclude(Root(str(repository)), ())
+    assert ignored(tmp_path / "other", LINKS[0])
+
+
+def test_a_submodule(repository, tmp_path):
+    outer = tmp_path / "outer"
+    outer.mkdir()
+    git(outer, "init", "-q")
+    git(outer, "submodule", "--quiet", "add", str(repository), "inner")
+    exclude(Root(str(outer / "inner")), LINKS)
+    assert ignored(outer / "inner", LINKS[0])
+    assert (outer / "inner/.git").is_file()
+
+
+@pytest.mark.parametrize("linked", ["info", "info/exclude"])
+def test_an_exclude_file_behind_a_link_out_of_git_s_folder(repository, tmp_path, linked):
+    path = repository / ".git" / linked
+    path.rename(tmp_path / "mine")
+    path.symlink_to(tmp_path / "mine")
+    with pytest.raises(LinkLeavesProject):
+        exclude(Root(str(repository)), LINKS)
+    assert "skillhub" not in text_of(repository)
+
+
+def test_outside_of_a_repository_nothing_happens(tmp_path):
+    (tmp_path / "project").mkdir()
+    exclude(Root(str(tmp_path / "project")), LINKS)
+    assert list((tmp_path / "project").iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["", "gitdir: nowhere\n", "gitdir: /\n", "nonsense"])
+def test_a_git_file_that_leads_to_no_repository(tmp_path, text):
+    (tmp_path / ".git").write_text(text)
+    exclude(Root(str(tmp_path)), LINKS)
+    assert [path.name for path in tmp_path.iterdir()] == [".git"]
+
+
+def test_links_of_the_user_s_own_places_are_no_business_of_git(repository):
+    exclude(Root(str(repository)), ("/home/else/.claude/skills/plain",))
+    assert "skillhub" not in text_of(repository)

@@ -1,0 +1,160 @@
+"""Edits of ``skillhub.toml``: what a person wrote stays, byte for byte, but for the lines that change."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillhub.errors import FormatError, SkillhubError
+from skillhub.project.intent import Intent, Wanted
+from skillhub.project.intent_file import edit
+
+NEW = {"new": Wanted(source="github", version="^1.2")}
+LINE = 'new = { source = "github", version = "^1.2" }\n'
+
+WRITTEN = """\
+# what the team agreed to
+
+[skills]
+# for the red builds
+gh-fix-ci = "^1"   # not 2, see #12
+
+# ours
+deploy = { path = "./deploy" }
+
+[install]
+link = "copy"
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "[skills]\n" + LINE),
+        ("# hello\n", "# hello\n\n[skills]\n" + LINE),
+        ("[skills]\n", "[skills]\n" + LINE),
+        ('[skills]\na = "^1"', '[skills]\na = "^1"\n' + LINE),
+        ('[install]\nlink = "copy"', '[install]\nlink = "copy"\n[skills]\n' + LINE),
+        (WRITTEN, WRITTEN.replace("\n\n[install]", "\n" + LINE + "\n[install]")),
+        ('["skills"]\n"a" = "^1"\n', '["skills"]\n"a" = "^1"\n' + LINE),
+        ('[skills.a]\nversion = "^1"\n', "[skills]\n" + LINE + '\n[skills.a]\nversion = "^1"\n'),
+        ('skills.a = "^1"\n', 'skills.a = "^1"\nskills.' + LINE),
+    ],
+)
+def test_add(before, after):
+    assert edit(before.encode(), NEW, ()).decode() == after
+
+
+def test_add_to_a_file_of_windows():
+    data = WRITTEN.replace("\n", "\r\n").encode()
+    edited = edit(data, NEW, ())
+    assert (
+        edited == WRITTEN.replace("\n\n[install]", "\n" + LINE + "\n[install]").replace("\n", "\r\n").encode()
+    )
+
+
+def test_replace_keeps_place_and_comment():
+    edited = edit(WRITTEN.encode(), {"gh-fix-ci": NEW["new"]}, ())
+    line = 'gh-fix-ci = { source = "github", version = "^1.2" }   # not 2, see #12'
+    assert edited.decode() == WRITTEN.replace('gh-fix-ci = "^1"   # not 2, see #12', line)
+
+
+def test_remove_takes_the_line_alone():
+    edited = edit(WRITTEN.encode(), {}, ["deploy"])
+    assert edited.decode() == WRITTEN.replace('deploy = { path = "./deploy" }\n', "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        WRITTEN,
+        WRITTEN.replace("\n", "\r\n"),
+        'skills = { new = "^1" }',
+        '[skills.new]\nversion="^1"\n[install]\n[skills.b]\npath="x"',
+        "[skills]   \n\n\n",
+        '[skills]\nnew={version="^1"}# x',
+    ],
+)
+def test_no_change_gives_the_same_bytes(text):
+    data = text.encode()
+    assert edit(data, {}, ()) == data
+    assert edit(data, {}, ["absent"]) == data
+    assert edit(data, dict(Intent.parse(data).skills), ()) == data
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'skills = { a = "^1" }\n',
+        'skills.a = "^1"\nskills.b.path = "./b"\n',
+        '[skills.a]\nversion = "^1"\n[install]\nlink = "copy"\n[skills.b]\npath = "./b"\n',
+        '[skills.a]\nversion = "^1"\n\n[skills.b]\npath = "./b"\n',
+        '[skills]\n  a = "^1"\n\tb = "^2"\n\n\n',
+        "[skills]\na = '''^1'''\n",
+    ],
+)
+@pytest.mark.parametrize(
+    ("add", "remove"), [(NEW, ()), ({"a": NEW["new"]}, ()), ({}, ["a"]), (NEW, ["a"])], ids=str
+)
+def test_whatever_the_spelling_the_edit_says_what_was_meant(text, add, remove):
+    before = Intent.parse(text.encode())
+    edited = edit(text.encode(), add, remove)
+    kept = {name: wanted for name, wanted in before.skills.items() if name not in remove}
+    assert Intent.parse(edited).skills == {**kept, **add}
+
+
+@pytest.mark.parametrize("data", [b"[skills", b"skills = 1", b"[hooks]\n", b"\xff", b"a." * 120_000 + b"a=1"])
+def test_what_is_no_intent_is_not_edited(data):
+    with pytest.raises(FormatError):
+        edit(data, NEW, ())
+
+
+@pytest.mark.parametrize("path", ["a\nb", "\x1b[2J", "\0"])
+def test_attack_a_path_that_hides_something(path):
+    with pytest.raises(FormatError) as caught:
+        edit(b"", {"new": Wanted(path=path)}, ())
+    assert caught.value.where.startswith("skillhub.toml")
+
+
+def test_attack_a_path_that_ends_its_own_text():
+    path = '"}\n[policy]\nx = "'.replace("\n", " ")
+    edited = edit(b"", {"new": Wanted(path=path)}, ())
+    assert Intent.parse(edited).skills == {"new": Wanted(path=path)}
+
+
+names = st.sampled_from(["a", "b", "new", "gh-fix-ci", "1"])
+values = st.sampled_from(
+    ['"^1"', "'1'", '{ source = "github" }', "{}", '{ path = "./x" }', '{version="*"}  # why']
+)
+wanteds = st.sampled_from(
+    [Wanted(), Wanted(version="^2"), Wanted(path="é\"\\ 'x"), Wanted(source="x", version="1")]
+)
+pieces = (
+    st.builds("{} = {}".format, names, values)
+    | st.builds("[skills.{}]".format, names)
+    | st.builds("skills.{} = {}".format, names, values)
+    | st.sampled_from(
+        ["[skills]", "[install]", "", "# why", "  ", 'link = "copy"', 'version = "^1"', 'path = "p"']
+    )
+    | st.sampled_from(["[sources.x]", 'url = "https://x"'])
+)
+
+
+@given(
+    st.lists(pieces, max_size=8),
+    st.sampled_from(["\n", "\r\n"]),
+    st.dictionaries(names, wanteds, max_size=2),
+    st.lists(names, max_size=2),
+)
+def test_any_intent_at_all(lines, end, add, remove):
+    data = end.join(lines).encode()
+    with contextlib.suppress(SkillhubError):
+        before = Intent.parse(data)
+        edited = edit(data, add, remove)
+        kept = {name: wanted for name, wanted in before.skills.items() if name not in remove}
+        after = Intent.parse(edited)
+        assert after.skills == {**kept, **add}
+        assert (after.sources, after.agents, after.link) == (before.sources, before.agents, before.link)
+        assert edit(edited, add, ()) == edited

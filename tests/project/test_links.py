@@ -1,0 +1,135 @@
+"""Links: the places of agents, each once, and what is put there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from skillhub.disk.home import Home
+from skillhub.errors import LinkLeavesProject, StateError
+from skillhub.model.hosts import host, hosts
+from skillhub.model.tree import File, Tree
+from skillhub.project import copies
+from skillhub.project.project import Project
+from skillhub.project.store import Store
+
+ONE = Tree({"SKILL.md": File(b"one\n"), "run.sh": File(b"#!\n", executable=True)})
+TWO = Tree({"SKILL.md": File(b"two\n")})
+
+
+@pytest.fixture
+def stored(home):
+    store = Store(home.data)
+    return {tree.digest: store.put(tree) for tree in (ONE, TWO)}
+
+
+def folders(project, *names):
+    return copies.link_folders(project, map(host, names), "/nowhere", {})
+
+
+def test_the_shared_folder_comes_first_and_each_place_once(project):
+    assert folders(project) == (".agents/skills",)
+    assert folders(project, "codex", "claude-code", "claude-code") == (".agents/skills", ".claude/skills")
+
+
+def test_every_agent_of_the_table_has_its_place_in_the_project(project):
+    found = copies.link_folders(project, hosts().values(), "/nowhere", {})
+    assert len(found) == len(set(found)) > 20
+    assert not [folder for folder in found if os.path.isabs(folder) or ".." in folder.split("/")]
+
+
+def test_the_user_s_scope_hangs_off_the_home_and_may_be_moved(tmp_path, home):
+    user = Project.of_user(str(tmp_path), home)
+    moved = {"CLAUDE_CONFIG_DIR": "/elsewhere/claude"}
+    found = copies.link_folders(user, [host("claude-code")], str(tmp_path), {})
+    assert found == (".agents/skills", ".claude/skills")
+    assert (
+        copies.link_folders(user, [host("claude-code")], str(tmp_path), moved)[1]
+        == "/elsewhere/claude/skills"
+    )
+
+
+@pytest.mark.parametrize("link", ["../out/x", ".agents/../../x", "a//b", ".", "./x/y"])
+def test_attack_a_record_names_a_place_outside(project, link):
+    with pytest.raises(LinkLeavesProject):
+        copies.place(project, f"{link}/name")
+
+
+@pytest.mark.parametrize("kind", ["copy", "symlink"])
+def test_made_found_equal_replaced_and_gone(project, stored, kind):
+    path = copies.place(project, ".agents/skills/plain")
+    for tree in (ONE, TWO, ONE):
+        copies.make(project, path, tree, stored[tree.digest], kind)
+        assert copies.inspect(path, tree.listing, stored[tree.digest], kind) == ("equal", [])
+    assert os.path.islink(path) == (kind == "symlink")
+    assert os.listdir(os.path.dirname(path)) == ["plain"]
+    copies.unmake(project, path)
+    copies.unmake(project, path)
+    assert copies.inspect(path, ONE.listing, stored[ONE.digest], kind)[0] == "absent"
+    assert os.listdir(os.path.join(project.base, ".agents")) == ["skills"]
+    assert Path(stored[ONE.digest], "SKILL.md").read_bytes() == b"one\n"
+
+
+def test_a_copy_may_be_written_by_its_user(project, stored):
+    path = copies.place(project, ".agents/skills/plain")
+    copies.make(project, path, ONE, stored[ONE.digest], "copy")
+    modes = {each.name: each.stat().st_mode & 0o777 for each in Path(path).iterdir()}
+    assert modes == {"SKILL.md": 0o644, "run.sh": 0o755}
+
+
+def test_a_copy_shares_no_file_with_the_store(project, stored):
+    path = copies.place(project, ".agents/skills/plain")
+    copies.make(project, path, ONE, stored[ONE.digest], "copy")
+    Path(path, "SKILL.md").write_bytes(b"mine\n")
+    assert Path(stored[ONE.digest], "SKILL.md").read_bytes() == b"one\n"
+
+
+def test_what_cannot_be_put_in_place_leaves_what_was_there(project, stored):
+    path = copies.place(project, ".agents/skills/plain")
+    copies.make(project, path, ONE, stored[ONE.digest], "copy")
+    impossible = Tree({"SKILL.md": File(b"x"), "SKILL.md/below": File(b"x")})
+    with pytest.raises(StateError):
+        copies.make(project, path, impossible, stored[ONE.digest] + "-none", "copy")
+    assert copies.inspect(path, ONE.listing, stored[ONE.digest], "copy")[0] == "equal"
+    assert os.listdir(os.path.join(project.base, ".agents")) == ["skills"]
+
+
+def test_a_file_where_a_folder_must_be(project, stored):
+    Path(project.base, ".agents").write_text("x")
+    with pytest.raises(StateError):
+        copies.make(
+            project, os.path.join(project.base, ".agents/skills/plain"), ONE, stored[ONE.digest], "copy"
+        )
+    assert os.listdir(project.base) == [".agents"]
+
+
+def test_a_home_may_keep_its_dotfiles_elsewhere_and_a_project_may_not(tmp_path: Path, home: Home) -> None:
+    base = tmp_path / "base"
+    (tmp_path / "dotfiles").mkdir()
+    base.mkdir()
+    (base / ".claude").symlink_to(tmp_path / "dotfiles")
+    link = ".claude/skills/hello"
+    assert copies.place(Project.of_user(str(base), home), link) == str(
+        tmp_path / "dotfiles" / "skills" / "hello"
+    )
+    with pytest.raises(LinkLeavesProject):
+        copies.place(Project(str(base), "project", home), link)
+
+
+@pytest.mark.parametrize(
+    ("path", "spelled"),
+    [
+        ("/p", "."),
+        ("/p/a/b", "a/b"),
+        ("/p/a/../b", "b"),
+        ("/p/..a/b", "..a/b"),
+        ("/", "/"),
+        ("/pa/b", "/pa/b"),
+        ("/q/../r", "/r"),
+    ],
+)
+@pytest.mark.skipif(os.name != "posix", reason="paths of POSIX")
+def test_a_path_is_spelled_from_the_project_if_it_is_in_there(path, spelled):
+    assert copies.portable(path, "/p") == spelled

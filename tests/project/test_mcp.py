@@ -1,0 +1,263 @@
+import json
+import os
+import re
+import stat
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from skillhub.errors import StateError, UsageError
+from skillhub.model.needs import McpServer
+from skillhub.project import mcp
+from skillhub.project.mcp import DIALECTS
+from tests.support.agents import Place
+
+STDIO = McpServer("stdio", command=("npx", "-y", "@x/server"), env=("X_TOKEN", "X_URL"))
+PLAIN = McpServer("stdio", command=("server",))
+HTTP = McpServer("http", url="https://mcp.example/v1", bearer="X_TOKEN")
+OPEN = McpServer("http", url="https://mcp.example/v1")
+
+NPX = {"command": "npx", "args": ["-y", "@x/server"]}
+SERVER = {"command": "server", "args": []}
+THERE = {"url": "https://mcp.example/v1"}
+NAMED = {"X_TOKEN": "${X_TOKEN}", "X_URL": "${X_URL}"}
+NAMED_ENV = {"X_TOKEN": "${env:X_TOKEN}", "X_URL": "${env:X_URL}"}
+
+SPELLED = {
+    ("claude-code", STDIO): {"type": "stdio", **NPX, "env": NAMED},
+    ("claude-code", PLAIN): {"type": "stdio", **SERVER},
+    ("claude-code", HTTP): {"type": "http", **THERE, "headers": {"Authorization": "Bearer ${X_TOKEN}"}},
+    ("cursor", STDIO): {**NPX, "env": NAMED_ENV},
+    ("cursor", HTTP): {**THERE, "headers": {"Authorization": "Bearer ${env:X_TOKEN}"}},
+    ("cursor", OPEN): THERE,
+    ("vscode", STDIO): {"type": "stdio", **NPX, "env": NAMED_ENV},
+    ("github-copilot", OPEN): {"type": "http", **THERE},
+    ("codex", STDIO): {**NPX, "env_vars": ["X_TOKEN", "X_URL"]},
+    ("codex", PLAIN): SERVER,
+    ("codex", HTTP): {**THERE, "bearer_token_env_var": "X_TOKEN"},
+    ("codex", OPEN): THERE,
+    ("opencode", STDIO): {
+        "type": "local",
+        "command": ["npx", "-y", "@x/server"],
+        "environment": {"X_TOKEN": "{env:X_TOKEN}", "X_URL": "{env:X_URL}"},
+        "enabled": True,
+    },
+    ("opencode", HTTP): {
+        "type": "remote",
+        **THERE,
+        "headers": {"Authorization": "Bearer {env:X_TOKEN}"},
+        "enabled": True,
+    },
+    ("kiro-cli", STDIO): {**NPX, "env": NAMED},
+    ("kiro-cli", HTTP): {**THERE, "headers": {"Authorization": "Bearer ${X_TOKEN}"}},
+    ("kiro-cli", OPEN): THERE,
+    ("gemini-cli", PLAIN): SERVER,
+    ("gemini-cli", OPEN): {"httpUrl": "https://mcp.example/v1"},
+    ("windsurf", PLAIN): SERVER,
+}
+PROJECT_FILES = {
+    "claude-code": (".mcp.json", "mcpServers"),
+    "codex": (".codex/config.toml", "mcp_servers"),
+    "cursor": (".cursor/mcp.json", "mcpServers"),
+    "gemini-cli": (".gemini/settings.json", "mcpServers"),
+    "kiro-cli": (".kiro/settings/mcp.json", "mcpServers"),
+    "github-copilot": (".vscode/mcp.json", "servers"),
+    "opencode": ("opencode.json", "mcp"),
+}
+# How Gemini CLI and Windsurf are told of a variable nobody has told us.
+FLUENT = tuple(each for each in mcp.agents_with_file("project") if mcp.is_spelled(each, STDIO))
+every_agent = pytest.mark.parametrize("agent", FLUENT)
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+def load(file):
+    text = Path(file.path).read_text()
+    return tomllib.loads(text) if file.path.endswith(".toml") else json.loads(text)
+
+
+@pytest.mark.parametrize(("agent", "server"), SPELLED)
+def test_each_agent_has_its_spelling_and_only_names_of_variables(agent, server):
+    assert mcp.entry(agent, server) == SPELLED[agent, server]
+
+
+@pytest.mark.parametrize(
+    ("agent", "server"),
+    [
+        ("gemini-cli", STDIO),
+        ("gemini-cli", HTTP),
+        ("windsurf", STDIO),
+        ("windsurf", OPEN),
+        ("windsurf", HTTP),
+    ],
+)
+def test_a_spelling_that_nobody_has_told_us_is_not_guessed(agent, server):
+    assert not mcp.is_spelled(agent, server)
+    with pytest.raises(UsageError) as caught:
+        mcp.entry(agent, server)
+    assert "yourself" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("agent", "scope"), [("gemini-cli", "project"), ("gemini-cli", "user"), ("windsurf", "user")]
+)
+def test_what_can_be_spelled_is_written_and_taken_back(place, agent, scope):
+    file = place.file(agent, scope)
+    mcp.write(file, "ours", PLAIN, place.owner)
+    assert load(file) == {"mcpServers": {"ours": {"command": "server", "args": []}}}
+    assert mcp.state(file, "ours", PLAIN) == "equal"
+    assert mcp.remove(file, "ours", mcp.entry(agent, PLAIN), place.owner)
+    assert mcp.servers(file) == {}
+
+
+def test_the_page_names_the_files_of_every_agent():
+    page = (Path(__file__).parents[2] / "docs/values.md").read_text()
+    rows = [line.split("|")[1:5] for line in page.splitlines() if re.match(r"\| `[a-z-]+`[^|]*\| ", line)]
+    told = {row[0].split("`")[1]: [cell.strip(" `") for cell in row[1:]] for row in rows if len(row) == 4}
+    assert tuple(told) == mcp.AGENTS_WITH_MCP
+    for agent, (project, user, left) in told.items():
+        dialect = DIALECTS[agent]
+        assert (project, user) == ((*dialect.project, "")[0], (*dialect.user, "")[0])
+        assert (not left) == all(mcp.is_spelled(agent, each) for each in (STDIO, PLAIN, HTTP, OPEN))
+
+
+def test_an_agent_without_such_a_file_is_a_usage_error(place):
+    with pytest.raises(UsageError):
+        mcp.entry("goose", STDIO)
+    with pytest.raises(UsageError):
+        mcp.entry("nobody", STDIO)
+    assert place.file("goose") is None
+    assert place.file("vscode", "user") is None
+    assert place.file("windsurf") is None
+    with pytest.raises(UsageError):
+        place.file("nobody")
+
+
+@pytest.mark.parametrize(
+    ("agent", "environ", "expected"),
+    [
+        ("claude-code", {}, "home/.claude.json"),
+        ("claude-code", {"CLAUDE_CONFIG_DIR": "{}/c"}, "c/.claude.json"),
+        ("codex", {}, "home/.codex/config.toml"),
+        ("codex", {"CODEX_HOME": "{}/c"}, "c/config.toml"),
+        ("codex", {"CODEX_HOME": "relative"}, "home/.codex/config.toml"),
+        ("cursor", {}, "home/.cursor/mcp.json"),
+        ("gemini-cli", {}, "home/.gemini/settings.json"),
+        ("kiro-cli", {}, "home/.kiro/settings/mcp.json"),
+        ("windsurf", {}, "home/.codeium/windsurf/mcp_config.json"),
+        ("opencode", {}, "home/.config/opencode/opencode.jsonc"),
+        ("opencode", {"XDG_CONFIG_HOME": "{}/x"}, "x/opencode/opencode.jsonc"),
+    ],
+)
+def test_the_file_of_a_user(place, tmp_path, agent, environ, expected):
+    environ = {name: value.replace("{}", str(tmp_path)) for name, value in environ.items()}
+    assert place.file(agent, "user", **environ).path == str(tmp_path / expected)
+
+
+@every_agent
+def test_the_file_of_a_project(place, agent):
+    path, key = PROJECT_FILES[agent]
+    file = place.file(agent)
+    assert (file.agent, file.scope, file.path) == (agent, "project", str(place.project / path))
+    mcp.write(file, "ours", STDIO, place.owner)
+    assert load(file) == {key: {"ours": mcp.entry(agent, STDIO)}}
+    assert place.everything() == sorted({path, *map(str, Path(path).parents)} - {"."})
+
+
+def test_of_two_files_that_an_agent_reads_the_one_that_is_there_is_meant(place):
+    (place.project / "opencode.jsonc").write_text("{}")
+    assert place.file("opencode").path.endswith("opencode.jsonc")
+    (place.project / "opencode.json").write_text("{}")
+    assert place.file("opencode").path.endswith("opencode.json")
+
+
+@every_agent
+@pytest.mark.parametrize("server", [STDIO, PLAIN, HTTP, OPEN])
+@pytest.mark.parametrize("scope", ["project", "user"])
+def test_absent_written_equal_removed(place, agent, server, scope):
+    file = place.file(agent, scope)
+    if file is None:
+        return
+    assert mcp.servers(file) == {}
+    assert "ours" not in mcp.servers(file)
+    assert mcp.state(file, "ours", server) == "absent"
+    written = mcp.write(file, "ours", server, place.owner)
+    assert mcp.servers(file)["ours"] == written == mcp.entry(agent, server)
+    assert mcp.state(file, "ours", server) == "equal"
+    assert mcp.state(file, "ours", McpServer("stdio", command=("other",))) == "different"
+    before = Path(file.path).read_bytes(), os.stat(file.path).st_mtime_ns
+    assert mcp.write(file, "ours", server, place.owner) == written
+    assert (Path(file.path).read_bytes(), os.stat(file.path).st_mtime_ns) == before
+    assert mcp.remove(file, "ours", written, place.owner)
+    assert mcp.state(file, "ours", server) == "absent"
+    assert not mcp.remove(file, "ours", written, place.owner)
+
+
+STYLES = {
+    "json": {
+        "pretty": '{\n  "KEY": {\n    "a": {"url": "x"}\n  },\n  "z": [1, 2]\n}\n',
+        "empty": '{\n  "KEY": {}\n}',
+        "minified": '{"KEY":{"a":{"url":"x"}},"z":1}',
+        "comments": '// top\n{\n  "KEY": {\n    "a": {}, // mine\n    /* end */\n  }, // "z"\n}\n',
+        "tabs": '{\n\t"z": 1,\n\t"KEY": {\n\t\t"a": {}\n\t}\n}\n',
+        "CRLF and byte order mark": '\ufeff{\r\n    "KEY": {\r\n        "a": {}\r\n    }\r\n}\r\n',
+    },
+    "toml": {
+        "empty": "",
+        "settings": '# mine\nmodel = "x"   # best\n\n[KEY.a]\nurl = "x"\n\n[z]\n',
+        "no last line end": "[KEY.a]\nurl = 'x' # note",
+        "CRLF and byte order mark": '\ufeffmodel = "x"\r\n[KEY.a]\r\n',
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("agent", "style"),
+    [(agent, style) for agent in FLUENT for style in STYLES["toml" if agent == "codex" else "json"]],
+)
+@pytest.mark.parametrize("server", [STDIO, HTTP])
+def test_after_write_and_remove_the_file_is_the_same_to_the_byte(place, agent, style, server):
+    path, key = PROJECT_FILES[agent]
+    before = STYLES["toml" if agent == "codex" else "json"][style].replace("KEY", key).encode()
+    (place.project / path).parent.mkdir(exist_ok=True, parents=True)
+    (place.project / path).write_bytes(before)
+    (place.project / path).chmod(0o640)
+    file = place.file(agent)
+    others = mcp.servers(file)
+    written = mcp.write(file, "ours", server, place.owner)
+    during = (place.project / path).read_bytes()
+    assert mcp.servers(file) == {**others, "ours": written}
+    assert (b"\r\n" in before) == (b"\r\n" in during)
+    assert not (b"\r\n" in before and b"\n" in during.replace(b"\r\n", b""))
+    assert os.name == "nt" or stat.S_IMODE(os.stat(file.path).st_mode) == 0o640
+    assert mcp.remove(file, "ours", written, place.owner)
+    assert (place.project / path).read_bytes() == before
+
+
+@every_agent
+def test_a_server_of_that_name_that_is_not_ours_is_left_alone(place, agent):
+    file = place.file(agent)
+    theirs = mcp.write(file, "ours", PLAIN, place.owner)
+    before = Path(file.path).read_bytes()
+    with pytest.raises(StateError) as caught:
+        mcp.write(file, "ours", STDIO, place.owner)
+    assert caught.value.where == file.path
+    assert not mcp.remove(file, "ours", mcp.entry(agent, STDIO), place.owner)
+    assert Path(file.path).read_bytes() == before
+    assert mcp.servers(file)["ours"] == theirs
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(True, 1), (1, True), (None, {}), ({}, None)])
+def test_what_is_nearly_ours_is_not_ours(place, ours, theirs):
+    file = place.file("opencode")
+    Path(file.path).write_text(json.dumps({"mcp": {"ours": theirs}}))
+    before = Path(file.path).read_bytes()
+    written = {**mcp.entry("opencode", PLAIN), "enabled": ours}
+    Path(file.path).write_text(json.dumps({"mcp": {"ours": {**written, "enabled": theirs}}}))
+    assert not mcp.remove(file, "ours", written, place.owner)
+    Path(file.path).write_bytes(before)
+    assert not mcp.remove(file, "ours", written, place.owner)

@@ -1,0 +1,231 @@
+import json
+import os
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from skillhub.errors import FormatError, LinkLeavesProject, StateError
+from skillhub.model.needs import McpServer
+from skillhub.project import mcp
+from tests.support.agents import Place
+from tests.support.cli import SECONDS
+
+REPOSITORY = Path(__file__).parents[2]
+STDIO = McpServer("stdio", command=("npx", "-y", "@x/server"), env=("X_TOKEN", "X_URL"))
+
+PROJECT_FILES = {
+    "claude-code": ".mcp.json",
+    "codex": ".codex/config.toml",
+    "cursor": ".cursor/mcp.json",
+    "github-copilot": ".vscode/mcp.json",
+    "kiro-cli": ".kiro/settings/mcp.json",
+    "opencode": "opencode.json",
+}
+every_agent = pytest.mark.parametrize("agent", tuple(PROJECT_FILES))
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{",
+        b"[]",
+        b'{"mcpServers": []}',
+        b'{"mcpServers": null}',
+        b'{"mcpServers": {}, "mcpServers": {}}',
+        b'{"mcpServers": {"a": 1, "a": 2}}',
+        b'{"mcpServers": {"b": {}}}\xff',
+        b"\xff\xfe{\0}\0",
+        b'<<<<<<< HEAD\n{"mcpServers": {}}',
+        b"{}\n{}",
+        b"\0\0\0\0",
+    ],
+)
+def test_a_file_that_cannot_be_understood_is_left_as_it_is(place, content):
+    file = place.file("claude-code")
+    Path(file.path).write_bytes(content)
+    for action in (
+        lambda: mcp.state(file, "ours", STDIO),
+        lambda: mcp.write(file, "ours", STDIO, place.owner),
+        lambda: mcp.remove(file, "ours", {}, place.owner),
+    ):
+        with pytest.raises(FormatError) as caught:
+            action()
+        assert caught.value.where.startswith(file.path)
+        assert Path(file.path).read_bytes() == content
+    assert place.everything() == [".mcp.json"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"[", b"mcp_servers = 1", b"[[mcp_servers]]", b"mcp_servers = {}", b"a=1\xff"]
+)
+def test_a_toml_file_that_cannot_be_understood_is_left_as_it_is(place, content):
+    file = place.file("codex")
+    os.mkdir(os.path.dirname(file.path))
+    Path(file.path).write_bytes(content)
+    with pytest.raises(FormatError):
+        mcp.write(file, "ours", STDIO, place.owner)
+    assert Path(file.path).read_bytes() == content
+
+
+@every_agent
+@pytest.mark.parametrize(
+    "name",
+    ["", "__proto__", "a b", "a.b", 'a"b', "../x", "a\n[b]", "${HOME}", "{env:X}", "é", "a" * 65, "a\0"],
+)
+def test_a_hostile_name_is_refused_before_anything_is_written(place, agent, name):
+    file = place.file(agent)
+    with pytest.raises(FormatError):
+        mcp.write(file, name, STDIO, place.owner)
+    assert place.everything() == []
+
+
+@every_agent
+def test_a_hostile_server_stays_text(place, agent):
+    words = ('a"b', "back\\slash", "'''", '"""', "]", "[mcp_servers.evil]", "//", "/*", "😀", "$", "{", "}")
+    server = McpServer("stdio", command=words)
+    file = place.file(agent)
+    written = mcp.write(file, "ours", server, place.owner)
+    assert mcp.servers(file) == {"ours": written}
+    assert mcp.remove(file, "ours", written, place.owner)
+
+
+@every_agent
+def test_a_link_out_of_the_project_is_refused_and_nothing_is_written(place, agent, tmp_path):
+    path = PROJECT_FILES[agent]
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    target = outside / "config"
+    (place.project / path).parent.mkdir(exist_ok=True, parents=True)
+    (place.project / path).symlink_to(target)
+    with pytest.raises(LinkLeavesProject):
+        place.file(agent)
+    target.write_text("{}")
+    with pytest.raises(LinkLeavesProject):
+        place.file(agent)
+    assert target.read_text() == "{}"
+    assert os.listdir(outside) == ["config"]
+
+
+def test_a_folder_that_is_a_link_out_of_the_project_is_refused(place, tmp_path):
+    (tmp_path / "outside").mkdir()
+    (place.project / ".cursor").symlink_to(tmp_path / "outside")
+    with pytest.raises(LinkLeavesProject):
+        place.file("cursor")
+    assert os.listdir(tmp_path / "outside") == []
+
+
+def test_a_link_that_stays_inside_is_followed_and_kept(place):
+    (place.project / "settings.json").write_text("{}")
+    (place.project / ".mcp.json").symlink_to("settings.json")
+    mcp.write(place.file("claude-code"), "ours", STDIO, place.owner)
+    assert (place.project / ".mcp.json").is_symlink()
+    assert "ours" in (place.project / "settings.json").read_text()
+
+
+def test_a_link_that_appears_after_the_look_is_not_followed(place, tmp_path):
+    file = place.file("claude-code")
+    (tmp_path / "outside").write_text("{}")
+    Path(file.path).symlink_to(tmp_path / "outside")
+    with pytest.raises(StateError):
+        mcp.write(file, "ours", STDIO, place.owner)
+    assert (tmp_path / "outside").read_text() == "{}"
+
+
+def test_a_user_may_keep_the_file_elsewhere_behind_a_link(place, tmp_path):
+    (tmp_path / "dotfiles").mkdir()
+    (tmp_path / "dotfiles/claude.json").write_text('{"mcpServers": {}}')
+    (place.home / ".claude.json").symlink_to(tmp_path / "dotfiles/claude.json")
+    mcp.write(place.file("claude-code", "user"), "ours", STDIO, place.owner)
+    assert (place.home / ".claude.json").is_symlink()
+    assert "ours" in (tmp_path / "dotfiles/claude.json").read_text()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX modes")
+def test_a_new_file_of_a_user_is_for_that_user_alone(place):
+    file = place.file("claude-code", "user")
+    mcp.write(file, "ours", STDIO, place.owner)
+    assert stat.S_IMODE(os.stat(file.path).st_mode) == 0o600
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a FIFO")
+def test_a_pipe_in_place_of_the_file_does_not_hang(place):
+    os.mkfifo(place.project / ".mcp.json")
+    with pytest.raises(StateError):
+        mcp.write(place.file("claude-code"), "ours", STDIO, place.owner)
+
+
+WRITER = """
+import sys
+from skillhub.model.needs import McpServer
+from skillhub.project import mcp
+from tests.support.agents import owner
+project, agent, start = sys.argv[1:]
+file = mcp.config_file(agent, "project", project, project, {})
+for number in range(int(start), int(start) + 8):
+    mcp.write(file, f"server-{number}", McpServer("stdio", command=("x", str(number))), owner(project))
+"""
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "codex"])
+def test_no_writer_undoes_another(place, agent):
+    def run(start):
+        arguments = [sys.executable, "-c", WRITER, str(place.project), agent, str(start)]
+        subprocess.run(arguments, cwd=REPOSITORY, check=True, timeout=SECONDS)
+
+    threads = [threading.Thread(target=run, args=(start,)) for start in (0, 100, 200)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expected = {f"server-{number}" for start in (0, 100, 200) for number in range(start, start + 8)}
+    assert set(mcp.servers(place.file(agent))) == expected
+
+
+MEANWHILE = """
+import sys
+from skillhub.errors import StateError
+from skillhub.model.needs import McpServer
+from skillhub.project import mcp
+from tests.support.agents import owner
+project, times = sys.argv[1], int(sys.argv[2])
+file = mcp.config_file("claude-code", "project", project, project, {})
+busy = False
+def agent(event, arguments):
+    # The agent, which knows nothing of our lock, writes after we read and before we rename.
+    global busy, times
+    if event == "open" and ".skillhub-" in str(arguments[0]) and times and not busy:
+        busy, times = True, times - 1
+        with open(file.path, "w") as stream:
+            stream.write('{"n": %d}' % times)
+        busy = False
+sys.addaudithook(agent)
+try:
+    mcp.write(file, "ours", McpServer("stdio", command=("x",)), owner(project))
+except StateError as error:
+    print(error.message)
+"""
+
+
+@pytest.mark.parametrize(("times", "data"), [(2, {"n": 0, "mcpServers": {"ours": ...}}), (99, {"n": 94})])
+def test_what_an_agent_writes_meanwhile_is_not_undone(place, times, data):
+    file = place.file("claude-code")
+    Path(file.path).write_text("{}")
+    arguments = [sys.executable, "-c", MEANWHILE, str(place.project), str(times)]
+    done = subprocess.run(
+        arguments, cwd=REPOSITORY, check=True, timeout=SECONDS, capture_output=True, text=True
+    )
+    found = json.loads(Path(file.path).read_text())
+    if "mcpServers" in found:
+        found["mcpServers"]["ours"] = ...
+    assert found == data
+    assert ("keeps changing" in done.stdout) == (times == 99)
+    assert place.everything() == [".mcp.json"]

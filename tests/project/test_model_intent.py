@@ -1,0 +1,235 @@
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillhub.errors import FormatError, SkillhubError
+from skillhub.formats.digest import Digest
+from skillhub.formats.text import RESERVED_ALIASES
+from skillhub.project.intent import Intent, ProposedSource, Wanted
+from tests.support.effort import at_most
+
+ROOT = "sha256:" + "a" * 64
+WHOLE = f"""\
+[sources.acme]                # ours
+url = "https://skills.acme.example"
+root = "{ROOT}"
+
+[skills]
+gh-fix-ci = {{ source = "github", version = "^1.2" }}
+pdf = "^2"
+deploy = {{ path = "../skills/deploy" }}
+any = {{}}
+
+[install]
+agents = ["claude-code", "codex"]
+link = "copy"
+"""
+
+
+def test_whole():
+    assert Intent.parse(WHOLE.encode()) == Intent(
+        skills={
+            "gh-fix-ci": Wanted(source="github", version="^1.2"),
+            "pdf": Wanted(version="^2"),
+            "deploy": Wanted(path="../skills/deploy"),
+            "any": Wanted(),
+        },
+        sources={"acme": ProposedSource("https://skills.acme.example", Digest(ROOT))},
+        agents=("claude-code", "codex"),
+        link="copy",
+        lists=True,
+    )
+
+
+def test_empty_is_empty():
+    assert Intent.parse(b"") == Intent.parse(b"# nothing yet\r\n") == Intent()
+
+
+REFUSED = [
+    ("[hooks]\nrun = 'x'", ": hooks", "unknown key"),
+    ("[policy]\nsign = 'required'", ": policy.sign", "unknown key"),
+    ("skill.a = '1'", ": skill", "unknown key"),
+    ("[skills]\nA-b = '1'", ": skills.A-b", "is no name"),
+    ("[skills]\n'../x' = '1'", ": skills.../x", "is no name"),
+    ("[skills]\n'' = '1'", ": skills.", "is no name"),
+    ("[skills]\n'a\\n' = '1'", ": skills.a\\n", "is no name"),
+    ("[sources.https]\nurl = 'https://x'", ": sources.https", "is no alias of a source"),
+    *(
+        (f"[sources.{word}]\nurl = 'https://x'", f": sources.{word}", "is no alias")
+        for word in sorted(RESERVED_ALIASES)
+    ),
+    *(
+        (f"[skills]\na = {{ source = '{word}' }}", ": skills.a.source", "no source")
+        for word in sorted(RESERVED_ALIASES)
+    ),
+    ("skills = 1", ": skills", "expected a table"),
+    ("[[skills]]\na = '1'", ": skills", "expected a table"),
+    ("[skills]\na = { git = 'https://x' }", ": skills.a", "expected a reference"),
+    ("[skills]\na = { git = 'https://x/y', path = '../z' }", ": skills.a", "expected a reference"),
+    ("[skills]\na = { git = 'https://x/y', rev = '--x' }", ": skills.a", "expected a reference"),
+    ("[skills]\na = { git = 'https://x/y#z' }", ": skills.a", "no place in a repository"),
+    ("[skills]\na = { git = 'https://x/y', version = '1' }", ": skills.a", "expected one of source"),
+    ("[skills]\na = { from = 'a/b', path = 'c' }", ": skills.a", "expected one of source"),
+    ("[skills]\na = { from = './b' }", ": skills.a", "expected a place on the network"),
+    ("[skills]\na = { rev = 'v1' }", ": skills.a", "a rev goes with git"),
+    ("[skills]\na = { plugin = 'p' }", ": skills.a", "a plugin goes with"),
+    ("[skills]\na = { from = 'a/b', plugin = 'P' }", ": skills.a.plugin", "is no plugin"),
+    ("[skills]\na = { versoin = '1' }", ": skills.a.versoin", "unknown key"),
+    ("[skills]\na.b.c = '1'", ": skills.a.b", "unknown key"),
+    ("[skills]\na = 1", ": skills.a", "expected a table"),
+    ("[skills]\na = 1.2", ": skills.a", "expected a table"),
+    ("[skills]\na = 2026-01-02", ": skills.a", "expected a table"),
+    ("[skills]\na = true", ": skills.a", "expected a table"),
+    ("[skills]\na = ['1']", ": skills.a", "expected a table"),
+    ("[skills]\na = ''", ": skills.a.version", "expected text"),
+    ("[skills]\na = ' '", ": skills.a.version", "version or a range"),
+    ("[skills]\na = '1; rm'", ": skills.a.version", "version or a range"),
+    ("[skills]\na = { version = 1.2 }", ": skills.a.version", "expected text"),
+    ("[skills]\na = { version = 2026-01-02T03:04:05Z }", ": skills.a.version", "expected text"),
+    ("[skills]\na = { version = 07:32:00 }", ": skills.a.version", "expected text"),
+    ("[skills]\na = { version = inf }", ": skills.a.version", "expected text"),
+    ("[skills]\na = { source = 'https' }", ": skills.a.source", "no source"),
+    ("[skills]\na = { source = '../x' }", ": skills.a.source", "no source"),
+    ("[skills]\na = { path = '' }", ": skills.a.path", "expected text"),
+    ("[skills]\na = { path = './a', version = '1' }", ": skills.a", "goes with neither"),
+    ('[skills]\na = { path = "./a\\u0000" }', ": skills.a.path", "hidden"),
+    ('[skills]\na = { path = "\\u001b[2J" }', ": skills.a.path", "hidden"),
+    ("[skills]\na = { path = './a\u202e' }", ": skills.a.path", "hidden"),
+    ("[sources.x]\nroot = 'sha256:0'", ": sources.x.url", "missing"),
+    ("[sources.x]\nurl = 'https://x'\nroot = 'sha256:0'", ": sources.x.root", "64 lowercase hex"),
+    ("[sources.x]\nurl = ['https://x']", ": sources.x.url", "expected text"),
+    ("[sources.x]\nurl = 'https://x'\ntoken = 'y'", ": sources.x.token", "unknown key"),
+    ("sources.x = 'https://x'", ": sources.x", "expected a table"),
+    ("[install]\nagents = 'codex'", ": install.agents", "expected a list"),
+    ("[install]\nagents = [1]", ": install.agents[0]", "expected text"),
+    ("[install]\nagents = [['codex']]", ": install.agents[0]", "expected text"),
+    ("[install]\nlink = 'hard'", ": install.link", '"copy" or "symlink"'),
+    ("[install]\nlink = true", ": install.link", '"copy" or "symlink"'),
+    ("[install]\nlink = ['copy']", ": install.link", '"copy" or "symlink"'),
+    ("[install]\nmode = 'x'", ": install.mode", "unknown key"),
+    ("install = []", ": install", "expected a table"),
+]
+
+
+@pytest.mark.parametrize(("text", "where", "message"), REFUSED, ids=[row[0][:40] for row in REFUSED])
+def test_refused_says_where(text, where, message):
+    with pytest.raises(FormatError, match=message) as caught:
+        Intent.parse(text.encode())
+    assert caught.value.where == "skillhub.toml" + where
+    assert caught.value.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[skills]\na = '1'\na = '2'",
+        b"[skills]\na = '1'\n[skills]\nb = '1'",
+        b"[skills]\na.version = '1'\na = '2'",
+        b"\xef\xbb\xbf[skills]\n",
+        "[skills]\n".encode("utf-16"),
+        b"# caf\xe9\n",
+        b"[skills]\na = '\0'\n",
+        b"[skills]\ra = '1'\r",
+        b"[skills\n",
+        b"x = 2026-13-45\n",
+        b"<<<<<<< HEAD\n[skills]\n=======\n",
+        b'{"skills": {}}',
+        b"x = " + b"9" * 5000,
+        b"x = " + b"[" * 5000,
+        b"x = " + b"{a=" * 5000,
+    ],
+    ids=lambda data: repr(data[:24]),
+)
+def test_not_toml(data):
+    with pytest.raises(FormatError, match="not TOML") as caught:
+        Intent.parse(data)
+    assert caught.value.message.isprintable()
+    assert len(caught.value.message) < 250
+
+
+@pytest.mark.parametrize("marker", [b"<<<<<<< HEAD\n", b"||||||| b\r\n", b"=======\n", b">>>>>>>"])
+def test_a_conflict_is_told_by_its_line(marker):
+    with pytest.raises(FormatError, match="merge conflict") as caught:
+        Intent.parse(b"[skills]\n\n" + marker)
+    assert caught.value.where == "skillhub.toml:3"
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("number", [b"0x" + b"f" * 5000, b"0b" + b"1" * 50_000])
+def test_attack_a_number_too_long_to_be_shown(number):
+    """Hexadecimal integers have no limit to be read, but one to be written."""
+    with pytest.raises(FormatError, match="expected a table, found"):
+        Intent.parse(b"[skills]\na = " + number)
+
+
+@pytest.mark.parametrize("depth", range(150, 340, 10))
+def test_attack_lists_as_deep_as_the_parser_goes(depth):
+    with pytest.raises(FormatError):
+        Intent.parse(b"[skills]\na = " + b"[" * depth + b"]" * depth)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"a." * 120_000 + b"a = 1",
+        b"[" + b"a." * 120_000 + b"a]",
+        b"x = [\n{" + b"a." * 50_000 + b"a = 1}]",
+        b"# " + b"." * 101,
+    ],
+    ids=["key", "table", "inline", "comment"],
+)
+def test_attack_dotted_key_bomb(data):
+    with at_most(1), pytest.raises(FormatError, match="at most 100 dots in a line") as caught:
+        Intent.parse(data)
+    assert caught.value.where.startswith("skillhub.toml:")
+
+
+def test_attack_larger_than_any_intent():
+    with pytest.raises(FormatError, match="expected at most 262144 bytes"):
+        Intent.parse(b"#" * 262_145)
+
+
+@given(st.binary(max_size=100) | st.text(max_size=100).map(str.encode))
+def test_any_bytes_at_all(data):
+    with contextlib.suppress(SkillhubError):
+        Intent.parse(data)
+
+
+words = st.sampled_from(
+    [
+        "[skills]",
+        "[sources.x]",
+        "[install]",
+        "\n",
+        " = ",
+        "a",
+        "url",
+        "'1'",
+        '"^1"',
+        "{",
+        "}",
+        "[",
+        "]",
+        ".",
+        ",",
+        "version",
+        "path",
+        "source",
+        "agents",
+        "link",
+        "1",
+        "true",
+        "2026-01-02",
+        "'copy'",
+        "#",
+        "'''",
+    ]
+)
+
+
+@given(st.lists(words, max_size=15).map("".join))
+def test_any_words_at_all(text):
+    with contextlib.suppress(SkillhubError):
+        Intent.parse(text.encode())

@@ -1,0 +1,79 @@
+"""Where policies are read, and that nobody reads past them."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from skillhub.disk.home import Home
+from skillhub.errors import FormatError, StateError
+from skillhub.project.policies import machine_policy, places, read_policies
+from skillhub.project.project import Project
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home.of({"SKILLHUB_HOME": str(tmp_path)})
+
+
+@pytest.fixture
+def project(home, tmp_path):
+    (tmp_path / "project").mkdir()
+    return Project(str(tmp_path / "project"), "project", home)
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return str(path)
+
+
+def test_none_is_none(home, project, tmp_path):
+    assert not read_policies(home, project, str(tmp_path / "none.toml"))
+
+
+def test_the_machines_comes_first_and_each_says_where(home, project, tmp_path):
+    machine = write(tmp_path / "etc" / "policy.toml", "signed = 'required'\n")
+    user = write(os.path.join(home.config, "policy.toml"), "\n[policy]\nmin-age-days = 3\n")
+    intent = write(project.intent_path, "[policy]\nsigned = 'required'\n")
+    found = read_policies(home, project, machine)
+    paths = [("machine", machine), ("user", user), ("project", intent)]
+    assert [(each.level, each.path) for each in found.each] == paths
+    assert [each.where(key) for each in found.each for key, _ in each.rules()] == [
+        f"{machine}:1",
+        f"{user}:3",
+        f"{intent}:2",
+    ]
+
+
+def test_no_variable_moves_the_machines_policy(monkeypatch, tmp_path):
+    before = machine_policy()
+    for name in ("SKILLHUB_HOME", "PROGRAMDATA", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    assert machine_policy() == before == "/etc/skillhub/policy.toml"
+    assert places(Home.of(os.environ))["machine"] == before
+
+
+@pytest.mark.parametrize("text", ["signed = 'no'", "sign = 'required'", "[policy", "\x00"])
+def test_a_malformed_policy_permits_nothing(home, project, tmp_path, text):
+    machine = write(tmp_path / "policy.toml", text)
+    policies = read_policies(home, project, machine)
+    with pytest.raises(FormatError) as caught:
+        bool(policies)
+    assert caught.value.where.startswith(machine)
+
+
+def test_a_policy_that_cannot_be_read_permits_nothing(home, project, tmp_path):
+    (tmp_path / "policy.toml").mkdir()
+    policies = read_policies(home, project, str(tmp_path / "policy.toml"))
+    with pytest.raises(StateError):
+        policies.agrees("install")
+
+
+def test_a_policy_may_be_a_link_of_whoever_may_write_there(home, project, tmp_path):
+    real = write(tmp_path / "real.toml", "signed = 'required'\n")
+    (tmp_path / "policy.toml").symlink_to(real)
+    (found,) = read_policies(home, project, str(tmp_path / "policy.toml")).each
+    assert found.signed == "required"

@@ -1,0 +1,87 @@
+"""Who may sign, and what was proven before."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillhub.disk.home import Home
+from skillhub.errors import NotFound, StateError, UsageError
+from skillhub.formats.digest import Digest
+from skillhub.project.publishers import Publishers, Trusted
+
+
+@pytest.fixture
+def publishers(tmp_path):
+    return Publishers(Home.of({"SKILLHUB_HOME": str(tmp_path)}))
+
+
+def test_keys_of_one_publisher_come_together(publishers):
+    publishers.trust(Trusted("ann", keys=("k1",), sources=("acme",)))
+    merged = publishers.trust(Trusted("ann", keys=("k2", "k1"), certificates=("c",), sources=("hub",)))
+    assert merged == Trusted("ann", ("k1", "k2"), ("c",), ("acme", "hub"))
+    assert publishers.all() == {"ann": merged}
+
+
+def test_trust_for_every_source_is_not_narrowed_by_a_later_line(publishers):
+    publishers.trust(Trusted("ann", keys=("k1",)))
+    assert publishers.trust(Trusted("ann", keys=("k2",), sources=("acme",))).sources == ()
+
+
+def test_two_commands_at_once_lose_no_trust(publishers, tmp_path):
+    other = Publishers(Home.of({"SKILLHUB_HOME": str(tmp_path)}))
+    assert (publishers.all(), other.all()) == ({}, {})
+    publishers.trust(Trusted("ann", keys=("k1",)))
+    other.trust(Trusted("bob", keys=("k2",)))
+    publishers.trust(Trusted("eve", keys=("k3",)))
+    assert other.remove("eve").name == "eve"
+    assert list(Publishers(Home.of({"SKILLHUB_HOME": str(tmp_path)})).all()) == ["ann", "bob"]
+
+
+def test_removed_is_gone(publishers):
+    publishers.trust(Trusted("ann", keys=("k1",)))
+    assert publishers.remove("ann").name == "ann"
+    assert publishers.all() == {}
+    with pytest.raises(NotFound):
+        publishers.remove("ann")
+
+
+def test_a_name_that_is_none(publishers):
+    with pytest.raises(UsageError):
+        publishers.trust(Trusted("Ann!", keys=("k",)))
+
+
+def test_a_proof_is_kept_under_what_it_proves_alone(publishers, tmp_path):
+    one, two = Digest.of(b"one"), Digest.of(b"two")
+    publishers.pin(one, "pem")
+    assert (publishers.pinned(one), publishers.pinned(two)) == ("pem", None)
+    (path,) = (tmp_path / "state/signers").iterdir()
+    assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("torn", [b"", b"\0" * 200, b"-----BEGIN\0\0"])
+def test_a_pin_that_a_power_cut_left_torn_is_none_and_is_made_again(publishers, tmp_path, torn):
+    one = Digest.of(b"one")
+    publishers.pin(one, "pem")
+    (pin,) = tmp_path.rglob("*.pem")
+    pin.write_bytes(torn)
+    assert publishers.pinned(one) is None
+    publishers.pin(one, "pem")
+    assert publishers.pinned(one) == "pem"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"version": 1, "publishers": []}',
+        '{"version": 1, "publishers": {"a": {}}}',
+        '{"version": 1, "publishers": {"a": 1}}',
+        '{"version": 1, "publishers": {"a": {"keys": "k1", "certificates": [], "sources": []}}}',
+    ],
+)
+def test_a_file_that_is_no_list_of_publishers(publishers, tmp_path, text):
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/publishers.json").write_text(text)
+    with pytest.raises(StateError):
+        publishers.all()

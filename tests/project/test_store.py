@@ -1,0 +1,110 @@
+"""The store: each tree once, whole or not at all, and nothing trusted for being there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from skillhub.errors import StateError
+from skillhub.formats.digest import Digest
+from skillhub.model.tree import File, Tree
+from skillhub.project.store import Store
+
+TREE = Tree({"SKILL.md": File(b"x\n"), "scripts/deep/run.sh": File(b"#!\n", executable=True)})
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(str(tmp_path / "data"))
+
+
+def test_what_is_put_is_there_read_only_and_whole(store):
+    path = Path(store.put(TREE))
+    assert str(path) == store.path(TREE.digest)
+    assert store.read(TREE.digest).digest == TREE.digest
+    assert store.listing(TREE.digest).digest == TREE.digest
+    assert store.check(TREE.digest) == []
+    assert not [each for each in (path, *path.rglob("*")) if each.stat().st_mode & 0o222]
+    assert (path / "scripts/deep/run.sh").stat().st_mode & 0o111 == 0o111
+
+
+def test_the_same_again_is_left_alone(store):
+    path = Path(store.put(TREE))
+    before = path.stat().st_ino
+    store.put(TREE)
+    assert path.stat().st_ino == before
+    assert sorted(each.name for each in path.parent.iterdir()) == [path.name, f"{path.name}.listing"]
+
+
+def damage_a_file(path):
+    (path / "SKILL.md").chmod(0o644)
+    (path / "SKILL.md").write_text("y\n")
+
+
+def swap_for_a_link(path):
+    path.rename(path.parent / "away")
+    path.symlink_to(path.parent / "away")
+
+
+def swap_for_a_dangling_link(path):
+    path.rename(path.parent / "away")
+    path.symlink_to("nowhere")
+
+
+def swap_for_a_file(path):
+    path.rename(path.parent / "away")
+    path.write_text("x")
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [damage_a_file, swap_for_a_link, swap_for_a_dangling_link, swap_for_a_file,
+     lambda path: (path / "extra").touch(), lambda path: os.mkfifo(path / "pipe"),
+     lambda path: os.symlink("SKILL.md", path / "link"), lambda path: (path / "SKILL.md").unlink(),
+     lambda path: (path / "SKILL.md").chmod(0o555)],
+)  # fmt: skip
+def test_harm_is_found_never_read_and_put_right(store, harm):
+    path = Path(store.put(TREE))
+    path.chmod(0o755)
+    harm(path)
+    assert store.check(TREE.digest)
+    if not path.is_symlink():
+        assert store.read(TREE.digest) is None
+    store.put(TREE)
+    assert store.check(TREE.digest) == []
+    assert not path.is_symlink()
+
+
+def test_a_link_is_never_followed_to_be_removed(store, tmp_path):
+    path = Path(store.put(TREE))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/kept").touch()
+    path.chmod(0o755)
+    (path / "out").symlink_to(tmp_path / "mine")
+    store.drop(TREE.digest)
+    assert (tmp_path / "mine/kept").exists()
+    assert list(path.parent.iterdir()) == []
+
+
+def test_what_was_never_put(store):
+    nothing = Digest.of(b"nothing")
+    assert (store.has(nothing), store.read(nothing), store.listing(nothing)) == (False, None, None)
+    assert [problem.code for problem in store.check(nothing)] == ["missing"]
+    store.drop(nothing)
+
+
+def test_a_disk_in_the_way(store, tmp_path):
+    (tmp_path / "data").write_text("a file")
+    with pytest.raises(StateError):
+        store.put(TREE)
+
+
+def test_a_torn_tree_is_never_left_behind(store, tmp_path):
+    path = Path(store.put(TREE))
+    impossible = Tree({"SKILL.md": File(b"x"), "SKILL.md/below": File(b"x")})
+    with pytest.raises(StateError):
+        store.put(impossible)
+    assert [each for each in Path(store.root).rglob("*.tmp*")] == []
+    assert path.is_dir()

@@ -1,0 +1,313 @@
+import json
+import os
+import shlex
+import stat
+import zipfile
+
+import pytest
+
+from fixtures.build import EMBEDDED, build, differences
+from skillhub.errors import (
+    FormatError,
+    NameNotOwned,
+    NotFound,
+    Refused,
+    SkillhubError,
+    UnsafeArchive,
+    UsageError,
+)
+from skillhub.registry.build import Setup, add, init
+from skillhub.registry.check import check
+from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
+from skillhub.sources.embedded import root_fingerprint
+from skillhub.sources.local import read_local
+from skillhub.trust.keys import PrivateKey
+from skillhub.trust.oms import sign
+from tests.support.killing import kill_everywhere
+from tests.support.published import tree_of
+from tests.support.registry import Simulator, key_of, long_ago, now, write_skill
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return Simulator(tmp_path_factory.mktemp("made"))
+
+
+def test_embedded_registry_is_what_the_sources_build(tmp_path):
+    """If this fails: `make fixtures`, and look at what changed."""
+    assert differences(build(str(tmp_path)), EMBEDDED) == []
+
+
+def test_embedded_registry_is_sound_and_its_root_is_known_by_fingerprint(tmp_path):
+    build(str(tmp_path))
+    assert check(str(tmp_path), now()).problems == ()
+    assert RegistryDir(str(tmp_path)).fingerprint() == root_fingerprint()
+
+
+def test_new_registry_is_sound_and_its_keys_are_for_its_owner(hub):
+    assert check(hub.dir.path, now()).problems == ()
+    keys = os.path.join(hub.dir.path, "keys")
+    assert sorted(os.listdir(keys)) == ["offline", "online", "publishers"]
+    assert len(os.listdir(os.path.join(keys, "offline"))) == 11
+    for top, _, names in os.walk(keys):
+        for name in names:
+            assert stat.S_IMODE(os.stat(os.path.join(top, name)).st_mode) == 0o600
+    assert not any("PRIVATE" in data.decode("latin-1") for data in tree_of(hub.dir.site).values())
+
+
+def test_same_setup_and_time_give_the_same_bytes(tmp_path):
+    when = now()
+    sites = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        hub = Simulator(tmp_path / name, when=when)
+        hub.publish()
+        sites.append(hub.files)
+    assert sites[0] == sites[1]
+
+
+def test_second_init_changes_nothing(hub):
+    before = tree_of(hub.dir.path)
+    with pytest.raises(UsageError):
+        init(hub.dir.path, Setup(settings=RegistrySettings("acme")), now())
+    assert tree_of(hub.dir.path) == before
+
+
+def test_offline_keys_of_another_registry_are_not_written_over(hub, tmp_path):
+    disk = os.path.join(hub.dir.path, "keys", "offline")
+    before = tree_of(hub.dir.path)
+    with pytest.raises(UsageError, match="offline keys"):
+        init(str(tmp_path / "other"), Setup(settings=RegistrySettings("acme"), keys=disk), now())
+    assert tree_of(hub.dir.path) == before
+
+
+@pytest.mark.parametrize("publisher", ["../evil", "", "A"])
+def test_publisher_that_is_no_name(tmp_path, publisher):
+    with pytest.raises(UsageError):
+        init(str(tmp_path / "r"), Setup(settings=RegistrySettings(publisher)), now())
+    assert not (tmp_path / "r").exists()
+
+
+def test_added_versions_are_offered_to_readers_of_every_kind(hub, tmp_path):
+    hub.publish(version="1.0.0")
+    hub.publish(version="1.10.0")
+    hub.publish(version="1.9.0")
+    assert check(hub.dir.path, now()).problems == ()
+    for base, home in (("", "../../"), ("hello/", "../../../")):
+        listing = json.loads(hub.files[f"{base}.well-known/agent-skills/index.json"])
+        (entry,) = listing["skills"]
+        assert (entry["name"], entry["type"], entry["version"]) == ("hello", "archive", "1.10.0")
+        assert entry["url"].removeprefix(home) in hub.files
+        assert entry["releases"].removeprefix(home) in hub.files
+    document = json.loads(hub.files[".well-known/agent-skills/skills/hello.json"])
+    assert [each["version"] for each in document["releases"]] == ["1.10.0", "1.9.0", "1.0.0"]
+    assert document["releases"][0]["url"].removeprefix("../../../") in hub.files
+
+
+def test_same_again_is_nothing_to_do(hub, tmp_path):
+    hub.publish()
+    before = tree_of(hub.dir.path)
+    added = add(hub.dir.path, [write_skill(tmp_path)], Signing(now=now()))
+    assert added.releases == ()
+    assert [each.version for each in added.unchanged] == ["1.0.0"]
+    assert tree_of(hub.dir.path) == before
+
+
+def test_same_version_twice_in_one_call(hub, tmp_path):
+    first = write_skill(tmp_path / "1")
+    second = write_skill(tmp_path / "2", **{"extra.md": "more"})
+    before = tree_of(hub.dir.path)
+    with pytest.raises(Refused, match="other content"):
+        add(hub.dir.path, [first, second], Signing(now=now()))
+    assert tree_of(hub.dir.path) == before
+    assert len(add(hub.dir.path, [first, first], Signing(now=now())).releases) == 1
+    assert check(hub.dir.path, now()).problems == ()
+
+
+def test_same_version_with_other_bytes(hub, tmp_path):
+    hub.publish()
+    before = tree_of(hub.dir.path)
+    folder = write_skill(tmp_path, **{"extra.md": "more"})
+    with pytest.raises(Refused, match="other content"):
+        add(hub.dir.path, [folder], Signing(now=now()))
+    assert tree_of(hub.dir.path) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda folder: os.remove(f"{folder}/SKILL.md"), NotFound),
+        (lambda folder: os.symlink("/nowhere", f"{folder}/link"), UnsafeArchive),
+        (lambda folder: edit(folder, "name: good", "name: other"), FormatError),
+        (lambda folder: edit(folder, "name: good", "name: ../evil"), FormatError),
+        (lambda folder: edit(folder, 'version: "1.0.0"', 'version: "one"'), FormatError),
+        (lambda folder: edit(folder, 'metadata:\n  version: "1.0.0"\n', ""), FormatError),
+    ],
+)
+def test_one_bad_skill_among_several_and_nothing_is_published(hub, tmp_path, change, error):
+    before = tree_of(hub.dir.path)
+    bad = write_skill(tmp_path, "good")
+    change(bad)
+    with pytest.raises(error):
+        add(hub.dir.path, [write_skill(tmp_path), bad], Signing(now=now()))
+    assert tree_of(hub.dir.path) == before
+
+
+def test_archive_with_one_folder_around_everything(hub, tmp_path):
+    path = tmp_path / "good.zip"
+    folder = write_skill(tmp_path, "good")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.write(f"{folder}/SKILL.md", "good-main/SKILL.md")
+    assert read_local(str(path))[0].warnings
+    before = tree_of(hub.dir.path)
+    with pytest.raises(UnsafeArchive) as caught:
+        add(hub.dir.path, [str(path)], Signing(now=now()))
+    assert caught.value.reason == "no-skill-md"
+    assert tree_of(hub.dir.path) == before
+
+
+def edit(folder, old, new):
+    path = os.path.join(folder, "SKILL.md")
+    with open(path) as file:
+        text = file.read()
+    assert old in text
+    with open(path, "w") as file:
+        file.write(text.replace(old, new))
+
+
+def test_skill_signed_by_somebody_else(hub, tmp_path):
+    folder = write_skill(tmp_path)
+    before = tree_of(hub.dir.path)
+    with open(os.path.join(folder, "skill.oms.sig"), "wb") as file:
+        file.write(sign(read_local(folder)[0].tree, "hello", PrivateKey.generate()))
+    with pytest.raises(Refused, match="signature by a publisher that is admitted here"):
+        add(hub.dir.path, [folder], Signing(now=now()))
+    assert tree_of(hub.dir.path) == before
+
+
+def test_unsigned_skill_without_the_publishers_key(hub, tmp_path):
+    os.remove(os.path.join(hub.dir.path, "keys", "publishers", "acme.pem"))
+    with pytest.raises(Refused, match="signed skills only"):
+        add(hub.dir.path, [write_skill(tmp_path)], Signing(now=now()))
+
+
+def test_new_name_takes_the_offline_keys_and_a_new_version_does_not(hub, tmp_path):
+    hub.publish()
+    for number in (1, 2):
+        os.remove(os.path.join(hub.dir.path, "keys", "offline", f"namespaces-{number}.pem"))
+    hub.publish(version="1.1.0")
+    before = tree_of(hub.dir.path)
+    with pytest.raises(Refused, match="namespaces"):
+        hub.publish("another")
+    assert tree_of(hub.dir.path) == before
+
+
+def test_who_has_the_offline_keys_is_told_what_to_type_whatever_the_folder_is_called(tmp_path):
+    hub = Simulator(tmp_path / "our hub")
+    for number in (1, 2):
+        os.remove(os.path.join(hub.dir.path, "keys", "offline", f"namespaces-{number}.pem"))
+    with pytest.raises(Refused) as refused:
+        hub.publish()
+    _, command = refused.value.hint.split("somebody run: ")
+    assert shlex.split(command)[1:4] == ["registry", "delegate", hub.dir.path]
+
+
+def test_name_of_another_publisher(hub, tmp_path):
+    """The other publisher was admitted in a ceremony of its own."""
+    hub.admit("rival", names=["hello"])
+    before = tree_of(hub.dir.path)
+    with pytest.raises(NameNotOwned):
+        hub.publish()
+    assert tree_of(hub.dir.path) == before
+
+
+def test_passphrase_is_needed_and_must_be_the_right_one(tmp_path):
+    folder = str(tmp_path / "r")
+    setup = Setup(
+        settings=RegistrySettings("acme", bin_bits=1), passphrase=b"secret", new_key=key_of("locked")
+    )
+    init(folder, setup, now())
+    skill = write_skill(tmp_path)
+    with pytest.raises(UsageError):
+        add(folder, [skill], Signing(now=now()))
+    with pytest.raises(FormatError):
+        add(folder, [skill], Signing(now=now(), passphrase=b"wrong"))
+    assert len(add(folder, [skill], Signing(now=now(), passphrase=b"secret")).releases) == 1
+
+
+def test_no_registry(tmp_path):
+    with pytest.raises(NotFound):
+        add(str(tmp_path), [], Signing(now=now()))
+    with pytest.raises(NotFound):
+        check(str(tmp_path), now())
+
+
+def test_killed_before_any_write_the_site_stays_valid_and_the_next_run_heals(hub, tmp_path):
+    """`add` cut off at each of its writes: a client gets the old state or the new one, whole."""
+    hub.publish()
+    twin = hub.copy(tmp_path / "twin")
+    twin.publish(version="1.1.0")
+    before, after, looks = dict(hub.files), dict(twin.files), []
+
+    def look(kill, done):
+        hub.pull()
+        registry = hub.open(tmp_path / f"m{len(looks)}")
+        releases = registry.release_index(["hello"]).releases("hello")
+        assert [each.version for each in releases] in (["1.0.0"], ["1.1.0", "1.0.0"])
+        assert all(registry.artifact(each) for each in releases)
+        assert not done or hub.files == after
+        looks.append(done)
+
+    kills = kill_everywhere(hub.dir.path, lambda: hub.publish(version="1.1.0"), look)
+    assert kills >= sum(before.get(path) != data for path, data in after.items())
+    assert looks == [False, True] * (len(looks) // 2) + [True]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "archives/",
+        "targets/idx",
+        "targets/publishers",
+        "metadata/timestamp",
+        ".well-known/agent-skills/index",
+    ],
+)
+def test_check_finds_whatever_was_changed(hub, part):
+    hub.publish()
+    for path in [path for path in hub.files if path.startswith(part)]:
+        with open(os.path.join(hub.dir.site, path), "r+b") as file:
+            file.seek(-20, os.SEEK_END)
+            file.write(b"X" * 5)
+    assert check(hub.dir.path, now()).problems != ()
+
+
+@pytest.mark.parametrize("role", ["snapshot", "targets", "namespaces", "releases"])
+def test_check_finds_damaged_metadata_that_a_new_client_would_take_from_ahead(hub, role):
+    hub.publish()
+    newest = max(
+        (path for path in hub.files if path.startswith("metadata/") and path.endswith(f".{role}.json")),
+        key=lambda path: int(path.partition("/")[2].split(".")[0]),
+    )
+    with open(os.path.join(hub.dir.site, newest), "r+b") as file:
+        file.seek(-20, os.SEEK_END)
+        file.write(b"X" * 5)
+    assert check(hub.dir.path, now()).problems != ()
+
+
+def test_check_finds_an_expired_registry(tmp_path):
+    hub = Simulator(tmp_path, when=long_ago(5))
+    assert [issue.code for issue in check(hub.dir.path, now()).problems] == ["metadata-expired"]
+
+
+def test_settings_that_are_none(hub):
+    for text in (
+        "{}",
+        '{"publisher": "../x", "bin_bits": 1, "days": null, "compress": true, "version": 1}',
+        "<html>",
+    ):
+        with open(os.path.join(hub.dir.path, "registry.json"), "w") as file:
+            file.write(text)
+        with pytest.raises(SkillhubError) as caught:
+            add(hub.dir.path, [], Signing(now=now()))
+        assert caught.value.code == "format"

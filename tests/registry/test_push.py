@@ -1,0 +1,328 @@
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from skillhub.errors import BadMetadata, NotFound, Refused, Rollback, SkillhubError, StateError, UsageError
+from skillhub.registry.check import check
+from skillhub.registry.operator import Signing
+from skillhub.registry.push import push
+from skillhub.registry.push_target import FolderTarget, open_target
+from skillhub.registry.upkeep import rotate
+from skillhub.trust.metadata import path_of
+from tests.support.faults import KILLED, forbidden, in_child, kill, no_space
+from tests.support.published import change, offered, tree_of, twin
+from tests.support.registry import Simulator, long_ago, now
+
+TIMESTAMP = "metadata/timestamp.json"
+PUBLIC = ".well-known/agent-skills/index.json"
+
+
+@pytest.fixture
+def place(tmp_path):
+    return tmp_path / "public"
+
+
+def pushed(hub, place, connect=open_target, **more):
+    return push(hub.dir.path, str(place), connect, now=now(), **more)
+
+
+def another(hub, folder):
+    folder.mkdir()
+    return hub.copy(folder)
+
+
+def test_what_is_pushed_is_all_that_a_client_asks_for_and_byte_for_byte_the_site(hub, place, tmp_path):
+    done = pushed(hub, place)
+    files = tree_of(place)
+    assert sorted(done.written) == sorted(files)
+    assert files == {path: hub.files[path] for path in files}
+    assert offered(place, tmp_path / "client", hub.root) == ("1.0.0",)
+    shutil.rmtree(hub.dir.site)
+    os.rename(place, hub.dir.site)
+    assert check(hub.dir.path, now()).problems == ()
+
+
+def test_the_same_again_writes_nothing(hub, place):
+    first = pushed(hub, place)
+    assert pushed(hub, place) == type(first)((), len(first.written))
+
+
+def test_a_dry_run_says_what_it_would_do_and_does_nothing(hub, place):
+    told = pushed(hub, place, dry_run=True)
+    assert not place.exists()
+    assert pushed(hub, place) == told
+
+
+def test_only_what_changed_is_written_fixed_files_first_and_the_timestamp_last(hub, place):
+    pushed(hub, place)
+    hub.publish(version="1.1.0")
+    written = pushed(hub, place).written
+    public = [path for path in written if ".well-known" in path]
+    assert written[-len(public) - 1 :] == (*public, TIMESTAMP)
+    assert public[-1] == PUBLIC
+    assert len([path for path in written if path.startswith("archives/")]) == 1
+    assert not any("root" in path for path in written)
+    hub.publish("another")
+    written = pushed(hub, place).written
+    document, bucket = (
+        next(path for path in written if path.startswith(f"targets/{kind}/")) for kind in ("publishers", "ns")
+    )
+    assert written.index(document) < written.index(bucket)
+
+
+class Renames:
+    """Lets something happen instead of the ``at``-th rename below a folder; counts them otherwise."""
+
+    def __init__(self, folder, at, happen):
+        self.folder, self.left, self.happen = str(folder), at, happen
+
+    def hook(self, event, args):
+        if event == "os.rename" and str(args[1]).startswith(self.folder):
+            self.left -= 1
+            if self.left == 0:
+                self.happen()
+
+
+def test_killed_before_each_rename_a_client_sees_the_old_or_the_new_and_the_next_push_heals(
+    hub, place, tmp_path
+):
+    pushed(hub, place)
+    offered(place, tmp_path / "client", hub.root)
+    hub.publish(version="1.1.0")
+    start, seen, steps = twin(place, "start"), [], len(pushed(hub, place, dry_run=True).written)
+    for step in range(1, steps + 1):
+        shutil.rmtree(place)
+        twin(start, place.name)
+        cut = Renames(place, step, kill).hook
+        assert in_child(lambda: pushed(hub, place), lambda hook=cut: sys.addaudithook(hook)) == KILLED
+        old = twin(tmp_path / "client", "old")
+        seen.append(offered(place, old, hub.root))
+        assert seen[-1] == offered(place, tmp_path / f"new-{step}", hub.root)
+        pushed(hub, place)
+        left = {path: data for path, data in tree_of(place).items() if not path.endswith(".tmp")}
+        assert left == {path: hub.files[path] for path in left}
+        assert offered(place, old, hub.root) == ("1.1.0", "1.0.0")
+    assert set(seen) == {("1.0.0",)}  # the last of all renames is the timestamp's
+    assert steps > 8
+
+
+@pytest.mark.parametrize("happen", [no_space, forbidden])
+def test_a_disk_that_refuses_leaves_the_old_state_and_no_temporary_file(hub, place, tmp_path, happen):
+    pushed(hub, place)
+    hub.publish(version="1.1.0")
+    for step in (1, 2, 6):
+        cut = Renames(place, step, happen).hook
+        done = in_child(lambda: pushed(hub, place), lambda hook=cut: sys.addaudithook(hook))
+        assert done == StateError.exit_code
+        assert not [path for path in tree_of(place) if path.endswith(".tmp")]
+        assert offered(place, tmp_path / f"client-{step}", hub.root) == ("1.0.0",)
+
+
+@pytest.mark.parametrize("role", ["timestamp", "snapshot", "targets", "root", "namespaces", "releases"])
+def test_new_keys_reach_a_client_that_looks_at_every_moment(hub, place, tmp_path, role):
+    pushed(hub, place)
+    offered(place, tmp_path / "client", hub.root)
+    rotate(hub.dir.path, role, Signing(now=now()))
+    client = twin(tmp_path / "client", "walker")
+
+    class Watched(FolderTarget):
+        def publish(self, site, changed):
+            for file in changed:
+                super().publish(site, [file])
+                if not file.path.startswith("metadata/"):
+                    continue
+                assert offered(place, client, hub.root) == ("1.0.0",)
+                fresh = tmp_path / "fresh"
+                shutil.rmtree(fresh, ignore_errors=True)
+                assert offered(place, fresh, hub.root) == ("1.0.0",)
+
+    pushed(hub, place, Watched)
+    assert pushed(hub, place).written == ()
+
+
+def test_old_copy_of_the_registry_does_not_roll_the_site_back(hub, place, tmp_path):
+    stale = another(hub, tmp_path / "stale")
+    hub.publish(version="1.1.0")
+    pushed(hub, place)
+    before = tree_of(place)
+    with pytest.raises(Rollback, match="timestamp"):
+        pushed(stale, place)
+    assert tree_of(place) == before
+
+
+def test_old_copy_that_has_not_seen_the_newest_root(hub, place, tmp_path):
+    stale = another(hub, tmp_path / "stale")
+    rotate(hub.dir.path, "root", Signing(now=now()))
+    pushed(hub, place)
+    stale.publish(version="1.1.0")
+    before = tree_of(place)
+    with pytest.raises(Rollback, match="root"):
+        pushed(stale, place)
+    assert tree_of(place) == before
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_copies_that_were_changed_apart_do_not_mix(hub, place, tmp_path, more):
+    fork = another(hub, tmp_path / "fork")
+    hub.publish(version="1.1.0")
+    for number in range(1 + more):
+        fork.publish(version=f"1.2.{number}")
+    pushed(hub, place)
+    before = tree_of(place)
+    with pytest.raises(StateError, match=r"never changes|same version|never made here"):
+        pushed(fork, place)
+    assert tree_of(place) == before
+
+
+def test_two_that_push_at_once_lose_nothing(hub, place, tmp_path):
+    pushed(hub, place)
+    late = another(hub, tmp_path / "late")
+    hub.publish(version="1.1.0")
+    shutil.rmtree(late.dir.path)
+    shutil.copytree(hub.dir.path, late.dir.path)
+    late.publish(version="1.2.0")
+
+    class Overtaken(FolderTarget):
+        def publish(self, site, changed):
+            pushed(late, place)
+            super().publish(site, changed)
+
+    with pytest.raises(StateError, match="meanwhile"):
+        pushed(hub, place, Overtaken)
+    assert offered(place, tmp_path / "client", hub.root) == ("1.2.0", "1.1.0", "1.0.0")
+    with pytest.raises(Rollback):
+        pushed(hub, place)
+    assert pushed(late, place).written == ()
+
+
+def test_another_registry_is_not_overwritten(hub, place, tmp_path):
+    (tmp_path / "other").mkdir()
+    other = Simulator(tmp_path / "other", label="other")
+    pushed(other, place)
+    before = tree_of(place)
+    with pytest.raises(Refused, match="something else"):
+        pushed(hub, place)
+    assert tree_of(place) == before
+
+
+@pytest.mark.parametrize("path", [PUBLIC, TIMESTAMP])
+def test_site_of_somebody_else_is_not_overwritten(hub, place, path):
+    change(place / path, b'{"skills":[]}')
+    with pytest.raises(Refused, match="something else"):
+        pushed(hub, place)
+    assert tree_of(place) == {path: b'{"skills":[]}'}
+
+
+def test_forged_timestamp_at_the_target_is_named_and_left(hub, place, tmp_path):
+    (tmp_path / "thief").mkdir()
+    thief = Simulator(tmp_path / "thief", label="thief")
+    pushed(hub, place)
+    change(place / TIMESTAMP, thief.files[TIMESTAMP])
+    with pytest.raises(BadMetadata, match="not signed by this registry"):
+        pushed(hub, place)
+    assert (place / TIMESTAMP).read_bytes() == thief.files[TIMESTAMP]
+    (place / TIMESTAMP).unlink()
+    assert pushed(hub, place).written == (TIMESTAMP,)
+
+
+@pytest.mark.parametrize("forged", [b"evil", None])
+def test_forged_root_at_the_target_is_named_and_left(hub, place, tmp_path, forged):
+    (tmp_path / "thief").mkdir()
+    thief = Simulator(tmp_path / "thief", label="thief")
+    pushed(hub, place)
+    change(place / "metadata/2.root.json", forged or thief.root)
+    before = tree_of(place)
+    with pytest.raises(BadMetadata, match=r"2\.root\.json .* not signed by this registry"):
+        pushed(hub, place)
+    assert tree_of(place) == before
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"\xff", b"<html>"])
+def test_timestamp_at_the_target_that_is_none(hub, place, data):
+    pushed(hub, place)
+    change(place / TIMESTAMP, data)
+    with pytest.raises(SkillhubError):
+        pushed(hub, place)
+    assert (place / TIMESTAMP).read_bytes() == data
+
+
+def test_archive_at_the_target_that_was_tampered_with(hub, place):
+    pushed(hub, place)
+    archive = next((place / "archives").rglob("*.zip"))
+    change(archive, b"evil")
+    hub.publish(version="1.1.0")
+    before = tree_of(place)
+    with pytest.raises(StateError, match="other content"):
+        pushed(hub, place)
+    assert tree_of(place) == before
+
+
+def test_public_index_at_the_target_that_was_tampered_with_is_restored(hub, place):
+    pushed(hub, place)
+    change(place / PUBLIC, b"{}")
+    assert pushed(hub, place).written == (PUBLIC,)
+    assert (place / PUBLIC).read_bytes() == hub.files[PUBLIC]
+
+
+def current(hub, kind):
+    metadata = hub.dir.metadata()
+    if kind == "snapshot":
+        return f"metadata/{metadata.snapshot_version}.snapshot.json"
+    if kind == "idx":
+        return path_of(metadata.find("idx/acme.json"))
+    if kind == "publishers":
+        return hub.publisher("acme")
+    return next(path for path in hub.files if path.startswith(kind))
+
+
+@pytest.mark.parametrize(
+    "kind", ["archives", "idx", "publishers", "snapshot", ".well-known/agent-skills/index"]
+)
+def test_unsound_registry_is_not_published(hub, place, kind):
+    path = current(hub, kind)
+    change(Path(hub.dir.site, path), hub.files[path].replace(b"1.0.0", b"6.6.6") + b" ")
+    with pytest.raises(SkillhubError):
+        pushed(hub, place)
+    assert not place.exists()
+
+
+def test_what_others_read_is_made_of_what_is_signed(hub, place):
+    path = "hello/.well-known/agent-skills/index.json"
+    change(Path(hub.dir.site, path), b"evil")
+    pushed(hub, place)
+    assert (place / path).read_bytes() == hub.files[path]
+
+
+def test_expired_registry_is_not_published(tmp_path, place):
+    hub = Simulator(tmp_path, when=long_ago(30))
+    with pytest.raises(Refused, match="not sound"):
+        pushed(hub, place)
+    assert not place.exists()
+
+
+def test_what_a_publication_that_was_cut_off_left_behind_stays_at_home(hub, place):
+    for path in ("metadata/9.snapshot.json", "targets/notes.txt", f"archives/x/1.0.0/{'0' * 64}.zip", ".env"):
+        change(Path(hub.dir.path) / "site" / path, b"secret")
+    pushed(hub, place)
+    assert b"secret" not in tree_of(place).values()
+
+
+def test_site_is_not_mixed_with_the_keys(hub, tmp_path):
+    before = tree_of(tmp_path)
+    for place in (hub.dir.path, hub.dir.site, os.path.join(hub.dir.path, "new"), str(tmp_path)):
+        with pytest.raises(UsageError, match="keys"):
+            pushed(hub, place)
+    link = tmp_path / "link"
+    link.symlink_to(hub.dir.path)
+    with pytest.raises(UsageError, match="keys"):
+        pushed(hub, link / "site")
+    link.unlink()
+    assert tree_of(tmp_path) == before
+
+
+def test_no_registry(tmp_path, place):
+    with pytest.raises(NotFound):
+        push(str(tmp_path / "none"), str(place), open_target, now=now())

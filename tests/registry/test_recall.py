@@ -1,0 +1,156 @@
+"""Yanked and withdrawn releases, as the operator says so and as clients then behave."""
+
+import json
+
+import pytest
+
+from skillhub.errors import NotFound, Refused, UsageError, Withdrawn
+from skillhub.install.candidates import TakenBack
+from skillhub.registry.check import check
+from skillhub.registry.operator import Signing
+from skillhub.registry.upkeep import withdraw, yank
+from tests.support.killing import OldClients, kill_everywhere
+from tests.support.published import tree_of
+from tests.support.registry import Simulator, now
+from tests.support.world import World
+
+LISTING = ".well-known/agent-skills/index.json"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    simulator = Simulator(tmp_path_factory.mktemp("made"))
+    simulator.publish(version="1.0.0")
+    simulator.publish(version="1.1.0")
+    return simulator
+
+
+def signing(hub):
+    return Signing(now=hub.when)
+
+
+def offered(hub, folder):
+    """Return the versions of hello, and why they were taken back, as a client is told."""
+    hub.pull()
+    releases = hub.open(folder).release_index(["hello"]).releases("hello")
+    return {each.version: (each.yanked, each.withdrawn) for each in releases}
+
+
+def test_yanked_release_is_told_to_old_clients_and_listed_no_more(hub, tmp_path):
+    assert offered(hub, tmp_path / "m") == {"1.1.0": (None, None), "1.0.0": (None, None)}
+    yank(hub.dir.path, "hello@1.1.0", "deletes  files\x1b[31m", signing(hub))
+    assert offered(hub, tmp_path / "m") == {"1.1.0": ("deletes  files[31m", None), "1.0.0": (None, None)}
+    for base in ("", "hello/"):
+        (entry,) = json.loads(hub.files[base + LISTING])["skills"]
+        assert entry["version"] == "1.0.0"
+    assert check(hub.dir.path, now()).problems == ()
+    yank(hub.dir.path, "hello@1.1.0", None, signing(hub))
+    assert offered(hub, tmp_path / "m")["1.1.0"] == (None, None)
+    assert json.loads(hub.files[LISTING])["skills"][0]["version"] == "1.1.0"
+
+
+def test_only_online_keys_are_needed(hub, tmp_path):
+    for path in (tmp_path / "registry/keys/offline").glob("*.pem"):
+        path.unlink()
+    yank(hub.dir.path, "hello@1.1.0", "broken", signing(hub))
+    withdraw(hub.dir.path, "hello@1.0.0", "harmful", signing(hub))
+    assert offered(hub, tmp_path / "m") == {"1.1.0": ("broken", None), "1.0.0": (None, "harmful")}
+    (tmp_path / "registry/keys/online/releases.pem").unlink()
+    before = tree_of(hub.dir.path)
+    with pytest.raises(Refused):
+        yank(hub.dir.path, "hello@1.1.0", None, signing(hub))
+    assert tree_of(hub.dir.path) == before
+
+
+def test_same_again_and_a_dry_run_change_nothing(hub):
+    yank(hub.dir.path, "hello@1.1.0", "broken", signing(hub))
+    before = tree_of(hub.dir.path)
+    yank(hub.dir.path, "hello@1.1.0", "broken", signing(hub))
+    withdraw(hub.dir.path, "hello@1.1.0", "harmful", Signing(now=hub.when, dry_run=True))
+    assert tree_of(hub.dir.path) == before
+
+
+def test_withdrawn_release_stays_so(hub, tmp_path):
+    withdraw(hub.dir.path, "hello@1.1.0", "harmful", signing(hub))
+    for change in (
+        lambda: yank(hub.dir.path, "hello@1.1.0", None, signing(hub)),
+        lambda: yank(hub.dir.path, "hello@1.1.0", "broken", signing(hub)),
+    ):
+        with pytest.raises(UsageError, match="harmful"):
+            change()
+    hub.publish(version="1.1.0")
+    assert offered(hub, tmp_path / "m")["1.1.0"] == (None, "harmful")
+
+
+def test_archive_of_a_withdrawn_release_may_be_deleted(hub, tmp_path):
+    release = withdraw(hub.dir.path, "hello@1.1.0", "harmful", signing(hub))
+    (tmp_path / "registry/site" / release.url).unlink()
+    assert check(hub.dir.path, now()).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason", "error"),
+    [
+        ("hello", "x", UsageError),
+        ("@1.0.0", "x", UsageError),
+        ("hello@", "x", UsageError),
+        ("hello@9.0.0", "x", NotFound),
+        ("absent@1.0.0", "x", NotFound),
+        ("../evil@1.0.0", "x", NotFound),
+        ("hello@1.0.0", "", UsageError),
+        ("hello@1.0.0", " \u200b ", UsageError),
+        ("hello@1.0.0", "x" * 1025, UsageError),
+    ],
+)
+def test_what_cannot_be_taken_back(hub, wanted, reason, error):
+    before = tree_of(hub.dir.path)
+    for change in (yank, withdraw):
+        with pytest.raises(error):
+            change(hub.dir.path, wanted, reason, signing(hub))
+    assert tree_of(hub.dir.path) == before
+
+
+def test_installs_and_locks_of_what_was_taken_back(hub, tmp_path):
+    """Yanked: nobody newly chooses it, a lock still gives it, and says so. Withdrawn: not from a lock either."""
+    world = World(tmp_path / "w")
+    world.add_source("hub", hub)
+    world.install("hub:hello")
+    yank(hub.dir.path, "hello@1.1.0", "broken", signing(hub))
+    hub.pull()
+    colleague = world.on_another_machine()
+    colleague.sources.add("hub", world.sources.get("hub").url, hub.root)
+    assert world.lock().skills["hello"].version == "1.1.0"
+    assert colleague.install().warnings == ("hello: version 1.1.0 was yanked: broken",)
+    assert colleague.problems() == []
+    newcomer = World(tmp_path / "n")
+    newcomer.add_source("hub", hub)
+    newcomer.install("hub:hello")
+    assert newcomer.lock().skills["hello"].version == "1.0.0"
+    withdraw(hub.dir.path, "hello@1.1.0", "harmful", signing(hub))
+    hub.pull()
+    third = World(tmp_path / "w", home="third")
+    third.add_source("hub", hub)
+    with pytest.raises(Withdrawn, match="harmful"):
+        third.install()
+    assert not third.copy("hello", "store").exists()
+    newcomer.remove("hello")
+    with pytest.raises(TakenBack, match="harmful"):
+        newcomer.install("hub:hello@1.1.0")
+
+
+@pytest.mark.parametrize("change", [yank, withdraw])
+def test_killed_anywhere_clients_see_the_old_state_or_the_new(hub, tmp_path, change):
+    clients = OldClients(hub, tmp_path, "hello")
+
+    def look(kill, done):
+        for registry in (clients.open(kill), clients.fresh(kill, done)):
+            newest, oldest = registry.release_index(["hello"]).releases("hello")
+            assert oldest.yanked is oldest.withdrawn is None
+            assert "broken" in (newest.yanked, newest.withdrawn) or not done
+            assert registry.artifact(newest)
+        assert not done or check(hub.dir.path, now()).problems == ()
+
+    def run():
+        change(hub.dir.path, "hello@1.1.0", "broken", signing(hub))
+
+    assert kill_everywhere(hub.dir.path, run, look) >= 8

@@ -1,0 +1,201 @@
+"""New keys for every role, lost keys and stolen ones; clients follow by themselves, or stay where they are."""
+
+import os
+
+import pytest
+
+from skillhub.errors import BadMetadata, Refused, UsageError
+from skillhub.registry.build import add
+from skillhub.registry.check import check
+from skillhub.registry.operator import Signing
+from skillhub.registry.upkeep import refresh, rotate
+from skillhub.trust.metadata import Dates, keyid
+from skillhub.trust.roles import ROLES
+from tests.support.killing import OldClients, kill_everywhere
+from tests.support.published import tree_of
+from tests.support.registry import Simulator, key_of, now, write_skill
+
+OFFLINE = "registry/keys/offline"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    simulator = Simulator(tmp_path_factory.mktemp("made"), bits=1)
+    simulator.publish()
+    return simulator
+
+
+def signing(hub, **more):
+    return Signing(now=hub.when, **more)
+
+
+def id_of(name):
+    return keyid(key_of("test")(name, "ed25519").public)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_new_keys_for_a_role_and_old_clients_follow(hub, tmp_path, role):
+    old = tmp_path / "old"
+    hub.open(old).release_index(["hello"])
+    before = hub.dir.metadata().keyids(role)
+    done = rotate(hub.dir.path, role, signing(hub))
+    assert (done.gone, done.kept) == (before, ())
+    assert set(done.new) == set(hub.dir.metadata().keyids(role))
+    assert len(done.new) == ROLES[role].keys
+    hub.publish(version="1.1.0")
+    assert len(hub.open(old).release_index(["hello"]).releases("hello")) == 2
+    assert check(hub.dir.path, now()).problems == ()
+    assert len(os.listdir(tmp_path / "registry/keys/retired")) == ROLES[role].keys
+    refresh(hub.dir.path, signing(hub), roles=list(ROLES))
+    assert check(hub.dir.path, now()).problems == ()
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_old_keys_count_no_longer(hub, tmp_path, role):
+    """Who stole a key, and comes after it was replaced."""
+    keys = hub.dir.keys()
+    stolen = {each: keys.of(each) for each in ROLES}
+    rotate(hub.dir.path, role, signing(hub))
+    metadata = hub.dir.metadata()
+    at_hand = {each: hub.dir.keys().of(each) for each in ROLES}
+    with pytest.raises(Refused, match=role):
+        metadata.renewed([role], {**at_hand, role: stolen[role]}.__getitem__, Dates(hub.when))
+
+
+def test_lost_root_key_is_replaced_by_the_other_two(hub, tmp_path):
+    """The third key is made; clients that know the first root alone walk the chain."""
+    old = tmp_path / "old"
+    hub.open(old)
+    (tmp_path / OFFLINE / "root-2.pem").unlink()
+    seen = rotate(hub.dir.path, "root", signing(hub, dry_run=True))
+    (lost,) = {*seen.gone} - seen.at_hand
+    assert lost == id_of("root-2")
+    done = rotate(hub.dir.path, "root", signing(hub), [lost[:10]])
+    assert done.gone == (lost,)
+    assert set(done.kept) == {id_of("root-1"), id_of("root-3")}
+    assert len(done.new) == 1
+    hub.pull()
+    hub.open(old)
+    hub.open(tmp_path / "new")
+    (tmp_path / OFFLINE / "root-1.pem").unlink()
+    rotate(hub.dir.path, "timestamp", signing(hub))
+    hub.pull()
+    assert hub.open(old).release_index(["hello"]).names == ("hello",)
+
+
+def test_two_lost_root_keys_are_the_end_of_the_registry(hub, tmp_path):
+    for number in (1, 2):
+        (tmp_path / OFFLINE / f"root-{number}.pem").unlink()
+    before = tree_of(hub.dir.path)
+    for role in ("root", "targets", "timestamp"):
+        with pytest.raises(Refused, match="2 keys of root, found 1"):
+            rotate(hub.dir.path, role, signing(hub))
+    assert tree_of(hub.dir.path) == before
+
+
+@pytest.mark.parametrize("role", ["timestamp", "snapshot", "releases", "listing"])
+def test_lost_online_key_is_replaced_by_offline_ones(hub, tmp_path, role):
+    (tmp_path / f"registry/keys/online/{role}.pem").unlink()
+    old = tmp_path / "old"
+    hub.open(old).release_index(["hello"])
+    rotate(hub.dir.path, role, signing(hub))
+    hub.publish(version="1.1.0")
+    assert len(hub.open(old).release_index(["hello"]).releases("hello")) == 2
+
+
+def test_lost_namespace_keys_are_replaced_by_those_of_targets(hub, tmp_path):
+    for number in (1, 2, 3):
+        (tmp_path / OFFLINE / f"namespaces-{number}.pem").unlink()
+    rotate(hub.dir.path, "namespaces", signing(hub))
+    hub.publish("another")
+    assert check(hub.dir.path, now()).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("role", "lost"), [("nobody", []), ("releases-0", []), ("root", ["abc"]), ("root", ["0" * 64])]
+)
+def test_no_such_role_or_key(hub, role, lost):
+    before = tree_of(hub.dir.path)
+    with pytest.raises(UsageError):
+        rotate(hub.dir.path, role, signing(hub), lost)
+    assert tree_of(hub.dir.path) == before
+
+
+def test_offline_keys_in_a_folder_of_their_own(hub, tmp_path):
+    """A disk that is brought for the ceremony and taken away again."""
+    (tmp_path / OFFLINE).rename(tmp_path / "disk")
+    with pytest.raises(Refused):
+        rotate(hub.dir.path, "root", signing(hub))
+    done = rotate(hub.dir.path, "root", signing(hub, keys=str(tmp_path / "disk")))
+    kept = sorted(path.name for path in (tmp_path / "disk").glob("root-*"))
+    assert kept == sorted(f"root-{name[:8]}.pem" for name in done.new)
+    skill = write_skill(tmp_path, "another")
+    with pytest.raises(Refused, match="new name"):
+        add(hub.dir.path, [skill], Signing(now=hub.when))
+    add(hub.dir.path, [skill], Signing(now=hub.when, keys=str(tmp_path / "disk")))
+    assert check(hub.dir.path, now()).problems == ()
+
+
+def test_keys_of_another_registry_do_nothing(hub, tmp_path):
+    other = Simulator(tmp_path, "other")
+    before = tree_of(other.dir.path), tree_of(hub.dir.path)
+    with pytest.raises(BadMetadata, match="first root"):
+        rotate(hub.dir.path, "root", signing(hub, keys=os.path.join(other.dir.path, "keys", "offline")))
+    assert (tree_of(other.dir.path), tree_of(hub.dir.path)) == before
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_killed_anywhere_clients_go_on_and_the_same_call_finishes(made, tmp_path, role):
+    hub = made.copy(tmp_path / "hub")
+    clients = OldClients(hub, tmp_path, "hello")
+
+    def look(kill, done):
+        for registry in (clients.open(kill), clients.fresh(kill, done)):
+            assert registry.release_index(["hello"]).names == ("hello",)
+        if done:
+            assert len(hub.dir.metadata().keyids(role)) == ROLES[role].keys
+            at_hand = {keyid(key.public) for key in hub.dir.keys().of(role)}
+            assert at_hand == set(hub.dir.metadata().keyids(role))
+            assert hub.dir.keys().pending(role) == []
+
+    def run():
+        rotate(hub.dir.path, role, signing(hub))
+
+    assert kill_everywhere(hub.dir.path, run, look) >= 4
+
+
+def test_killed_while_a_lost_key_is_replaced(hub, tmp_path):
+    (tmp_path / OFFLINE / "targets-1.pem").unlink()
+    clients, lost = OldClients(hub, tmp_path, "hello"), id_of("targets-1")
+
+    def look(kill, done):
+        for registry in (clients.open(kill), clients.fresh(kill, done)):
+            assert registry.release_index(["hello"]).names == ("hello",)
+        keys = hub.dir.metadata().keyids("targets")
+        assert not done or (len(keys) == 3 and lost not in keys)
+
+    kill_everywhere(hub.dir.path, lambda: rotate(hub.dir.path, "targets", signing(hub), [lost]), look)
+
+
+def test_site_that_was_tampered_with_is_not_signed_on(hub, tmp_path):
+    """Whoever can write to the site cannot have offline keys sign what they put there."""
+    hub.publish("another")
+    site = tmp_path / "registry/site/metadata"
+    version = hub.dir.metadata().target_versions["namespaces"]
+    first, last = site / "2.namespaces.json", site / f"{version}.namespaces.json"
+    data = last.read_bytes()
+    for forged in (data.replace(b'"ns/', b'"nz/'), first.read_bytes()):
+        assert forged != data
+        last.write_bytes(forged)
+        with pytest.raises(BadMetadata):
+            rotate(hub.dir.path, "namespaces", signing(hub))
+    last.write_bytes(data)
+    rotate(hub.dir.path, "namespaces", signing(hub))
+
+
+def test_site_that_was_put_in_the_place_of_ours(hub, tmp_path):
+    """A whole registry, soundly signed by a thief, who hopes that we sign on with our offline keys."""
+    thief = Simulator(tmp_path, "thief")
+    hub.dir.publish(thief.files)
+    with pytest.raises(BadMetadata, match="first root"):
+        rotate(hub.dir.path, "namespaces", signing(hub))

@@ -1,0 +1,211 @@
+"""Where a server sends git: followed once each hop is judged, and refused with the place in words where it is not."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from functools import partial
+
+import pytest
+
+from skillhub.errors import SourceError, UnsafeTransfer
+from skillhub.net.client import Http
+from skillhub.net.fetch import Answer
+from skillhub.sources.git_program import Bounds
+from skillhub.sources.git_repository import redirected, remote
+from skillhub.sources.git_snapshot import open_git
+from tests.support.gitbackend import backend
+from tests.support.gitrepos import SKILL, Repo
+from tests.support.here import Here, let_go
+from tests.support.web import Web, answer, redirect
+
+__all__ = ["let_go"]
+ASKED = "/info/refs?service=git-upload-pack"
+PUBLIC = "93.184.216.34"
+
+
+@pytest.fixture
+def http():
+    with Http() as http:
+        yield http
+
+
+@pytest.fixture
+def opened(tmp_path, environ, http):
+    bounds = Bounds(web=http)
+    return partial(open_git, cache=str(tmp_path / "cache"), environ=environ, bounds=bounds)
+
+
+@pytest.fixture
+def commit(tmp_path):
+    return Repo(tmp_path / "served/now.git").commit({"deploy/SKILL.md": SKILL})
+
+
+@pytest.fixture
+def server(tmp_path):
+    with backend(tmp_path / "served") as server:
+        yield server
+
+
+@pytest.mark.parametrize("rev", [None, "main", "COMMIT"])
+def test_a_repository_that_was_renamed_is_found_under_its_old_name(rev, server, commit, opened):
+    server.moved["old.git"] = "/now.git"
+    snapshot = opened(server.url("/old.git"), commit if rev == "COMMIT" else rev)
+    assert snapshot.rev == commit
+    assert list(snapshot.read(["deploy/SKILL.md"])) == [SKILL]
+    # Git is sent on once, and then told where to go.
+    assert sum(path.startswith("/old.git") for path in server.asked) == 2
+
+
+def test_a_name_may_have_been_changed_several_times(server, commit, opened):
+    server.moved |= {"oldest.git": "/older.git", "older.git": server.url("/old.git"), "old.git": "/now.git"}
+    assert opened(server.url("/oldest.git"), None).rev == commit
+
+
+def test_what_is_not_moved_is_asked_by_git_alone(server, commit, opened):
+    assert opened(server.url("/now.git"), None).rev == commit
+    assert not any("oldest" in path for path in server.asked)
+    with pytest.raises(SourceError):
+        opened(server.url("/none.git"), None)
+
+
+@pytest.mark.parametrize(
+    ("there", "said", "hint"),
+    [
+        ("https://10.0.0.7/x", "private network, to 10.0.0.7", "skillhub install git+https://10.0.0.7/x"),
+        ("https://169.254.169.254/x", "private network", "skillhub install git+https://169.254.169.254/x"),
+        ("https://[::1]/x", "private network", "skillhub install 'git+https://[::1]/x'"),
+        ("https://10.0.0.7/x;id", "private network", "skillhub install 'git+https://10.0.0.7/x;id'"),
+        ("http://93.184.216.34/x", "redirect to https, found 'http://93.184.216.34/x", None),
+        ("file:///etc", "expected an http or https URL, found 'file:", None),
+        ("ssh://git@host.example/x", "expected an http or https URL, found 'ssh:", None),
+        ("https://me:pass@host.example/x", "expected an http or https URL", None),
+    ],
+)
+def test_attack_a_server_sends_git_where_it_may_not_go(there, said, hint, server, opened):
+    server.moved["x"] = there
+    with pytest.raises(UnsafeTransfer, match="the server sends one elsewhere") as caught:
+        opened(server.url("/x"), None)
+    assert said in caught.value.message
+    assert hint is None or hint in caught.value.hint
+
+
+def test_attack_a_server_sends_git_to_another_program_on_this_machine(server, opened):
+    with Web() as inner:
+        server.moved["x"] = inner.url("/internal/x")
+        with pytest.raises(UnsafeTransfer, match="the server sends one elsewhere") as caught:
+            opened(server.url("/x"), None)
+        assert inner.url("/internal/x") in caught.value.message
+        assert not inner.connections
+
+
+def test_attack_a_redirect_that_leads_to_another_path_than_that_of_a_repository(opened):
+    with Web() as web:
+        web.at(f"/x{ASKED}", redirect("/admin?do=it"))
+        with pytest.raises(UnsafeTransfer, match="expected a redirect to a repository"):
+            opened(web.url("/x"), None)
+        web.at(f"/y{ASKED}", redirect(f"/a/../b{ASKED}"))
+        web.at(f"/b{ASKED}", answer(b""))
+        with pytest.raises((UnsafeTransfer, SourceError)):
+            opened(web.url("/y"), None)
+
+
+def test_attack_a_server_that_never_stops_redirecting(server, opened):
+    server.moved |= {"a": "/b", "b": "/a"}
+    with pytest.raises(UnsafeTransfer, match="at most 5 redirects"):
+        opened(server.url("/a"), None)
+
+
+def test_attack_a_server_that_redirects_git_and_nobody_else(opened):
+    with Web() as web:
+        heads = web.heads
+
+        def act(connection):
+            is_git = "User-Agent: git/" in heads[-1]
+            (redirect("/y/info/refs?service=git-upload-pack") if is_git else answer(b""))(connection)
+
+        web.at(f"/x{ASKED}", act)
+        with pytest.raises(UnsafeTransfer, match="the server sends one elsewhere"):
+            opened(web.url("/x"), None)
+        assert f"/y{ASKED}" not in web.seen
+
+
+def test_attack_a_server_that_sends_git_on_from_where_it_was_sent(server, commit, opened):
+    """We are told of one place, and git, that goes there, of another."""
+    with Web() as web:
+        count = [0]
+
+        def act(connection):
+            count[0] += 1
+            is_git = "User-Agent: git/" in web.heads[-1]
+            (redirect(server.url(f"/now.git{ASKED}")) if is_git else answer(b""))(connection)
+
+        web.at(f"/x{ASKED}", redirect(f"/y{ASKED}"))
+        web.at(f"/y{ASKED}", act)
+        with pytest.raises(UnsafeTransfer, match="the server sends one elsewhere"):
+            opened(web.url("/x"), None)
+        assert not server.asked
+
+
+@pytest.mark.parametrize("named_by", ["repository", "marketplace", "redirect"])
+def test_attack_what_no_person_named_is_not_followed(named_by, http, environ):
+    with Web() as web:
+        there = remote(web.url("/x"), environ, Bounds())
+        bounds = Bounds(named_by=named_by, web=http)
+        assert redirected(there.__class__(there.url, there.place, named_by, (), {}), environ, bounds) is None
+        assert not web.connections
+
+
+class Sent:
+    """A ``Web`` that is led to one place."""
+
+    def __init__(self, url):
+        self.url = url
+        self.asked = []
+
+    def ask(self, url, *, cap, named_by=None, headers=None):
+        self.asked.append((url, dict(headers or {})))
+        return Answer(self.url, b"")
+
+
+def test_attack_a_host_that_a_redirect_names_has_another_address_when_git_looks_it_up(environ):
+    web = Sent(f"https://{PUBLIC}/new/x{ASKED}")
+    there = redirected(remote("https://git.example/x", environ, Bounds(), "ghp_x"), environ, Bounds(web=web))
+    assert (there.url, there.place, there.named_by) == (
+        "https://git.example/x",
+        f"https://{PUBLIC}/new/x",
+        "redirect",
+    )
+    assert there.way() == ("-c", f"http.curloptResolve={PUBLIC}:443:{PUBLIC}")
+    assert "http.followRedirects=false" in there.options
+    # The token was for the first.
+    assert "ghp_x" not in there.variables.values()
+    assert not any("credential" in option for option in there.options)
+    private = redirected(
+        remote("https://git.example/x", environ, Bounds()),
+        environ,
+        Bounds(web=Sent(f"https://10.0.0.7/x{ASKED}")),
+    )
+    with pytest.raises(UnsafeTransfer, match="private network") as caught:
+        private.way()
+    assert "skillhub install git+https://10.0.0.7/x" in caught.value.hint
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.usefixtures("let_go")
+def test_the_lock_keeps_the_name_that_was_typed(tmp_path, server, commit):
+    server.moved["old.git"] = "/now.git"
+    shell = Here(tmp_path / "machine")
+    done = shell.run("install", f"git+{server.url('/old.git')}", "--all", "--yes", "--allow-unsigned")
+    assert done.status == 0, done.err
+    assert shell.lock()["skills"]["deploy"]["git"] == server.url("/old.git")
+    server.moved["old.git"] = "https://10.0.0.7/x"
+    done = shell.run("update", "--check")
+    assert done.status == 5
+    assert "skillhub install git+https://10.0.0.7/x" in done.err
+
+
+def test_a_private_repository_that_was_renamed_is_found_with_the_token(server, commit, opened):
+    server.password = "Basic " + b64encode(b"x-access-token:ghp_x").decode()
+    server.moved["old.git"] = "/now.git"
+    assert opened(server.url("/old.git"), None, token="ghp_x").rev == commit
+    assert server.told == {None, server.password}

@@ -1,0 +1,285 @@
+"""GitHub without git: the fake server answers from a real repository, and lies where a test tells it to."""
+
+import json
+import os
+
+import pytest
+
+from skillhub.errors import (
+    FormatError,
+    NotFound,
+    RateLimited,
+    SourceError,
+    UnsafeArchive,
+    UnsafeTransfer,
+    UsageError,
+    WrongBytes,
+)
+from skillhub.net.client import Http
+from skillhub.sources.git_program import Bounds
+from skillhub.sources.git_snapshot import GitSnapshot, open_git
+from skillhub.sources.github import host_of, open_repository
+from tests.support.github_api import GitHubServer
+from tests.support.gitrepos import SKILL, link, program, submodule
+
+REPOSITORY = "https://github.com/acme/skills"
+FILES = {
+    "LICENSE": b"Free.\n",
+    "skills/deploy/SKILL.md": SKILL,
+    "skills/deploy/run.sh": program(b"#!/bin/sh\n"),
+    "skills/deploy/lib/a.py": b"a\n",
+    "skills/deploy/lib-old/b.py": b"b\n",
+    "skills/deploy/lib.py": b"c\n",
+    "skills/deploy/café.md": b"d\n",
+}
+
+
+@pytest.fixture
+def hub(repo):
+    with GitHubServer(repo) as server:
+        yield server
+
+
+@pytest.fixture
+def environ(hub, tmp_path):
+    (tmp_path / "empty").mkdir()
+    return {"PATH": str(tmp_path / "empty"), "HOME": str(tmp_path), "GITHUB_API_URL": hub.url}
+
+
+@pytest.fixture
+def opened(environ, tmp_path):
+    with Http() as web:
+        yield lambda rev=None: open_repository(
+            REPOSITORY, rev, cache=str(tmp_path / "cache"), environ=environ, bounds=Bounds(web=web)
+        )
+
+
+def test_it_is_what_git_says_it_is(repo, opened, tmp_path):
+    repo.commit(FILES | {"current": link("skills"), "other": submodule(), "z/empty": b""})
+    ours = opened()
+    theirs = open_git(repo.url, None, cache=str(tmp_path / "git"), environ=os.environ)
+    assert ours.rev == theirs.rev
+    assert list(ours.nodes) == list(theirs.nodes)
+    kinds = {path: (node.kind, node.executable) for path, node in ours.nodes.items()}
+    assert kinds == {path: (node.kind, node.executable) for path, node in theirs.nodes.items()}
+    assert ours.nodes["skills/deploy/SKILL.md"].size == len(SKILL)
+    paths = [path for path, node in ours.nodes.items() if node.kind == "file"]
+    assert list(ours.read(paths)) == list(theirs.read(paths))
+    assert list(ours.read(["LICENSE", "z/empty", "LICENSE"])) == [b"Free.\n", b"", b"Free.\n"]
+    for path in ("current", "nothing"):
+        with pytest.raises(NotFound):
+            list(ours.read([path]))
+
+
+def test_few_files_are_few_requests_and_many_are_one_archive(repo, hub, opened):
+    homes = [f"skills/s{number}" for number in range(30)]
+    files = {f"{home}/{name}": f"{home}{name}".encode() for home in homes for name in ("SKILL.md", "a")}
+    repo.commit(files | {"LICENSE": b"Free.\n"})
+    snapshot = opened()
+    assert len(hub.asked) == 3
+    assert list(snapshot.read(["LICENSE"])) == [b"Free.\n"]
+    assert len(hub.asked) == 4
+    for paths in ([f"{home}/SKILL.md" for home in homes], list(files)):
+        assert list(snapshot.read(paths)) == [files[path] for path in paths]
+    assert [path.split("/")[0] for path in hub.paths[4:]] == ["tarball", "codeload"]
+
+
+def test_an_archive_that_attributes_change_does_not_pass(repo, hub, opened):
+    files = {f"skills/deploy/{number}": b"%d" % number for number in range(9)}
+    files |= {
+        ".gitattributes": b"secret.md export-ignore\nID export-subst\n*.txt eol=crlf\n",
+        "skills/deploy/SKILL.md": SKILL,
+        "skills/deploy/secret.md": b"left out\n",
+        "skills/deploy/ID": b"$Format:%H$\n",
+        "skills/deploy/a.txt": b"one\ntwo\n",
+    }
+    repo.commit(files)
+    assert list(opened().read(files)) == list(files.values())
+    assert [path.split("/")[0] for path in hub.paths].count("tarball") == 1
+    assert sum(path.startswith("git/blobs/") for path in hub.paths) == 3
+
+
+@pytest.mark.parametrize("archive", [b"", b"no archive", b"\x1f\x8b\x08\x00" + bytes(30)])
+def test_an_archive_that_is_broken_is_done_without(archive, repo, hub, opened):
+    commit = repo.commit(FILES)
+    hub.lies[f"tarball/{commit}"] = archive
+    paths = list(FILES)
+    assert list(opened().read(paths))[1] == SKILL
+
+
+def test_a_tree_too_large_for_one_answer_is_walked(repo, hub, opened):
+    files = {f"{a}/{b}/{c}": f"{a}{b}{c}".encode() for a in "abc" for b in "de" for c in "fghij"}
+    repo.commit(files)
+    hub.most = 12
+    assert sorted(opened().nodes) == sorted(files)
+
+
+def test_names_are_found_as_with_git(repo, opened):
+    main = repo.commit(FILES)
+    old = repo.commit({"SKILL.md": SKILL}, "refs/heads/release/1.x")
+    repo.point("refs/tags/v1", old)
+    repo.tag("v2", main)
+    for rev, commit in {
+        None: main, "main": main, "release/1.x": old, "heads/release/1.x": old, "v1": old, "v2": main,
+        "refs/tags/v2": main, old: old,
+    }.items():  # fmt: skip
+        assert opened(rev).rev == commit
+    repo.commit({"SKILL.md": b"tag"}, "refs/tags/main")
+    with pytest.raises(UsageError):
+        opened("main")
+    for rev in ("nothing", "0" * 40, main[:9], repo.folder({"a": b"b"})):
+        with pytest.raises(NotFound):
+            opened(rev)
+
+
+def test_an_empty_repository_is_not_found(opened):
+    with pytest.raises(NotFound):
+        opened()
+
+
+def test_a_commit_with_another_tree_is_refused(repo, hub, opened):
+    commit = repo.commit(FILES)
+    repo.commit(FILES | {"skills/deploy/SKILL.md": b"evil"}, "refs/heads/evil")
+    root = repo.get(commit)[1].split()[1].decode()
+    evil = hub.tree(repo.get(hub.resolve("evil"))[1].split()[1].decode(), True)
+    hub.lies[f"git/trees/{root}"] = json.dumps(evil).encode()
+    with pytest.raises(WrongBytes):
+        opened()
+
+
+def test_a_file_with_other_bytes_is_refused(repo, hub, opened):
+    repo.commit(FILES)
+    hub.lies[f"git/blobs/{repo.put('blob', SKILL)}"] = b"evil"
+    with pytest.raises(WrongBytes):
+        list(opened().read(["skills/deploy/SKILL.md"]))
+
+
+def test_a_changed_execute_bit_is_refused(repo, hub, opened):
+    commit = repo.commit({"run.sh": program(b"run")})
+    root = repo.get(commit)[1].split()[1].decode()
+    changed = json.dumps(hub.tree(root, True)).replace("100755", "100644")
+    hub.lies[f"git/trees/{root}"] = changed.encode()
+    with pytest.raises(WrongBytes):
+        opened()
+
+
+def test_what_one_answer_says_of_folders_below_is_not_believed(repo, hub, opened):
+    commit = repo.commit(FILES)
+    root = repo.get(commit)[1].split()[1].decode()
+    changed = json.dumps(hub.tree(root, True)).replace("100755", "100644")
+    hub.lies[f"git/trees/{root}"] = changed.encode()
+    assert opened().nodes["skills/deploy/run.sh"].executable
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"[]", b"{}", b'{"tree": [{}]}', b'{"tree": {"sha": "../../x"}}', b"\xff"]
+)
+def test_an_answer_of_another_form_is_refused(answer, repo, hub, opened):
+    commit = repo.commit(FILES)
+    hub.lies[f"git/commits/{commit}"] = answer
+    with pytest.raises(FormatError):
+        opened()
+
+
+def test_a_path_out_of_the_repository_is_refused(repo, opened):
+    blob = repo.put("blob", b"evil")
+    inner = repo.tree([(b"..", "40000", repo.tree([(b"x", "100644", blob)]))])
+    repo.commit_tree(inner)
+    with pytest.raises(UnsafeArchive) as caught:
+        opened()
+    assert caught.value.reason == "path-traversal"
+
+
+def test_the_limit_is_explained(repo, hub, opened):
+    repo.commit(FILES)
+    hub.remaining = 1
+    with pytest.raises(RateLimited, match="until 08:00 UTC") as caught:
+        opened()
+    assert "GITHUB_TOKEN" in (caught.value.hint or "")
+    assert caught.value.resets == 1800000000
+
+
+def test_a_token_is_sent_to_the_api_and_shown_to_nobody(repo, hub, environ, opened):
+    repo.commit(FILES)
+    hub.token = "ghp_secret"
+    with pytest.raises(NotFound) as caught:
+        opened()
+    assert "GITHUB_TOKEN" in (caught.value.hint or "")
+    environ["GITHUB_TOKEN"] = "ghp_secret"
+    hub.asked.clear()
+    assert list(opened().read(FILES))[1] == SKILL
+    assert all(sent == "Bearer ghp_secret" for _, sent in hub.asked)
+    assert "ghp_secret" not in repr(host_of(environ))
+    environ["GITHUB_TOKEN"] = "ghp_wrong"
+    with pytest.raises(SourceError, match="does not know the token") as caught:
+        opened()
+    assert "ghp_wrong" not in str(vars(caught.value))
+
+
+def test_the_token_of_gh_is_used(tmp_path, environ):
+    folder = tmp_path / ".config/gh"
+    folder.mkdir(parents=True)
+    (folder / "hosts.yml").write_text(
+        "github.com:\n    user: me\n    oauth_token: gho_kept\ngit.corp.example:\n    oauth_token: gho_corp\n"
+    )
+    assert host_of(environ).token == "gho_kept"
+    assert host_of(environ | {"GITHUB_TOKEN": "ghp_set"}).token == "ghp_set"
+    assert host_of(environ | {"GH_CONFIG_DIR": str(tmp_path)}).token is None
+    (folder / "hosts.yml").write_text("github.com: &a\n  - [")
+    assert host_of(environ).token is None
+    (folder / "hosts.yml").unlink()
+    (folder / "hosts.yml").mkdir()
+    assert host_of(environ).token is None
+
+
+def test_a_company_has_a_github_of_its_own(tmp_path):
+    server = {
+        "GITHUB_SERVER_URL": "https://git.corp.example/",
+        "HOME": str(tmp_path),
+        "GH_ENTERPRISE_TOKEN": "t",
+    }
+    host = host_of(server)
+    assert (host.site, host.api, host.token) == (
+        "https://git.corp.example", "https://git.corp.example/api/v3", "t",
+    )  # fmt: skip
+    public = host_of({"HOME": str(tmp_path)})
+    assert (public.site, public.api, public.token) == ("https://github.com", "https://api.github.com", None)
+
+
+@pytest.mark.parametrize("url", ["http://api.example", "file:///etc/passwd", "https:example", "ext::sh"])
+def test_an_api_that_is_not_https_is_refused(url, tmp_path):
+    with pytest.raises((UsageError, UnsafeTransfer)):
+        host_of({"HOME": str(tmp_path), "GITHUB_API_URL": url})
+
+
+def test_a_token_that_breaks_the_request_is_refused(tmp_path):
+    with pytest.raises(UsageError):
+        host_of({"HOME": str(tmp_path), "GITHUB_TOKEN": "a\r\nHost: evil"})
+
+
+def test_with_git_installed_git_is_used(repo, hub, environ, tmp_path):
+    repo.commit(FILES)
+    environ |= {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": str(tmp_path / "config")}
+    (tmp_path / "config").write_text(f'[url "{repo.url}"]\n\tinsteadOf = {REPOSITORY}\n')
+    with Http() as web:
+        snapshot = open_repository(
+            REPOSITORY, None, cache=str(tmp_path / "cache"), environ=environ, bounds=Bounds(web=web)
+        )
+    assert isinstance(snapshot, GitSnapshot)
+    assert list(snapshot.read(["LICENSE"])) == [b"Free.\n"]
+    assert hub.asked == []
+
+
+def test_without_git_only_github_can_be_read(repo, environ, tmp_path):
+    commit = repo.commit(FILES)
+    with Http() as web:
+        cache = str(tmp_path / "cache")
+        found = open_repository(REPOSITORY, commit, cache=cache, environ=environ, bounds=Bounds(web=web))
+        assert list(found.read(["LICENSE"])) == [b"Free.\n"]
+        with pytest.raises(SourceError, match="cannot run git"):
+            open_repository(
+                "https://git.example/acme/skills", None, cache=cache, environ=environ, bounds=Bounds(web=web)
+            )
+        offline = Bounds(offline=True, web=web)
+        with pytest.raises(SourceError, match="--offline"):
+            open_repository(REPOSITORY, None, cache=cache, environ=environ, bounds=offline)

@@ -1,0 +1,86 @@
+"""Skills on this machine: a folder or an archive, and nothing that either may not hold."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from skillhub.archive import pack
+from skillhub.errors import FormatError, NotFound, StateError, UnsafeArchive, UsageError
+from skillhub.formats.digest import Digest
+from skillhub.model.tree import File, Tree
+from skillhub.sources.local import read_local
+
+TREE = Tree({"SKILL.md": File(b"---\nname: plain\n---\n"), "run.sh": File(b"#!\n", executable=True)})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for path, file in TREE.items():
+        (tmp_path / path).write_bytes(file.data)
+        (tmp_path / path).chmod(0o755 if file.executable else 0o644)
+    return tmp_path
+
+
+def test_a_folder(folder):
+    found, digest = read_local(str(folder))
+    assert (found.tree.digest, digest) == (TREE.digest, None)
+
+
+def test_git_and_litter_are_left_out(folder):
+    (folder / ".git").mkdir()
+    (folder / ".git/config").touch()
+    (folder / ".DS_Store").touch()
+    assert read_local(str(folder))[0].tree.digest == TREE.digest
+
+
+@pytest.mark.parametrize("name,kind", [("a.zip", "zip"), ("a.skill", "zip"), ("a.tar.gz", "tar.gz")])
+def test_an_archive(tmp_path, name, kind):
+    data = pack(TREE, kind)
+    (tmp_path / name).write_bytes(data)
+    found, digest = read_local(str(tmp_path / name))
+    assert (found.tree.digest, digest) == (TREE.digest, Digest.of(data))
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda folder: (folder / "link").symlink_to("SKILL.md"),
+        lambda folder: (folder / "link").symlink_to("/"),
+        lambda folder: os.mkfifo(folder / "pipe"),
+        lambda folder: (folder / "CON").touch(),
+        lambda folder: (folder / "skill.md").touch(),
+        lambda folder: (folder / "a\nb").touch(),
+        lambda folder: os.close(os.open(os.fsencode(folder) + b"/\xff", os.O_CREAT)),
+    ],
+)
+def test_attack_a_folder_holds_what_no_archive_may(folder, harm):
+    harm(folder)
+    with pytest.raises(UnsafeArchive):
+        read_local(str(folder))
+
+
+def test_attack_a_folder_without_end(folder):
+    os.truncate(folder / "run.sh", 1 << 40)
+    with pytest.raises(UnsafeArchive):
+        read_local(str(folder))
+
+
+def test_what_is_not_there_or_no_skill(tmp_path):
+    (tmp_path / "text.txt").touch()
+    (tmp_path / "short.zip").write_bytes(b"PK")
+    (tmp_path / "nowhere.zip").symlink_to("nothing")
+    os.mkfifo(tmp_path / "pipe.zip")
+    errors = {
+        "no": NotFound,
+        "no.zip": NotFound,
+        ".": NotFound,
+        "nowhere.zip": NotFound,
+        "text.txt": UsageError,
+        "short.zip": FormatError,
+        "pipe.zip": StateError,
+    }
+    for name, error in errors.items():
+        with pytest.raises(error):
+            read_local(str(tmp_path / name))

@@ -1,0 +1,471 @@
+"""Agent Skills Discovery, clause by clause: docs/formats/discovery.md names these tests."""
+
+import io
+import json
+import os
+import tarfile
+
+import pytest
+
+import skillhub
+from skillhub.archive import Limits
+from skillhub.errors import (
+    FormatError,
+    NotFound,
+    SourceError,
+    TrustDowngrade,
+    UnsafeArchive,
+    UnsafeTransfer,
+    WrongBytes,
+)
+from skillhub.formats.digest import Digest
+from skillhub.model.index import Release
+from skillhub.net.fetch import Answer
+from skillhub.net.target import PERSON
+from skillhub.server.site import site_server
+from tests.support.serving import serving
+from tests.support.site import (
+    JSON,
+    LEGACY,
+    WELL_KNOWN,
+    current,
+    entry,
+    legacy,
+    offer,
+    skill_md,
+    tarred,
+    zipped,
+)
+from tests.support.web import answer, redirect
+
+EMBEDDED = os.path.join(os.path.dirname(skillhub.__file__), "embedded")
+
+
+@pytest.fixture
+def visit(machine, http):
+    """Return the site at a URL, as a new command opens it."""
+    return lambda url: machine.open(url, http)
+
+
+def files(site, name):
+    (release,) = site.index().releases(name)
+    return {path: file.data for path, file in site.unpacked(release).tree.items()}
+
+
+def test_a_site_is_read_at_its_well_known_place(web, visit):
+    web.at(WELL_KNOWN, answer(current(offer(web, "one"), offer(web, "two")), JSON))
+    for url in (web.url(""), web.url("/"), web.url(WELL_KNOWN)):
+        site = visit(url)
+        assert site.index().names == ("one", "two")
+        assert files(site, "two") == {"SKILL.md": skill_md("two")}
+
+
+def test_nothing_is_asked_before_somebody_wants_something(web, visit):
+    visit(web.url(""))
+    assert not web.seen
+
+
+def test_the_index_alone_is_read_at_first(web, visit):
+    web.at(WELL_KNOWN, answer(current(offer(web, "one")), JSON))
+    (release,) = visit(web.url("")).index().releases("one")
+    assert release.description == "Does one."
+    assert dict(web.seen) == {WELL_KNOWN: 1}
+
+
+def test_a_registry_is_such_a_site(visit):
+    """Its root, and the index of one skill; whether the skills are signed is judged later."""
+    with serving(site_server(EMBEDDED)) as server:
+        base = f"http://127.0.0.1:{server.server_port}"
+        whole = visit(base).index()
+        name = whole.names[0]
+        alone = visit(f"{base}/{name}")
+        assert alone.index().releases(name) == whole.releases(name)
+        assert len(whole.names) > 1 and alone.index().names == (name,)
+        assert "skill.oms.sig" in files(alone, name)
+
+
+def test_an_unknown_schema_is_told_of_and_not_processed(web, visit):
+    document = json.dumps(
+        {"$schema": "https://schemas.agentskills.io/discovery/0.9.0/schema.json", "skills": 7}
+    )
+    web.at(WELL_KNOWN, answer(document.encode(), JSON))
+    web.at(LEGACY, answer(legacy({"name": "old", "files": ["SKILL.md"]}), JSON))
+    with pytest.raises(FormatError, match=r"0\.9\.0"):
+        visit(web.url("")).index()
+    assert not web.seen[LEGACY]
+
+
+def test_attack_an_index_sheds_its_digests_by_leaving_out_its_schema(web, visit):
+    web.at(WELL_KNOWN, answer(legacy({"name": "old", "files": ["SKILL.md"]}), JSON))
+    with pytest.raises(FormatError, match="schema"):
+        visit(web.url("")).index()
+
+
+def test_unknown_fields_and_types_are_passed_over(web, visit):
+    document = current(
+        {**offer(web, "one"), "published": "yesterday", "size": "small", "license": {"a": [1]}},
+        {"name": "later", "type": "wasm", "entry": 5},
+        more=True,
+    )
+    web.at(WELL_KNOWN, answer(document, JSON))
+    index = visit(web.url("")).index()
+    assert index.names == ("one",)
+    assert index.warnings == (
+        "later: skipped, its type 'wasm' is unknown",
+        "skills[0].published: expected a UTC time such as 2026-01-02T03:04:05Z, found 'yesterday'; ignored",
+        "skills[0].size: expected a whole number, found 'small'; ignored",
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["art/x.zip", "./art/x.zip", "/.well-known/agent-skills/art/x.zip", "../agent-skills/art/x.zip", "ABS"],
+)
+def test_a_url_is_resolved_against_the_index(web, visit, url):
+    data = zipped({"SKILL.md": skill_md("x"), "a/b.txt": b"b"})
+    there = web.at("/.well-known/agent-skills/art/x.zip", answer(data))
+    web.at(WELL_KNOWN, answer(current(entry("x", data, there if url == "ABS" else url)), JSON))
+    site = visit(web.url(""))
+    assert site.index().releases("x")[0].url == there
+    assert files(site, "x")["a/b.txt"] == b"b"
+
+
+def test_a_url_is_resolved_against_where_the_index_was_in_the_end(web, visit):
+    data = skill_md("x")
+    web.at(WELL_KNOWN, redirect("/v2/index.json"))
+    web.at("/v2/index.json", answer(current(entry("x", data, "x.md")), JSON))
+    web.at("/v2/x.md", answer(data))
+    assert files(visit(web.url("")), "x") == {"SKILL.md": data}
+
+
+@pytest.mark.parametrize(
+    ("name", "media", "make"),
+    [
+        ("x.zip", "application/gzip", tarred),
+        ("x.tar.gz", "application/zip", zipped),
+        ("x", "application/gzip", tarred),
+        ("x", "application/zip; charset=binary", zipped),
+        ("x.zip", "application/octet-stream", zipped),
+        ("x.tar.gz", "", tarred),
+        ("x.TGZ?v=1", "binary/octet-stream", tarred),
+        ("x.skill", "text/plain", zipped),
+    ],
+)
+def test_the_media_type_tells_the_format_and_then_the_extension(web, visit, name, media, make):
+    data = make({"SKILL.md": skill_md("x"), "run.sh": b"#!/bin/sh\n"})
+    web.at(f"/{name}", answer(data, *([f"Content-Type: {media}"] if media else [])))
+    web.at(WELL_KNOWN, answer(current(entry("x", data, f"/{name}")), JSON))
+    site = visit(web.url(""))
+    assert set(files(site, "x")) == {"SKILL.md", "run.sh"}
+    again = visit(web.url(""))
+    assert set(files(again, "x")) == {"SKILL.md", "run.sh"}
+    assert web.seen[f"/{name}"] == 1  # and from the cache it is the same
+
+
+def test_an_archive_of_no_known_format(web, visit):
+    data = b"\x89PNG\0"
+    web.at("/x.rar", answer(data))
+    web.at(WELL_KNOWN, answer(current(entry("x", data, "/x.rar")), JSON))
+    with pytest.raises(FormatError, match=r"zip, a tar\.gz"):
+        files(visit(web.url("")), "x")
+
+
+def test_one_bad_digest_names_its_skill(web, visit):
+    good, bad = offer(web, "good"), offer(web, "bad")
+    web.at("/bad/SKILL.md", answer(skill_md("bad", "rm -rf ~"), "Content-Type: text/markdown"))
+    web.at(WELL_KNOWN, answer(current(good, bad), JSON))
+    site = visit(web.url(""))
+    assert files(site, "good")
+    with pytest.raises(WrongBytes, match="bad is not what its digest says"):
+        files(site, "bad")
+
+
+def test_attack_bytes_without_end(web, visit, machine):
+    web.at("/x.zip", answer(b"x", length=1 << 40))
+    web.at(WELL_KNOWN, answer(current(entry("x", b"x", "/x.zip")), JSON))
+    with pytest.raises(WrongBytes, match="x is not"):
+        files(visit(web.url("")), "x")
+    assert len(machine.cached()) == 0
+
+
+@pytest.mark.parametrize("make", [zipped, tarred])
+@pytest.mark.parametrize("path", ["../evil", "/tmp-evil/x", "a/../../evil"])
+def test_attack_an_archive_that_leads_out(web, visit, make, path):
+    data = make({"SKILL.md": skill_md("x"), path: b"evil"})
+    web.at("/x", answer(data, f"Content-Type: application/{'zip' if make is zipped else 'gzip'}"))
+    web.at(WELL_KNOWN, answer(current(entry("x", data, "/x")), JSON))
+    with pytest.raises(UnsafeArchive):
+        files(visit(web.url("")), "x")
+
+
+def test_attack_an_archive_with_links(web, visit):
+    for number, kind in enumerate((tarfile.SYMTYPE, tarfile.LNKTYPE)):
+        held = io.BytesIO()
+        with tarfile.open(fileobj=held, mode="w:gz") as archive:
+            text = tarfile.TarInfo("SKILL.md")
+            text.size = len(skill_md("x"))
+            archive.addfile(text, io.BytesIO(skill_md("x")))
+            link = tarfile.TarInfo("link")
+            link.type, link.linkname = kind, "../../outside"
+            archive.addfile(link)
+        data = held.getvalue()
+        web.at(f"/{number}.tar.gz", answer(data))
+        web.at(WELL_KNOWN, answer(current(entry("x", data, f"/{number}.tar.gz")), JSON))
+        with pytest.raises(UnsafeArchive) as caught:
+            files(visit(web.url("")), "x")
+        assert caught.value.reason == "link"
+
+
+def test_attack_an_archive_that_is_a_bomb(web, visit):
+    data = tarred({"SKILL.md": skill_md("x"), "zeros": bytes(Limits().total)})
+    assert len(data) < 1 << 20
+    web.at("/x.tar.gz", answer(data))
+    web.at(WELL_KNOWN, answer(current(entry("x", data, "/x.tar.gz")), JSON))
+    with pytest.raises(UnsafeArchive) as caught:
+        files(visit(web.url("")), "x")
+    assert caught.value.reason == "too-large"
+
+
+def test_nothing_of_a_skill_can_be_run_from_where_it_is_kept(web, visit, machine):
+    data = zipped({"SKILL.md": skill_md("x"), "scripts/run.sh": b"#!/bin/sh\n"})
+    web.at("/x.zip", answer(data))
+    web.at("/y", answer(b"#!/bin/sh\n"))
+    entries = entry("x", data, "/x.zip"), {**entry("y", b"#!/bin/sh\n", "/y"), "type": "skill-md"}
+    web.at(WELL_KNOWN, answer(current(*entries), JSON))
+    site = visit(web.url(""))
+    assert files(site, "x") and files(site, "y")
+    kept = machine.cached()
+    assert len(kept) == 2 and not any(os.stat(path).st_mode & 0o111 for path in kept)
+    assert {os.path.basename(path) for path in kept} == {Digest.of(data).hex, Digest.of(b"#!/bin/sh\n").hex}
+
+
+@pytest.mark.parametrize("name", ["..", "Upper", "-a", "a--b", "a" * 65, "a\n", "é", ""])
+def test_attack_a_name_that_is_none_refuses_the_whole_index(web, visit, name):
+    web.at(WELL_KNOWN, answer(current(offer(web, "good"), {**offer(web, "x"), "name": name}), JSON))
+    with pytest.raises(FormatError) as caught:
+        visit(web.url("")).index()
+    assert "skills[1].name" in caught.value.where
+
+
+def test_a_name_twice_refuses_the_whole_index(web, visit):
+    web.at(WELL_KNOWN, answer(current(offer(web, "x"), offer(web, "x")), JSON))
+    with pytest.raises(FormatError, match="once"):
+        visit(web.url("")).index()
+
+
+def test_attack_an_index_that_leads_into_a_private_network(web, http, machine, visit):
+    """A public site is not ours to have here, so its name is put into a lock's release: the rule is the same."""
+    secret = web.at("/secret.zip", answer(b"secret"))
+    site = machine.open("https://public.example", http)
+    for url in (secret, f"https://127.0.0.1:{web.port}/secret.zip"):
+        with pytest.raises(UnsafeTransfer):
+            site.unpacked(Release(name="x", url=url, digest=Digest.of(b"secret")))
+    assert not web.seen
+
+
+def test_a_lock_is_served_without_reading_the_index(web, visit):
+    data = zipped({"SKILL.md": skill_md("x")})
+    url = web.at("/x.zip", answer(data, "Content-Type: application/zip"))
+    page = web.at("/x/SKILL.md", answer(skill_md("y")))
+    site = visit(web.url(""))
+    assert "SKILL.md" in site.unpacked(Release(name="x", url=url, digest=Digest.of(data))).tree
+    y = Release(name="y", url=page, digest=Digest.of(skill_md("y")))
+    assert site.unpacked(y).tree["SKILL.md"].data == skill_md("y")
+    assert not web.seen[WELL_KNOWN]
+
+
+def test_a_site_at_a_path_is_not_the_site_of_its_host(web, visit):
+    web.at(WELL_KNOWN, answer(current(offer(web, "root")), JSON))
+    web.at(LEGACY, answer(legacy({"name": "old", "files": ["SKILL.md"]}), JSON))
+    with pytest.raises(NotFound) as caught:
+        visit(web.url("/team/")).index()
+    assert web.url("") in caught.value.hint
+    assert not web.seen[WELL_KNOWN] and not web.seen[LEGACY]
+    web.at("/team" + WELL_KNOWN, answer(current(offer(web, "mine", "/team")), JSON))
+    assert visit(web.url("/team/")).index().names == ("mine",)
+
+
+@pytest.mark.parametrize("status", ["500 Internal Server Error", "401 Unauthorized", "200 OK"])
+def test_attack_an_index_that_fails_is_no_reason_to_take_the_weaker_one(web, visit, status):
+    web.at(WELL_KNOWN, answer(b"{", JSON, status=status))
+    web.at(LEGACY, answer(legacy({"name": "old", "files": ["SKILL.md"]}), JSON))
+    with pytest.raises((SourceError, FormatError)):
+        visit(web.url("")).index()
+    assert not web.seen[LEGACY]
+
+
+def old_site(web, **files):
+    paths = {path.replace("_", "/"): data for path, data in files.items()}
+    for path, data in paths.items():
+        web.at(f"/.well-known/skills/old/{path.replace(' ', '%20')}", answer(data))
+    web.at(
+        LEGACY, answer(legacy({"name": "old", "description": "Old.", "files": ["SKILL.md", *paths]}), JSON)
+    )
+    web.at("/.well-known/skills/old/SKILL.md", answer(skill_md("old")))
+
+
+def test_a_site_of_the_first_version(web, visit):
+    old_site(web, **{"scripts_a b.sh": b"1", "c.txt": b"2"})
+    web.at(WELL_KNOWN, answer(b"<html>No such page</html>", "Content-Type: text/html; charset=utf-8"))
+    site = visit(web.url(""))
+    (release,) = site.index().releases("old")
+    assert (release.type, release.digest) == ("files", None)
+    expected = {"SKILL.md": skill_md("old"), "scripts/a b.sh": b"1", "c.txt": b"2"}
+    assert files(site, "old") == expected
+    locked = Release(name="old", url=release.url, type="files")
+    assert {path: file.data for path, file in visit(web.url("")).unpacked(locked).tree.items()} == expected
+
+
+def test_many_files_of_the_first_version(web, visit):
+    many = {f"f{number}.txt": str(number).encode() for number in range(40)}
+    old_site(web, **many)
+    assert files(visit(web.url("")), "old") == {"SKILL.md": skill_md("old"), **many}
+
+
+def test_attack_a_site_goes_back_to_the_version_without_digests(web, visit):
+    old_site(web)
+    assert visit(web.url("")).index().names == ("old",)
+    web.at(WELL_KNOWN, answer(current(offer(web, "new")), JSON))
+    assert visit(web.url("")).index().names == ("new",)
+    del web.acts[WELL_KNOWN]
+    with pytest.raises(TrustDowngrade) as caught:
+        visit(web.url("")).index()
+    assert caught.value.code == "trust-downgrade"
+    old = Release(name="old", url=web.url("/.well-known/skills/old/"), type="files")
+    with pytest.raises(TrustDowngrade):
+        visit(web.url("")).unpacked(old)
+
+
+def team_site(web):
+    """Serve a site of the first version below a path of the host."""
+    team = {"name": "team", "description": "Theirs.", "files": ["SKILL.md"]}
+    web.at("/team" + LEGACY, answer(legacy(team), JSON))
+    web.at("/team/.well-known/skills/team/SKILL.md", answer(skill_md("team")))
+
+
+def test_what_the_site_of_a_host_offered_is_no_promise_of_a_site_at_a_path(web, visit):
+    web.at(WELL_KNOWN, answer(current(offer(web, "new")), JSON))
+    team_site(web)
+    for _ in range(2):
+        assert visit(web.url("")).index().names == ("new",)
+        assert visit(web.url("/team")).index().names == ("team",)
+
+
+@pytest.mark.parametrize("spelled", ["/team", "//team/", "/./team", "/t%65am", "/x/../team"])
+def test_attack_a_site_at_a_path_goes_back_in_whatever_spelling(web, visit, spelled):
+    web.at("/team" + WELL_KNOWN, answer(current(offer(web, "new")), JSON))
+    assert visit(web.url("/team")).index().names == ("new",)
+    del web.acts["/team" + WELL_KNOWN]
+    team_site(web)
+    web.acts[spelled.rstrip("/") + LEGACY] = web.acts["/team" + LEGACY]
+    with pytest.raises(TrustDowngrade):
+        visit(web.url(spelled)).index()
+
+
+def test_attack_a_redirect_to_what_a_site_has_no_digests_for_any_more(web, visit):
+    web.at(WELL_KNOWN, answer(current(offer(web, "new")), JSON))
+    visit(web.url("")).index()
+    old_site(web)
+    web.at("/team" + LEGACY, redirect(web.url(LEGACY)))
+    with pytest.raises(TrustDowngrade):
+        visit(web.url("/team")).index()
+
+
+def test_what_was_seen_of_a_host_holds_for_all_its_sites_where_nobody_kept_which(web, visit, machine):
+    """As it was kept once: by origin."""
+    team_site(web)
+    os.makedirs(machine.state, exist_ok=True)
+    with open(os.path.join(machine.state, "sites.json"), "w") as file:
+        json.dump({"version": 1, "origins": [web.url("")], "copies": {}}, file)
+    with pytest.raises(TrustDowngrade):
+        visit(web.url("/team")).index()
+
+
+@pytest.mark.parametrize("places", [(WELL_KNOWN,), (WELL_KNOWN, LEGACY)])
+def test_a_page_for_people_in_place_of_an_index_is_no_index(web, visit, places):
+    """A captive portal answers so, and the page of a web server for what it does not have."""
+    for place in places:
+        web.at(place, answer(b"<html>Log in</html>", "Content-Type: text/html"))
+    with pytest.raises(FormatError) as caught:
+        visit(web.url("")).index()
+    assert caught.value.where == web.url(WELL_KNOWN)
+
+
+@pytest.mark.parametrize(
+    "path", ["../../x", "/x", "a//b", "a/./b", "..", "", "a\\b", "a\x00", "a\u202eb", "https://e/x/../../y"]
+)
+def test_attack_a_file_that_leads_out_refuses_the_whole_index(web, visit, path):
+    web.at(LEGACY, answer(legacy({"name": "old", "files": ["SKILL.md", path]}), JSON))
+    with pytest.raises(FormatError):
+        visit(web.url("")).index()
+
+
+@pytest.mark.parametrize("listed", [[], ["README.md"], ["SKILL.md", "SKILL.md"], "SKILL.md", [7], None])
+def test_files_must_hold_skill_md_once(web, visit, listed):
+    web.at(LEGACY, answer(legacy({"name": "old", "files": listed}), JSON))
+    with pytest.raises(FormatError):
+        visit(web.url("")).index()
+
+
+def test_attack_a_file_without_digest_comes_from_another_origin(web, visit):
+    old_site(web, **{"run.sh": b"x"})
+    web.at("/.well-known/skills/old/run.sh", redirect(f"https://localhost:{web.port}/evil"))
+    with pytest.raises(UnsafeTransfer):
+        files(visit(web.url("")), "old")
+
+
+@pytest.mark.parametrize(
+    ("path", "media", "data"),
+    [
+        ("/x.zip", "", zipped({"SKILL.md": skill_md("x")})),
+        ("/x.skill", "application/octet-stream", zipped({"SKILL.md": skill_md("x")})),
+        ("/get?id=5", "application/gzip", tarred({"SKILL.md": skill_md("x")})),
+        ("/download", "application/zip", zipped({"x-1.0/SKILL.md": skill_md("x")})),
+        ("/x/SKILL.md", "text/markdown", skill_md("x")),
+        ("/raw?file=SKILL.md", "text/plain; charset=utf-8", skill_md("x")),
+    ],
+)
+def test_a_url_may_be_one_archive_or_skill_md(web, visit, path, media, data):
+    url = web.at(path, answer(data, *([f"Content-Type: {media}"] if media else [])))
+    site = visit(url)
+    (release,) = site.index().releases("x")
+    assert (release.url, release.digest) == (url, Digest.of(data))
+    assert files(site, "x") == {"SKILL.md": skill_md("x")}
+    assert web.seen[path] == 1
+    web.at(path, answer(zipped({"SKILL.md": skill_md("x", "changed")}), "Content-Type: application/zip"))
+    locked = Release(name="x", url=url, digest=Digest.of(b"what was locked"))
+    with pytest.raises(WrongBytes):
+        visit(url).unpacked(locked)
+
+
+def test_an_index_may_be_one_by_its_media_type(web, visit):
+    web.at("/api?page=1", answer(current(offer(web, "x")), JSON))
+    assert visit(web.url("/api?page=1")).index().names == ("x",)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://[:::::]/", "file:///etc/passwd", "https://me:pass@a.example/", "https://a:0"]
+)
+def test_what_is_no_url_is_no_site(web, visit, url):
+    with pytest.raises(UnsafeTransfer):
+        visit(url)
+    with pytest.raises(UnsafeTransfer):
+        visit(web.url("")).unpacked(Release(name="x", url=url, digest=Digest.of(b"x")))
+
+
+def test_plain_http_is_warned_of(tmp_path, machine):
+    class Plain:
+        def ask(self, url, *, cap, named_by=PERSON, headers=None):
+            return Answer(url, current(), "application/json")
+
+    (warning,) = machine.open("http://intranet.example", Plain()).index().warnings
+    assert "plain http" in warning
+    assert machine.open("https://intranet.example", Plain()).index().warnings == ()
+
+
+@pytest.mark.parametrize("path", ["", "/docs", "/docs?page=1"])
+def test_a_page_for_people_holds_no_skills(web, visit, path):
+    for place in (path or "/", WELL_KNOWN, LEGACY, f"/docs{WELL_KNOWN}", f"/docs{LEGACY}"):
+        web.at(place, answer(b"<!doctype html>", "Content-Type: text/html"))
+    with pytest.raises(NotFound if "?" in path else FormatError, match="no skills"):
+        visit(web.url(path)).index()
