@@ -284,3 +284,12 @@ def test_names_say_what_a_module_is():
 def test_make_knows_what_the_pages_name(target):
     makefile = (REPO / "Makefile").read_text("utf-8")
     assert re.search(rf"^{target}:.*## ", makefile, re.MULTILINE)
+
+
+def test_no_public_class_name_stands_twice():
+    homes = {}
+    for path in MODULES:
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(name_of(path))
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}

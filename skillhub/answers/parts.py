@@ -32,19 +32,19 @@ Texts = tuple[Text, ...]
 Json = Any  # as a skill or a policy has it
 
 
-class Row(BaseModel):
+class AnswerRow(BaseModel):
     """A part of an answer."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
-class Answer(Row):
+class JsonAnswer(AnswerRow):
     """The one JSON value of a command; ``schema`` is the version of its form."""
 
     version_of_form: Literal[1] = Field(alias="schema")
 
 
-class SignerRow(Row):
+class SignerRow(AnswerRow):
     """Who signed; ``by`` is the registry that says so, where it is none of the user's."""
 
     kind: SignerKind
@@ -53,7 +53,7 @@ class SignerRow(Row):
     by: Text = ""
 
 
-class NeedRow(Row):
+class NeedRow(AnswerRow):
     """What a skill needs, and whether it is there."""
 
     kind: Literal["env", "mcp", "program", "skill"]
@@ -63,7 +63,7 @@ class NeedRow(Row):
     satisfied: bool
 
 
-class QuestionRow(Row):
+class QuestionRow(AnswerRow):
     """A question, and what was said to it."""
 
     kind: QuestionKind
@@ -73,7 +73,7 @@ class QuestionRow(Row):
     answer: Literal["yes", "no", "unanswered"]
 
 
-class SkillRow(Row):
+class SkillRow(AnswerRow):
     """A skill as this machine has it."""
 
     name: Text
@@ -97,7 +97,7 @@ class SkillRow(Row):
     description: Text
 
 
-class NamesDelta(Row):
+class NamesDelta(AnswerRow):
     """Names that came and went."""
 
     added: Texts
@@ -110,7 +110,7 @@ class FilesDelta(NamesDelta):
     changed: Texts
 
 
-class ChangesRow(Row):
+class ChangesRow(AnswerRow):
     """What differs between two versions of a skill."""
 
     files: FilesDelta
@@ -126,7 +126,7 @@ class UpdatedSkillRow(SkillRow):
     changes: ChangesRow | None = None
 
 
-class ReasonRow(Row):
+class ReasonRow(AnswerRow):
     """A skill that was left out, and why."""
 
     name: Text
@@ -134,7 +134,7 @@ class ReasonRow(Row):
     message: Text
 
 
-class LockedSourceRow(Row):
+class LockedSourceRow(AnswerRow):
     """Where an alias points."""
 
     kind: Literal["registry", "well-known"]
@@ -142,7 +142,7 @@ class LockedSourceRow(Row):
     root: Text | None
 
 
-class SourceChangeRow(Row):
+class SourceChangeRow(AnswerRow):
     """What became of a source of the lock."""
 
     name: Text
@@ -151,7 +151,7 @@ class SourceChangeRow(Row):
     after: LockedSourceRow | None
 
 
-class IssueRow(Row):
+class IssueRow(AnswerRow):
     """Something that is not as it should be."""
 
     code: Text
@@ -159,7 +159,7 @@ class IssueRow(Row):
     where: Text
 
 
-class ShadowedRow(Row):
+class ShadowedRow(AnswerRow):
     """A skill that another one of its name hides; ``by`` is the path of that one."""
 
     name: Text

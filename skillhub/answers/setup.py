@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from skillhub.answers.parts import Answer, IssueRow, Json, QuestionRow, ReasonRow, Row, Text, Texts
+from skillhub.answers.parts import AnswerRow, IssueRow, Json, JsonAnswer, QuestionRow, ReasonRow, Text, Texts
 from skillhub.model.lock import Kind as SignerKind
 from skillhub.model.record import Scope, SkillScope
 from skillhub.policy.policy import Level
 
 
-class KeyRow(Row):
+class KeyRow(AnswerRow):
     """A key; a dry run makes none, and knows neither its fingerprint nor its files."""
 
     name: Text
@@ -20,19 +20,19 @@ class KeyRow(Row):
     public_path: Text = ""
 
 
-class KeyAnswer(KeyRow, Answer):
+class KeyAnswer(KeyRow, JsonAnswer):
     """A key that was made, taken over or shown."""
 
     public_key: Text = ""
 
 
-class KeysAnswer(Answer):
+class KeysAnswer(JsonAnswer):
     """Your keys."""
 
     keys: tuple[KeyRow, ...]
 
 
-class VariableRow(Row):
+class VariableRow(AnswerRow):
     """A variable of which a value is stored, and the skills that may have it."""
 
     name: Text
@@ -41,19 +41,19 @@ class VariableRow(Row):
     project: Text | None
 
 
-class VariableAnswer(VariableRow, Answer):
+class VariableAnswer(VariableRow, JsonAnswer):
     """A variable whose value was stored, or removed: then ``stored`` says whether one is left."""
 
     stored: bool = False
 
 
-class VariablesAnswer(Answer):
+class VariablesAnswer(JsonAnswer):
     """The variables of which a value is stored."""
 
     variables: tuple[VariableRow, ...]
 
 
-class PlaceRow(Row):
+class PlaceRow(AnswerRow):
     """What is kept in one place on this disk."""
 
     name: Text
@@ -62,14 +62,14 @@ class PlaceRow(Row):
     size: int
 
 
-class CacheAnswer(Answer):
+class CacheAnswer(JsonAnswer):
     """What is kept on this disk."""
 
     places: tuple[PlaceRow, ...]
     size: int
 
 
-class WasteRow(Row):
+class WasteRow(AnswerRow):
     """Something that nobody needs."""
 
     kind: Literal["tree", "leftover", "download", "repository"]
@@ -79,7 +79,7 @@ class WasteRow(Row):
     tree: Text | None
 
 
-class CollectedAnswer(Answer):
+class CollectedAnswer(JsonAnswer):
     """What was removed from this disk."""
 
     removed: tuple[WasteRow, ...]
@@ -89,7 +89,7 @@ class CollectedAnswer(Answer):
     questions: tuple[QuestionRow, ...]
 
 
-class CheckRow(Row):
+class CheckRow(AnswerRow):
     """One check of this machine."""
 
     name: Text
@@ -98,21 +98,21 @@ class CheckRow(Row):
     hint: Text | None
 
 
-class RootRow(Row):
+class RootRow(AnswerRow):
     """A folder that skills are read from."""
 
     path: Text
     scope: SkillScope
 
 
-class AgentRow(Row):
+class AgentRow(AnswerRow):
     """An agent that is in use here."""
 
     id: Text
     name: Text
 
 
-class SourceSpotRow(Row):
+class SourceSpotRow(AnswerRow):
     """A source in short."""
 
     name: Text
@@ -120,7 +120,7 @@ class SourceSpotRow(Row):
     root: Text | None
 
 
-class DoctorAnswer(Answer):
+class DoctorAnswer(JsonAnswer):
     """Whether this machine and this project are set up soundly."""
 
     ok: bool
@@ -130,7 +130,7 @@ class DoctorAnswer(Answer):
     sources: tuple[SourceSpotRow, ...]
 
 
-class PolicyRow(Row):
+class PolicyRow(AnswerRow):
     """One line of a policy."""
 
     level: Level
@@ -140,7 +140,7 @@ class PolicyRow(Row):
     in_force: bool
 
 
-class PolicyAnswer(Answer):
+class PolicyAnswer(JsonAnswer):
     """The policy that is in force."""
 
     effective: dict[Text, Json]
@@ -148,7 +148,7 @@ class PolicyAnswer(Answer):
     places: dict[Text, Text]
 
 
-class SourceRow(Row):
+class SourceRow(AnswerRow):
     """A source by its alias; ``scope`` is ``project`` where this project brings it."""
 
     name: Text
@@ -158,11 +158,11 @@ class SourceRow(Row):
     scope: Scope = "user"
 
 
-class SourceAnswer(SourceRow, Answer):
+class SourceAnswer(SourceRow, JsonAnswer):
     """A source that was added, trusted or removed."""
 
 
-class RoleRow(Row):
+class RoleRow(AnswerRow):
     """A role of a registry's metadata."""
 
     role: Text
@@ -170,7 +170,7 @@ class RoleRow(Row):
     keys: Texts
 
 
-class MetadataRow(Row):
+class MetadataRow(AnswerRow):
     """One metadata file, and until when it holds."""
 
     role: Text
@@ -190,13 +190,13 @@ class SourceFactsRow(SourceRow):
     warnings: Texts
 
 
-class SourcesAnswer(Answer):
+class SourcesAnswer(JsonAnswer):
     """The sources that count here."""
 
     sources: tuple[SourceFactsRow, ...]
 
 
-class OfferRow(Row):
+class OfferRow(AnswerRow):
     """A skill that a source lists."""
 
     name: Text
@@ -205,13 +205,13 @@ class OfferRow(Row):
     description: Text
 
 
-class SourceShowAnswer(SourceFactsRow, Answer):
+class SourceShowAnswer(SourceFactsRow, JsonAnswer):
     """A source, and the skills that it lists."""
 
     skills: tuple[OfferRow, ...]
 
 
-class TrustedSignerRow(Row):
+class TrustedSignerRow(AnswerRow):
     """A key, a certificate root, or an identity with its OpenID provider."""
 
     kind: SignerKind
@@ -220,7 +220,7 @@ class TrustedSignerRow(Row):
     issuer: Text = ""
 
 
-class PublisherRow(Row):
+class PublisherRow(AnswerRow):
     """Whom you trust to sign, and for which sources; none is every source."""
 
     name: Text
@@ -228,17 +228,17 @@ class PublisherRow(Row):
     sources: Texts
 
 
-class PublisherAnswer(PublisherRow, Answer):
+class PublisherAnswer(PublisherRow, JsonAnswer):
     """A publisher that was trusted or removed."""
 
 
-class PublishersAnswer(Answer):
+class PublishersAnswer(JsonAnswer):
     """Whom you trust to sign skills."""
 
     publishers: tuple[PublisherRow, ...]
 
 
-class RegistryAnswer(Answer):
+class RegistryAnswer(JsonAnswer):
     """A registry that was made; a dry run makes no root."""
 
     path: Text
@@ -246,7 +246,7 @@ class RegistryAnswer(Answer):
     fingerprint: Text | None
 
 
-class PublishedRow(Row):
+class PublishedRow(AnswerRow):
     """A release in a registry."""
 
     name: Text
@@ -255,14 +255,14 @@ class PublishedRow(Row):
     tree: Text | None
 
 
-class AddedAnswer(Answer):
+class AddedAnswer(JsonAnswer):
     """What was published, and what had been."""
 
     added: tuple[PublishedRow, ...]
     unchanged: tuple[PublishedRow, ...]
 
 
-class RecalledRow(Row):
+class RecalledRow(AnswerRow):
     """A release that was yanked, offered again, or withdrawn."""
 
     name: Text
@@ -271,18 +271,18 @@ class RecalledRow(Row):
     withdrawn: Text | None
 
 
-class RecalledAnswer(RecalledRow, Answer):
+class RecalledAnswer(RecalledRow, JsonAnswer):
     """A release that was yanked, offered again, or withdrawn."""
 
 
-class RevokedRow(Row):
+class RevokedRow(AnswerRow):
     """A key that no longer speaks for its publisher."""
 
     fingerprint: Text
     since: Text
 
 
-class DelegatedAnswer(Answer):
+class DelegatedAnswer(JsonAnswer):
     """What a publisher may sign and publish now."""
 
     publisher: Text
@@ -292,7 +292,7 @@ class DelegatedAnswer(Answer):
     withdrawn: tuple[RecalledRow, ...]
 
 
-class RotatedAnswer(Answer):
+class RotatedAnswer(JsonAnswer):
     """The keys of a role before and after."""
 
     role: Text
@@ -302,21 +302,21 @@ class RotatedAnswer(Answer):
     at_hand: Texts
 
 
-class ExpiryRow(Row):
+class ExpiryRow(AnswerRow):
     """When what a role signed expires."""
 
     role: Text
     expires: Text
 
 
-class RefreshedAnswer(Answer):
+class RefreshedAnswer(JsonAnswer):
     """What was signed anew, and what waits for offline keys."""
 
     renewed: tuple[ExpiryRow, ...]
     waiting: tuple[ExpiryRow, ...]
 
 
-class RegistryCheckAnswer(Answer):
+class RegistryCheckAnswer(JsonAnswer):
     """Whether a registry is sound."""
 
     ok: bool
@@ -324,13 +324,13 @@ class RegistryCheckAnswer(Answer):
     warnings: tuple[IssueRow, ...]
 
 
-class ServedAnswer(Answer):
+class ServedAnswer(JsonAnswer):
     """Where a registry is served."""
 
     url: Text
 
 
-class PushedAnswer(Answer):
+class PushedAnswer(JsonAnswer):
     """What was published to a target."""
 
     target: Text
@@ -344,7 +344,7 @@ class UnsafeRow(ReasonRow):
     reason: Text | None
 
 
-class ErrorRow(Row):
+class ErrorRow(AnswerRow):
     """What went wrong: ``skills`` names each of several, ``reason`` tells more of the code."""
 
     code: Text
@@ -355,20 +355,20 @@ class ErrorRow(Row):
     skills: tuple[UnsafeRow, ...] = ()
 
 
-class ErrorAnswer(Answer):
+class ErrorAnswer(JsonAnswer):
     """Why a command did nothing, and the questions that were open."""
 
     error: ErrorRow
     questions: tuple[QuestionRow, ...]
 
 
-class VersionAnswer(Answer):
+class VersionAnswer(JsonAnswer):
     """The version of the program."""
 
     version: Text
 
 
-class SchemaAnswer(Answer):
+class SchemaAnswer(JsonAnswer):
     """The names of documents and answers whose JSON Schema there is."""
 
     documents: Texts

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 from skillhub.answers.parts import (
-    Answer,
+    AnswerRow,
     ChangesRow,
     FilesDelta,
     IssueRow,
     Json,
+    JsonAnswer,
     QuestionRow,
     ReasonRow,
-    Row,
     ShadowedRow,
     SkillRow,
     SourceChangeRow,
@@ -24,7 +24,7 @@ from skillhub.model.finding import Severity
 from skillhub.model.record import HeldStatus, SkillScope
 
 
-class OutcomeAnswer(Answer):
+class OutcomeAnswer(JsonAnswer):
     """What became of skills: install, update, sync, enable, disable, remove, patch, adopt, lock import."""
 
     skills: tuple[UpdatedSkillRow, ...]
@@ -35,7 +35,7 @@ class OutcomeAnswer(Answer):
     sources: tuple[SourceChangeRow, ...]
 
 
-class ListAnswer(Answer):
+class ListAnswer(JsonAnswer):
     """What is installed: in the project, and in the user's scope beside it."""
 
     skills: tuple[SkillRow, ...]
@@ -43,7 +43,7 @@ class ListAnswer(Answer):
     shadowed: tuple[ShadowedRow, ...]
 
 
-class FileRow(Row):
+class FileRow(AnswerRow):
     """A file of a skill."""
 
     path: Text
@@ -52,7 +52,7 @@ class FileRow(Row):
     executable: bool
 
 
-class ReleaseRow(Row):
+class ReleaseRow(AnswerRow):
     """A release, and why it was taken back if it was."""
 
     version: Text | None
@@ -61,7 +61,7 @@ class ReleaseRow(Row):
     withdrawn: Text | None
 
 
-class ManifestRow(Row):
+class ManifestRow(AnswerRow):
     """What a skill says of itself."""
 
     name: Text
@@ -81,7 +81,7 @@ class ManifestRow(Row):
     warnings: tuple[Json, ...]
 
 
-class ShowAnswer(SkillRow, Answer):
+class ShowAnswer(SkillRow, JsonAnswer):
     """One skill, with what is in it and its releases."""
 
     manifest: ManifestRow
@@ -91,7 +91,7 @@ class ShowAnswer(SkillRow, Answer):
     warnings: Texts
 
 
-class ProblemRow(Row):
+class ProblemRow(AnswerRow):
     """One way in which a skill is not as locked."""
 
     code: Text
@@ -99,7 +99,7 @@ class ProblemRow(Row):
     message: Text
 
 
-class VerifiedRow(Row):
+class VerifiedRow(AnswerRow):
     """What was found about one skill."""
 
     name: Text
@@ -107,14 +107,14 @@ class VerifiedRow(Row):
     problems: tuple[ProblemRow, ...]
 
 
-class VerifyAnswer(Answer):
+class VerifyAnswer(JsonAnswer):
     """Whether everything is as locked."""
 
     ok: bool
     skills: tuple[VerifiedRow, ...]
 
 
-class FindingRow(Row):
+class FindingRow(AnswerRow):
     """What a rule of the audit or of the scan saw."""
 
     rule: Text
@@ -126,7 +126,7 @@ class FindingRow(Row):
     hint: Text
 
 
-class AuditAnswer(Answer):
+class AuditAnswer(JsonAnswer):
     """The findings of an audit, the worst first."""
 
     ok: bool
@@ -134,7 +134,7 @@ class AuditAnswer(Answer):
     notes: Texts
 
 
-class SignatureRow(Row):
+class SignatureRow(AnswerRow):
     """What a signature is worth; nulls where there is none."""
 
     status: Literal["valid", "untrusted", "invalid", "unsigned"] | None
@@ -143,7 +143,7 @@ class SignatureRow(Row):
     code: Text | None
 
 
-class ValidatedRow(Row):
+class ValidatedRow(AnswerRow):
     """What was found about one path."""
 
     path: Text
@@ -155,14 +155,14 @@ class ValidatedRow(Row):
     signature: SignatureRow
 
 
-class ValidateAnswer(Answer):
+class ValidateAnswer(JsonAnswer):
     """Whether skills are as the specification wants them."""
 
     ok: bool
     skills: tuple[ValidatedRow, ...]
 
 
-class NewAnswer(Answer):
+class NewAnswer(JsonAnswer):
     """A skill that was begun."""
 
     name: Text
@@ -170,7 +170,7 @@ class NewAnswer(Answer):
     files: Texts
 
 
-class PackAnswer(Answer):
+class PackAnswer(JsonAnswer):
     """An archive that was written."""
 
     path: Text
@@ -179,7 +179,7 @@ class PackAnswer(Answer):
     size: int
 
 
-class SignAnswer(Answer):
+class SignAnswer(JsonAnswer):
     """A signature that was written."""
 
     path: Text
@@ -188,7 +188,7 @@ class SignAnswer(Answer):
     identity: Text | None
 
 
-class EditRow(Row):
+class EditRow(AnswerRow):
     """What was edited by hand."""
 
     paths: Texts
@@ -196,7 +196,7 @@ class EditRow(Row):
     binary: Texts
 
 
-class LockedRow(Row):
+class LockedRow(AnswerRow):
     """What a lock says of a skill."""
 
     version: Text | None
@@ -206,7 +206,7 @@ class LockedRow(Row):
     signed_by: Texts
 
 
-class DiffRow(Row):
+class DiffRow(AnswerRow):
     """How one skill differs."""
 
     name: Text
@@ -220,14 +220,14 @@ class DiffRow(Row):
     edits: tuple[EditRow, ...]
 
 
-class DiffAnswer(Answer):
+class DiffAnswer(JsonAnswer):
     """How skills differ; ``sources`` where two locks were compared."""
 
     skills: tuple[DiffRow, ...]
     sources: tuple[SourceChangeRow, ...] = ()
 
 
-class ChoiceRow(Row):
+class ChoiceRow(AnswerRow):
     """What was done about a skill in a merge; ``took`` is null where it is gone."""
 
     name: Text
@@ -235,21 +235,21 @@ class ChoiceRow(Row):
     why: Text
 
 
-class LockFixAnswer(Answer):
+class LockFixAnswer(JsonAnswer):
     """How a conflict in the lock was resolved."""
 
     skills: tuple[ChoiceRow, ...]
     changed: bool
 
 
-class LockMergeAnswer(Answer):
+class LockMergeAnswer(JsonAnswer):
     """How three versions of a lock were merged."""
 
     skills: tuple[ChoiceRow, ...]
     clean: bool
 
 
-class CatalogRow(Row):
+class CatalogRow(AnswerRow):
     """A skill of the catalogue; the last three say why it is held back, where it is."""
 
     name: Text
@@ -264,7 +264,7 @@ class CatalogRow(Row):
     command: Text = ""
 
 
-class ReadProblemRow(Row):
+class ReadProblemRow(AnswerRow):
     """A skill that cannot be read, or should be mended."""
 
     path: Text
@@ -273,7 +273,7 @@ class ReadProblemRow(Row):
     level: Literal["error", "warning"]
 
 
-class CatalogAnswer(Answer):
+class CatalogAnswer(JsonAnswer):
     """What an agent's model sees of the skills."""
 
     host: Text
@@ -290,7 +290,7 @@ class CatalogAnswer(Answer):
     warning: Text | None
 
 
-class MentionRow(Row):
+class MentionRow(AnswerRow):
     """A mention in a message, and what it means."""
 
     text: Text
@@ -300,14 +300,14 @@ class MentionRow(Row):
     message: Text
 
 
-class ResolveAnswer(Answer):
+class ResolveAnswer(JsonAnswer):
     """Which skills a message means, and what it asks for besides."""
 
     mentions: tuple[MentionRow, ...]
     task: Text
 
 
-class ForkRow(Row):
+class ForkRow(AnswerRow):
     """The agent that a skill wants to run in."""
 
     agent: Text | None
@@ -315,7 +315,7 @@ class ForkRow(Row):
     task: Text
 
 
-class HookRow(Row):
+class HookRow(AnswerRow):
     """A hook that a skill wants to have while it is in use."""
 
     event: Text
@@ -326,7 +326,7 @@ class HookRow(Row):
     lifetime: Text
 
 
-class LoadAnswer(Answer):
+class LoadAnswer(JsonAnswer):
     """What an agent gets of a skill."""
 
     name: Text
@@ -338,7 +338,7 @@ class LoadAnswer(Answer):
     hooks: tuple[HookRow, ...]
 
 
-class HitRow(Row):
+class HitRow(AnswerRow):
     """A skill that was found: in a source, or on disk with its scope and path."""
 
     name: Text
@@ -350,7 +350,7 @@ class HitRow(Row):
     reason: Text
 
 
-class SearchAnswer(Answer):
+class SearchAnswer(JsonAnswer):
     """What was found, the best first."""
 
     hits: tuple[HitRow, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from skillhub.answers.parts import Answer
+from skillhub.answers.parts import JsonAnswer
 from skillhub.answers.setup import (
     AddedAnswer,
     CacheAnswer,
@@ -54,7 +54,7 @@ from skillhub.answers.skills import (
 from skillhub.answers.version import VERSION
 
 # By the command as it is typed.
-ANSWERS: Final[Mapping[str, type[Answer]]] = {
+ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = {
     "--version": VersionAnswer,
     "adopt": OutcomeAnswer,
     "audit": AuditAnswer,

@@ -119,7 +119,7 @@ _EXTRA_FORM: Final = Struct("<2H")
 _UNICODE_FORM: Final = Struct("<BI")
 
 
-class Member(NamedTuple):
+class ZipMember(NamedTuple):
     """One entry as the central directory has it, zip64 values in their place; sizes in bytes."""
 
     raw_name: bytes
@@ -168,7 +168,7 @@ class _Local(NamedTuple):
     extra_length: int
 
 
-def read_directory(data: bytes, directory: Directory, limits: Limits) -> list[Member]:
+def read_directory(data: bytes, directory: Directory, limits: Limits) -> list[ZipMember]:
     """Return the entries of the central directory (4.3.12), which they fill exactly.
 
     Raises:
@@ -176,7 +176,7 @@ def read_directory(data: bytes, directory: Directory, limits: Limits) -> list[Me
     """
     if directory.entries > limits.entries:
         raise unsafe("too-many-files", f"at most {limits.entries} entries, found {directory.entries}")
-    members: list[Member] = []
+    members: list[ZipMember] = []
     at, stop = directory.start, directory.start + directory.size
     total = 0
     for _ in range(directory.entries):
@@ -195,7 +195,7 @@ def read_directory(data: bytes, directory: Directory, limits: Limits) -> list[Me
     return members
 
 
-def body_start(data: bytes, member: Member, stop: int) -> int:
+def body_start(data: bytes, member: ZipMember, stop: int) -> int:
     """Return where the bytes of ``member`` begin: after its local header (4.3.7), which must agree.
 
     Args:
@@ -233,7 +233,7 @@ def body_start(data: bytes, member: Member, stop: int) -> int:
     return body_at
 
 
-def _central(data: bytes, at: int, stop: int) -> tuple[Member, int]:
+def _central(data: bytes, at: int, stop: int) -> tuple[ZipMember, int]:
     central = _Central._make(_CENTRAL_FORM.unpack_from(data, at))
     name_at = at + _CENTRAL_FORM.size
     extra_at = name_at + central.name_length
@@ -251,7 +251,7 @@ def _central(data: bytes, at: int, stop: int) -> tuple[Member, int]:
     numbers = (central.size, central.packed, central.start)
     size, packed, start = _widen(numbers, extras.get(_ZIP64), path)
     _check_flags(central.flags, path)
-    member = Member(
+    member = ZipMember(
         raw_name,
         path,
         central.made_by,
@@ -354,7 +354,7 @@ def read_zip(data: bytes, limits: Limits) -> Iterator[Entry]:
         yield _entry(member, view[at : at + member.packed])
 
 
-def _tile(data: bytes, members: list[Member], stop: int) -> Iterator[int]:
+def _tile(data: bytes, members: list[ZipMember], stop: int) -> Iterator[int]:
     """Yield where the body of each member begins; what precedes, divides or follows them is refused."""
     starts = [*(member.start for member in members), stop]
     if starts[0] != 0:
@@ -381,7 +381,7 @@ def _gap(found: bytes, path: str) -> UnsafeArchive:
     return unsafe("zip-not-tiled", f"{len(found)} bytes belong to no entry", path)
 
 
-def _check_descriptor(found: bytes, member: Member) -> None:
+def _check_descriptor(found: bytes, member: ZipMember) -> None:
     form = _DESCRIPTORS.get(len(found))
     if len(found) > max(_DESCRIPTORS):
         raise _gap(found[min(_DESCRIPTORS) :], member.path)
@@ -395,7 +395,7 @@ def _check_descriptor(found: bytes, member: Member) -> None:
         )
 
 
-def _entry(member: Member, packed: memoryview) -> Entry:
+def _entry(member: ZipMember, packed: memoryview) -> Entry:
     path = member.path
     folder = path.endswith("/")
     runs = _check_attributes(member, folder)
@@ -407,7 +407,7 @@ def _entry(member: Member, packed: memoryview) -> Entry:
     return Entry(path[:-1], None)
 
 
-def _check_attributes(member: Member, folder: bool) -> bool:
+def _check_attributes(member: ZipMember, folder: bool) -> bool:
     """Return the execute bit. A Unix mode may say what it must not whichever system the header names."""
     if member.attributes & _WINDOWS_LINK:
         raise unsafe("link", "a skill holds no links, found one of Windows", member.path)
@@ -419,7 +419,7 @@ def _check_attributes(member: Member, folder: bool) -> bool:
     return runs and member.made_by >> 8 in _UNIX
 
 
-def _content(member: Member, packed: memoryview) -> bytes:
+def _content(member: ZipMember, packed: memoryview) -> bytes:
     if member.method == _DEFLATED:
         data = inflate(packed, member.size, member.path)
     elif member.method != _STORED:

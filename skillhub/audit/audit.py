@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from skillhub.audit.report import Locations, Report, worst_first
 from skillhub.audit.rules import RULES, note, seen
-from skillhub.audit.skill import CHECKS, TRUST, Case, Stored, closed_folders
+from skillhub.audit.skill import CHECKS, TRUST, Case, StoredSkill, closed_folders
 from skillhub.audit.sources import Inquiry
 from skillhub.audit.verify import verify
 from skillhub.author.author import Signature, signature_of, validate
@@ -82,7 +82,7 @@ def _issue(issue: Issue, rule: str, name: str, shown: str) -> Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class AuditRequest:
     """What is to be looked at.
 
     Attributes:
@@ -118,7 +118,7 @@ def names_and_paths(words: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, .
     return names, tuple(ref.path for _, ref in refs if isinstance(ref, Local))
 
 
-def audit(request: Request, ports: Ports) -> Report:
+def audit(request: AuditRequest, ports: Ports) -> Report:
     """Look at what the request names and return all that is to be said about it.
 
     Raises:
@@ -162,7 +162,7 @@ class _Subjects:
     aliases: tuple[str, ...]
 
 
-def _subjects(request: Request, lock: Lock, ports: Ports) -> _Subjects:
+def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
     loose = tuple(links.unmanaged(ports.project, ports.user_home, ports.environ))
     is_all = not request.names and not request.paths
     locked = tuple(name for name in lock.skills if is_all or name in request.names)
@@ -178,7 +178,7 @@ def _subjects(request: Request, lock: Lock, ports: Ports) -> _Subjects:
     return _Subjects(locked, () if request.sources_alone else strays, tuple(aliases))
 
 
-def _cases(names: Sequence[str], request: Request, sources: Inquiry) -> Iterator[Case]:
+def _cases(names: Sequence[str], request: AuditRequest, sources: Inquiry) -> Iterator[Case]:
     state, ports = sources.state, sources.ports
     before = request.before.skills if request.before else {}
     closed = {} if request.sources_alone else closed_folders(ports)
@@ -191,7 +191,7 @@ def _cases(names: Sequence[str], request: Request, sources: Inquiry) -> Iterator
             entry=entry,
             record=state.records.skills.get(name),
             before=before.get(name),
-            stored=Stored.of(tree) if tree is not None else None,
+            stored=StoredSkill.of(tree) if tree is not None else None,
             standing=sources.standings.get(name, Standing(name, entry)),
             closed=closed,
             locations=sources.locations,

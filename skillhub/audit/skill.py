@@ -33,7 +33,7 @@ from skillhub.trust.registry import publisher_of
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredSkill:
     """What was read off a stored skill.
 
     Attributes:
@@ -46,7 +46,7 @@ class Stored:
     fault: str = ""
 
     @classmethod
-    def of(cls, tree: Tree) -> Stored:
+    def of(cls, tree: Tree) -> StoredSkill:
         """Scan it, and read its manifest."""
         findings = tuple(scan(tree))
         try:
@@ -71,7 +71,7 @@ class Case:
     entry: Locked
     record: Record | None
     before: Locked | None
-    stored: Stored | None
+    stored: StoredSkill | None
     standing: Standing
     closed: Mapping[str, Objection]
     locations: Locations

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from skillhub.disk.folders import Problem, compare
+from skillhub.disk.folders import TreeProblem, compare
 from skillhub.edits.edited import listing_of_copy, read_patch
 from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SourceMismatch
 from skillhub.formats.digest import Digest
@@ -41,8 +41,8 @@ class Verified:
     """
 
     name: str
-    problems: tuple[Problem, ...]
-    notes: tuple[Problem, ...] = ()
+    problems: tuple[TreeProblem, ...]
+    notes: tuple[TreeProblem, ...] = ()
 
 
 def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
@@ -89,7 +89,7 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
     return found
 
 
-def _left(lock: Lock, records: Records, project: Project) -> dict[str, tuple[Problem, ...]]:
+def _left(lock: Lock, records: Records, project: Project) -> dict[str, tuple[TreeProblem, ...]]:
     """Return what is where agents read it though it left the lock; without a lock there is nothing to verify."""
     found = {}
     for name, record in records.skills.items() if os.path.lexists(project.lock_path) else ():
@@ -100,21 +100,21 @@ def _left(lock: Lock, records: Records, project: Project) -> dict[str, tuple[Pro
     return found
 
 
-def _still(places: Sequence[str], what: str) -> tuple[Problem, ...]:
+def _still(places: Sequence[str], what: str) -> tuple[TreeProblem, ...]:
     message = f"the skill {what}, and agents still read it here"
-    return tuple(Problem("not-enabled", path, message) for path in places if os.path.lexists(path))
+    return tuple(TreeProblem("not-enabled", path, message) for path in places if os.path.lexists(path))
 
 
 def _vouched(
     name: str, entry: Locked, tree: Tree | None, root: Digest | None, ports: Ports
-) -> tuple[list[Problem], list[Problem]]:
+) -> tuple[list[TreeProblem], list[TreeProblem]]:
     """Return what is wrong with the stored tree, its signature and its release, and what is merely odd."""
     problems, notes = [], []
     standing = Standing.last_seen(name, entry, root, ports.sources)
     place = ports.project.lock_path
     if error := standing.objection:
         problems.append(_problem(error, place))
-    notes += [Problem("yanked", place, text) for text in standing.yanked]
+    notes += [TreeProblem("yanked", place, text) for text in standing.yanked]
     if tree is None or ports.store.listing(entry.tree) is None:
         problems += ports.store.check(entry.tree)  # tells what is wrong with it
     if tree is not None and entry.signed_by:
@@ -122,28 +122,28 @@ def _vouched(
         try:
             known = candidates.pinned(name, entry, root, ports.publishers)
             if _is_expired(entry, tree, known, candidates.revoking(standing), ports):
-                notes.append(Problem("certificate-expired", signature, candidates.EXPIRED))
+                notes.append(TreeProblem("certificate-expired", signature, candidates.EXPIRED))
         except (SecurityError, FormatError) as broken:
             found = _problem(broken, signature, "signature")
             problems += [found] if found.code not in {each.code for each in problems} else []
     return problems, notes
 
 
-def _named(name: str, entry: Locked, tree: Tree | None, ports: Ports) -> Iterator[Problem]:
+def _named(name: str, entry: Locked, tree: Tree | None, ports: Ports) -> Iterator[TreeProblem]:
     """Yield that what is stored is called otherwise."""
     if tree is None:
         return
     try:
         found = Manifest.read(tree).name
     except FormatError as error:
-        yield Problem("malformed", error.where or ports.store.path(entry.tree), error.message)
+        yield TreeProblem("malformed", error.where or ports.store.path(entry.tree), error.message)
         return
     if found != name:
         message = f"the lock names {name}, its SKILL.md {found}"
-        yield Problem(SourceMismatch.code, ports.project.lock_path, message)
+        yield TreeProblem(SourceMismatch.code, ports.project.lock_path, message)
 
 
-def _patched(entry: Locked, ports: Ports) -> Iterator[Problem]:
+def _patched(entry: Locked, ports: Ports) -> Iterator[TreeProblem]:
     """Yield what is wrong with the patch that the project agreed to, and with what comes of it."""
     if entry.patch is None:
         return
@@ -151,7 +151,7 @@ def _patched(entry: Locked, ports: Ports) -> Iterator[Problem]:
     try:
         read_patch(entry.patch, ports.project)
     except (NotFound, SecurityError, FormatError) as error:
-        yield Problem("patch", error.where or entry.patch.path, error.message)
+        yield TreeProblem("patch", error.where or entry.patch.path, error.message)
 
 
 def _is_expired(
@@ -173,16 +173,16 @@ def _is_expired(
     return verdict.expired
 
 
-def _problem(error: SecurityError | FormatError, path: str, code: str | None = None) -> Problem:
+def _problem(error: SecurityError | FormatError, path: str, code: str | None = None) -> TreeProblem:
     """Return the problem that an error tells of; what a registry recalled has a code that says so."""
     if isinstance(error, Reasoned) and error.reason == "revoked":
         code = error.reason
-    return Problem(code or error.code, path, error.message)
+    return TreeProblem(code or error.code, path, error.message)
 
 
 def _namesakes(
     places: Sequence[str], listing: Listing | None, is_enabled: bool, project: Project
-) -> Iterator[Problem]:
+) -> Iterator[TreeProblem]:
     """Yield what agents would take for the locked skill though it is not, or is not to be there."""
     for path in places:
         if _is_another(path, listing) or (not is_enabled and is_outside(path, project)):
@@ -195,36 +195,38 @@ def _is_another(path: str, listing: Listing | None) -> bool:
     return listing is None or bool(compare(path, listing))
 
 
-def _other(path: str) -> Problem:
+def _other(path: str) -> TreeProblem:
     message = "has the name of a locked skill, and skillhub did not put it there"
-    return Problem("other-skill", path, message)
+    return TreeProblem("other-skill", path, message)
 
 
-def _elsewhere(name: str, entry: Locked, record: Record | None, project: Project) -> Iterator[Problem]:
+def _elsewhere(name: str, entry: Locked, record: Record | None, project: Project) -> Iterator[TreeProblem]:
     """Yield that the lock has what was agreed to from somewhere else, or by somebody else, whatever the tree."""
     if record is not None and (elsewhere := record.elsewhere(entry)):
         message = "{} was agreed to {}; the lock has it {} now".format(name, *elsewhere)
         message = f"{message}; {_install(project)} asks about it, or tells what is not so"
-        yield Problem("origin-changed", project.lock_path, message)
+        yield TreeProblem("origin-changed", project.lock_path, message)
 
 
 def _linked(
     entry: Locked, record: Record | None, places: Sequence[str], listing: Listing | None, ports: Ports
-) -> Iterator[Problem]:
+) -> Iterator[TreeProblem]:
     if record is None:
         return
     if record.tree != entry.tree:
         message = (
             f"the lock has another version than the one enabled here; {_install(ports.project)} asks about it"
         )
-        yield from (Problem("other-tree", path, message) for path in places)
+        yield from (TreeProblem("other-tree", path, message) for path in places)
         return
     if not record.enabled:
         yield from _still(places, "is not enabled")
         return
     for path in places:
         if listing is None:
-            yield Problem("unknown", path, "is not what is locked, and the store no longer lists its files")
+            yield TreeProblem(
+                "unknown", path, "is not what is locked, and the store no longer lists its files"
+            )
             continue
         yield from links.inspect(path, listing, ports.store.path(entry.tree), record.link)[1]
 

@@ -56,7 +56,7 @@ def resolve(
 
     Example: skillhub resolve '$release-notes since v1.2'
     """
-    from skillhub.runtime.resolve import Rules, mentioned
+    from skillhub.runtime.resolve import MentionRules, mentioned
 
     if not text.strip():
         raise UsageError(
@@ -64,7 +64,7 @@ def resolve(
         )
     profile, catalog = seen_by(common, host)
     leads = len(catalog.skills) if profile.many else 1
-    rules = Rules(leads=leads)
+    rules = MentionRules(leads=leads)
     found = mentioned(text, catalog, rules=rules)
     if common.json:
         return common.result("resolve", found.to_json())

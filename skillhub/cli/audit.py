@@ -60,14 +60,14 @@ def audit(
 
     Example: skillhub audit --format sarif --fail-on medium
     """
-    from skillhub.audit.audit import Request, names_and_paths
+    from skillhub.audit.audit import AuditRequest, names_and_paths
     from skillhub.audit.audit import audit as flow
     from skillhub.cli.common import read_lock
 
     shape = _shape(form, common)
     names, paths = names_and_paths(what or [])
     before = read_lock(from_lock) if from_lock is not None else None
-    request = Request(names, paths, sources, not common.offline, fail_on, before)
+    request = AuditRequest(names, paths, sources, not common.offline, fail_on, before)
     ports = common.ports()
     report = flow(request, ports)
     in_repository = report.below(_below(ports.project.base, os.environ.get(_WORKSPACE)))

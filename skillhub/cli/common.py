@@ -155,7 +155,7 @@ class Common:
         With ``scratch``, and for a dry run, what sources say is learned for this command alone: nothing is written to
         remember it.
         """
-        from skillhub.cli.network import Network
+        from skillhub.cli.network import OpenNetwork
         from skillhub.install.context import Ports
         from skillhub.project.policies import read_policies
         from skillhub.sources.history import FirstSeen
@@ -165,7 +165,7 @@ class Common:
         project.waiting = lambda: self.terminal.say("another skillhub is at work here; waiting for it to end")
         sources = self.sources.within(project)
         time = self.time(remember=not scratch)
-        network = Network(
+        network = OpenNetwork(
             self.home, sources, self.user_home, offline=self.offline, scratch=scratch, time=time
         )
         self.undo.callback(network.close)

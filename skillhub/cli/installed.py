@@ -16,15 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from skillhub.audit.verify import Verified
-    from skillhub.cli.options import (
-        Agents,
-        Env,
-        EnvFile,
-        Link,
-        Mcp,
-        Names,
-        argument,
-    )
+    from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, Names, argument
     from skillhub.model.lock import Locked
     from skillhub.model.tree import Tree
     from skillhub.project.project import Project

@@ -26,7 +26,7 @@ _YOURS = "only this project names it; a host of yours is named in config.toml: t
 _OFFLINE = "--offline keeps this command from the network"
 
 
-class Network:
+class OpenNetwork:
     """Opens each registry and each place once for a command.
 
     Args:
@@ -69,7 +69,7 @@ class Network:
     def _opened_registry(self, source: Source, root: bytes | None) -> Registry:
         from shutil import rmtree
 
-        from skillhub.sources.registry import Registry as Client
+        from skillhub.sources.registry import TufRegistry as Client
 
         fetcher, kept = self.fetcher(source.url, source.named_by), self._metadata(source)
         with ExitStack() as undo:
@@ -227,21 +227,23 @@ class Network:
 
     def _opened(self, url: str, rev: str | None, named_by: Who) -> Snapshot:
         """Open the repository at ``url``, from its mirror if it has one."""
-        from skillhub.sources.git_program import Bounds
+        from skillhub.sources.git_program import GitLimits
         from skillhub.sources.github import open_repository
 
         kept = self._home.cache
         cache, beneath = (self._scratch_cache, kept) if self._scratch else (kept, None)
         mirrors = self._settings.mirrors
         web = None if self._offline or url.startswith("file:") else self._web(url)
-        bounds = Bounds(offline=self._offline, mirrors=mirrors, beneath=beneath, named_by=named_by, web=web)
+        bounds = GitLimits(
+            offline=self._offline, mirrors=mirrors, beneath=beneath, named_by=named_by, web=web
+        )
         return open_repository(url, rev, cache=cache, environ=os.environ, bounds=bounds)
 
     def _site(self, url: str, named_by: Who, may: May | None) -> Place:
-        from skillhub.net.download import Cache, Downloads, Seen
+        from skillhub.net.download import DownloadCache, Downloads, Seen
         from skillhub.sources.site import Site
 
-        cache = Cache(os.path.join(self._home.cache, "http"), fixed=self._scratch)
+        cache = DownloadCache(os.path.join(self._home.cache, "http"), fixed=self._scratch)
         seen = Seen(self._home.state, remember=not self._scratch)
         web = None if self._offline else self._web(url, named_by)
         return Site(url, Downloads(web, cache, seen), may)

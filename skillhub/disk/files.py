@@ -95,7 +95,7 @@ def inside(root: str, relative: str) -> str:
     return path
 
 
-class Root:
+class HeldFolder:
     """A folder that is opened once: what is done below it is done in that very folder, and behind no link.
 
     Between a look at a path and what is done there, each folder on the way can become a link, and so can those above
@@ -125,7 +125,7 @@ class Root:
         """Say whether ``path`` is spelled as one below this folder."""
         return path.startswith(self._top(path))
 
-    def parent(self) -> Root | None:
+    def parent(self) -> HeldFolder | None:
         """Return the folder that this one is in, as the disk has it; None for one that is in no other.
 
         Raises:
@@ -135,7 +135,7 @@ class Root:
         above = os.path.dirname(path)
         if above == path:
             return None
-        return Root(above, os.open("..", _THROUGH, dir_fd=self._opened()) if HAS_HANDLES else None)
+        return HeldFolder(above, os.open("..", _THROUGH, dir_fd=self._opened()) if HAS_HANDLES else None)
 
     @contextmanager
     def hold(self, path: str, *, make: bool = False) -> Iterator[tuple[str, int | None]]:
@@ -214,7 +214,7 @@ class Root:
         os.lstat(each)
 
 
-MACHINE = Root(None)
+MACHINE = HeldFolder(None)
 
 
 def is_link_at(name: str, at: int | None) -> bool:
@@ -242,7 +242,7 @@ def _came_between(path: str) -> LinkLeavesProject:
     return LinkLeavesProject("a link is where a folder was", where=path, hint=hint)
 
 
-def read(path: str, limit: int, *, root: Root | None = None) -> bytes | None:
+def read(path: str, limit: int, *, root: HeldFolder | None = None) -> bytes | None:
     """Return the bytes of the regular file at ``path``, at most ``limit`` of them; None if nothing is there.
 
     ``root`` is what the way to it must not leave by now.
@@ -260,7 +260,7 @@ def read(path: str, limit: int, *, root: Root | None = None) -> bytes | None:
 
 
 @contextmanager
-def _held(path: str, root: Root | None, *, make: bool = False) -> Iterator[tuple[str, int | None]]:
+def _held(path: str, root: HeldFolder | None, *, make: bool = False) -> Iterator[tuple[str, int | None]]:
     """Hold ``path`` below its root; one of skillhub's own, which has none, is taken as it is."""
     if root is None:
         yield path, None
@@ -288,7 +288,7 @@ def _read_in(name: str, at: int | None, limit: int, path: str) -> bytes | None:
 
 
 def write_atomic(
-    path: str, data: bytes, *, mode: int | None = None, sync: bool = True, root: Root | None = None
+    path: str, data: bytes, *, mode: int | None = None, sync: bool = True, root: HeldFolder | None = None
 ) -> None:
     """Make ``data`` the content of ``path``: whoever looks sees the old file whole or the new one whole.
 
@@ -311,7 +311,7 @@ def write_atomic(
 
 
 def swap(
-    path: str, before: bytes | None, after: bytes, *, mode: int | None = None, root: Root | None = None
+    path: str, before: bytes | None, after: bytes, *, mode: int | None = None, root: HeldFolder | None = None
 ) -> bool:
     """Do ``write_atomic`` if ``path`` still holds ``before`` (None: nothing); say whether it did.
 
@@ -383,7 +383,7 @@ def _read_all(handle: int, limit: int) -> bytes:
 
 @contextmanager
 def _staged(
-    path: str, data: bytes, mode: int | None, sync: bool, root: Root | None
+    path: str, data: bytes, mode: int | None, sync: bool, root: HeldFolder | None
 ) -> Iterator[tuple[str, str, int | None]]:
     """Hold ``data`` in a new file beside ``path``; unless it was renamed, it is gone in the end."""
     with disk_errors(path), _held(path, root, make=True) as (name, at):

@@ -29,7 +29,7 @@ LARGEST = 64 << 20  # bytes; no skill has a file as large, so that nobody needs 
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class TreeProblem:
     """One way in which a folder is not what its listing says: a stable code, the path, a sentence."""
 
     code: str
@@ -285,7 +285,7 @@ def list_folder(folder: str) -> Listing | None:
     return Listing(rows)
 
 
-def compare(folder: str, listing: Listing) -> list[Problem]:
+def compare(folder: str, listing: Listing) -> list[TreeProblem]:
     """Hash every byte below ``folder`` and return in what it differs from ``listing``; empty means equal."""
     problems = []
     missing = dict(listing)
@@ -293,11 +293,11 @@ def compare(folder: str, listing: Listing) -> list[Problem]:
         for path, is_file in _paths(folder):
             expected = missing.pop(path, None)
             if problem := _difference(f"{folder}/{path}", is_file, expected):
-                problems.append(Problem(problem[0], f"{folder}/{path}", problem[1]))
+                problems.append(TreeProblem(problem[0], f"{folder}/{path}", problem[1]))
     except OSError as error:
-        problems.append(Problem("unreadable", folder, f"cannot be read: {error.strerror}"))
+        problems.append(TreeProblem("unreadable", folder, f"cannot be read: {error.strerror}"))
         return problems
-    problems += [Problem("missing-file", f"{folder}/{path}", "the file is gone") for path in missing]
+    problems += [TreeProblem("missing-file", f"{folder}/{path}", "the file is gone") for path in missing]
     return sorted(problems, key=lambda problem: problem.path)
 
 

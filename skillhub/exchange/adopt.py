@@ -34,7 +34,7 @@ from skillhub.sources.local import read_local
 
 
 @dataclass(frozen=True, slots=True)
-class Find:
+class AdoptableSkill:
     """One unmanaged skill: where its copies are, and the links that others made to them."""
 
     name: str
@@ -44,7 +44,7 @@ class Find:
 
 @dataclass(frozen=True, slots=True)
 class _Adopted:
-    find: Find
+    find: AdoptableSkill
     candidate: Candidate
     target: str | None  # where its bytes are to be kept in the project; None if its origin has them
 
@@ -91,7 +91,7 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
     return replace(outcome, warnings=(*warnings, *outcome.warnings), left=(*left, *outcome.left))
 
 
-def _finds(names: Sequence[str], state: State, ports: Ports) -> Iterator[Find | LeftOut]:
+def _finds(names: Sequence[str], state: State, ports: Ports) -> Iterator[AdoptableSkill | LeftOut]:
     there: dict[str, list[str]] = {}
     world = ports.project, ports.user_home, ports.environ
     folders = agent_folders(*world)
@@ -114,7 +114,7 @@ def _finds(names: Sequence[str], state: State, ports: Ports) -> Iterator[Find | 
             yield _find(name, there[name], scope)
 
 
-def _find(name: str, paths: Iterable[str], scope: Scope) -> Find | LeftOut:
+def _find(name: str, paths: Iterable[str], scope: Scope) -> AdoptableSkill | LeftOut:
     copies = tuple(path for path in paths if not os.path.islink(path))
     others = tuple(path for path in paths if os.path.islink(path))
     real = {os.path.realpath(path) for path in copies}
@@ -122,10 +122,12 @@ def _find(name: str, paths: Iterable[str], scope: Scope) -> Find | LeftOut:
         if (target := os.path.realpath(path)) not in real:
             meant = command(scope, "install", target)
             return LeftOut(name, "link", f"{path} is a link to {target}; if that is meant: {meant}")
-    return Find(name, copies, others)
+    return AdoptableSkill(name, copies, others)
 
 
-def _read(find: Find, into: str, origins: Origins, state: State, ports: Ports) -> _Adopted | LeftOut:
+def _read(
+    find: AdoptableSkill, into: str, origins: Origins, state: State, ports: Ports
+) -> _Adopted | LeftOut:
     try:
         mine = from_path(find.copies[0], ports)
     except (FormatError, SecurityError, SourceError) as error:

@@ -15,7 +15,7 @@ from skillhub.install.context import LeftOut, Options, Ports, State, command
 from skillhub.install.locked import about_skill, carried
 from skillhub.install.obtain import turns
 from skillhub.install.resolve import (
-    Resolved,
+    ResolvedSkill,
     resolve_at,
     resolve_locked,
     resolve_named,
@@ -123,7 +123,7 @@ def gather(
         raise UsageError("--frozen installs what the lock says; it goes with no reference")
     if options.excepted and (options.skills or not (options.every and refs)):
         raise UsageError("--except leaves skills out of what REF --all means, and goes with nothing else")
-    gathered, held = Gathered(), Held(ports.store)
+    gathered, held = Gathered(), HeldTrees(ports.store)
     resolved = [] if refs else _of_project(options, state, ports)
     for ref in refs:
         meant, warnings = resolve_ref(ref, options, state, ports, named_by=named_by)
@@ -155,7 +155,7 @@ def gather(
 
 
 def _refuse_unmeant(
-    refs: Sequence[Ref], resolved: Sequence[Resolved], found: Mapping[str, Candidate], options: Options
+    refs: Sequence[Ref], resolved: Sequence[ResolvedSkill], found: Mapping[str, Candidate], options: Options
 ) -> None:
     """Refuse a word of ``--skill`` that is no skill's: a place of several was asked for it, what is one skill not."""
     offered = [each.release for each in resolved if each.release]
@@ -164,7 +164,7 @@ def _refuse_unmeant(
             raise none_of(word, [*found], ", ".join(map(str, refs)))
 
 
-def _less(resolved: Sequence[Resolved], options: Options) -> list[Resolved]:
+def _less(resolved: Sequence[ResolvedSkill], options: Options) -> list[ResolvedSkill]:
     """Return what is resolved without those that ``--except`` names.
 
     Raises:
@@ -181,7 +181,7 @@ def _less(resolved: Sequence[Resolved], options: Options) -> list[Resolved]:
 
 
 def _whole(
-    resolved: Resolved, turn: Callable[[], Candidate], held: Held, state: State, ports: Ports
+    resolved: ResolvedSkill, turn: Callable[[], Candidate], held: HeldTrees, state: State, ports: Ports
 ) -> Candidate | LeftOut:
     """Return the skill with the project's patch of it, or why ``--all`` leaves it out.
 
@@ -209,7 +209,9 @@ def _forbidden(name: str, error: Forbidden) -> LeftOut:
     return LeftOut(name, error.code, f"{error.message} ({error.where})")
 
 
-def _add(candidate: Candidate, resolved: Resolved, gathered: Gathered, state: State, ports: Ports) -> None:
+def _add(
+    candidate: Candidate, resolved: ResolvedSkill, gathered: Gathered, state: State, ports: Ports
+) -> None:
     if any((each.name, each.code) == (candidate.name, _AMBIGUOUS) for each in gathered.left):
         return
     admitted = (
@@ -247,7 +249,7 @@ def admit_optional(candidate: Candidate, state: State, ports: Ports) -> Candidat
     return LeftOut(candidate.name, "critical-finding", message)
 
 
-class Held:
+class HeldTrees:
     """What is held in memory: once the trees pass ``held_max`` bytes, further ones wait in the store, unlinked."""
 
     def __init__(self, store: Store, held_max: int = _HELD_MAX) -> None:
@@ -276,7 +278,7 @@ def _lighter(candidate: Candidate, tree: Tree) -> Candidate:
     return replace(candidate, tree=tree, manifest=replace(candidate.manifest, body=""))
 
 
-def _of_project(options: Options, state: State, ports: Ports) -> list[Resolved]:
+def _of_project(options: Options, state: State, ports: Ports) -> list[ResolvedSkill]:
     resolved, unwanted = [], frozenset(state.unwanted)
     if options.frozen and unwanted:
         raise _disagree(
@@ -343,7 +345,7 @@ def with_dependencies(
         NeedConflict: they need each other in a ring, too many others, or no version suits all that need one.
         SourceError, SecurityError, FormatError: as for any other skill.
     """
-    whole, warnings, held = dict(found), [], Held(ports.store)
+    whole, warnings, held = dict(found), [], HeldTrees(ports.store)
     chains: dict[str, tuple[str, ...]] = {name: (name,) for name in whole}
     demands: dict[str, list[_Demand]] = {}
     queue = deque(whole)
@@ -452,7 +454,7 @@ def _obtained(demands: Sequence[_Demand], parent: Candidate, state: State, ports
     return found
 
 
-def _resolved(need: Requirement, parent: Candidate, ports: Ports, *, named_by: Who) -> Resolved:
+def _resolved(need: Requirement, parent: Candidate, ports: Ports, *, named_by: Who) -> ResolvedSkill:
     if need.source is not None or parent.entry.named or parent.entry.local:
         alias = need.source or (parent.entry.source if parent.entry.named else None)
         return resolve_named(Named(need.name, alias, need.range), ports)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from skillhub.disk import files
-from skillhub.disk.folders import Problem, is_link, list_folder
+from skillhub.disk.folders import TreeProblem, is_link, list_folder
 from skillhub.edits import edited as edits
 from skillhub.errors import NotFound, StateError
 from skillhub.formats.digest import Digest
@@ -288,7 +288,7 @@ class Linker:
         edits.save(linking.name, now, base or {}, self._project)
 
 
-def _edits(problems: Sequence[Problem], path: str) -> tuple[str, ...]:
+def _edits(problems: Sequence[TreeProblem], path: str) -> tuple[str, ...]:
     """Return the files below ``path`` that are not as they were put there, marked as in a plan."""
     inside = [each for each in problems if each.path != path]
     lines = [f"  {_MARKS.get(each.code, '~')} {each.path[len(path) + 1 :]}" for each in inside[:_MOST]]

@@ -22,7 +22,7 @@ from skillhub.model.index import Release
 from skillhub.model.lock import Locked, Patch
 from skillhub.model.manifest import Manifest
 from skillhub.model.record import Scope
-from skillhub.model.reference import Site, parse_remote, repository
+from skillhub.model.reference import SiteReference, parse_remote, repository
 from skillhub.model.tree import Tree
 from skillhub.net.target import Who, by_agreement
 from skillhub.scan.capability import NETWORK_UNKNOWN, is_kept_for_documentation
@@ -192,7 +192,7 @@ def _at_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -> Way[A
     else:
         source = ports.sources.get(entry.source) if entry.named else None
         if source is not None:
-            place = ports.reach(Site(source.url), named_by=source.named_by)
+            place = ports.reach(SiteReference(source.url), named_by=source.named_by)
         else:
             place = ports.reach(parse_remote(entry.place), named_by=named_by)
         release = Release(

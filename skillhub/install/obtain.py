@@ -33,7 +33,7 @@ from skillhub.install.context import Place, Ports, Report
 from skillhub.model.index import Admission, Index, Release
 from skillhub.model.lock import LOCAL, Locked, of_plugin
 from skillhub.model.manifest import Manifest
-from skillhub.model.reference import Named, Site, holds_secret, masked
+from skillhub.model.reference import Named, SiteReference, holds_secret, masked
 from skillhub.model.tree import Tree
 from skillhub.project.copies import portable
 from skillhub.sources.configured import Source
@@ -414,7 +414,7 @@ def releases_of(source: Source, name: str, ports: Ports) -> Index:
     """
     if source.root is not None:
         return ports.open(source).release_index([name])
-    index = ports.reach(Site(source.url), named_by=source.named_by).index((name,))
+    index = ports.reach(SiteReference(source.url), named_by=source.named_by).index((name,))
     return Index({name: index.releases(name)}, warnings=index.warnings)
 
 
@@ -426,7 +426,7 @@ def listing_of(source: Source, ports: Ports) -> Index:
     """
     if source.root is not None:
         return ports.open(source).listing()
-    return ports.reach(Site(source.url), named_by=source.named_by).index()
+    return ports.reach(SiteReference(source.url), named_by=source.named_by).index()
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,5 +486,5 @@ def by_source(
     """Return how a release is had that ``releases_of`` gave; ``locked`` is as for ``by_place``."""
     if source.root is not None:
         return by_registry(source, release, index.admissions[release.publisher or ""], ports, locked)
-    place = ports.reach(Site(source.url), named_by=source.named_by)
+    place = ports.reach(SiteReference(source.url), named_by=source.named_by)
     return by_place(place, source.alias, release, ports, locked)

@@ -27,7 +27,7 @@ from skillhub.sources.configured import Source
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedSkill:
     """One skill that is meant, and how it is had.
 
     Attributes:
@@ -45,7 +45,7 @@ class Resolved:
 
 def resolve_ref(
     ref: Ref, options: Options, state: State, ports: Ports, *, named_by: Who = "person"
-) -> tuple[list[Resolved], tuple[str, ...]]:
+) -> tuple[list[ResolvedSkill], tuple[str, ...]]:
     """Return the skills that a reference means, and what is odd about the place, which is ``named_by`` somebody.
 
     Raises:
@@ -75,7 +75,7 @@ def _opened(ref: Remote, ports: Ports, *, named_by: Who = "person") -> Place:
 
 def _of_remote(
     ref: Remote, place: Place, release: Release, options: Options, state: State, ports: Ports
-) -> Resolved:
+) -> ResolvedSkill:
     entry = state.lock.skills.get(release.name)
     wanted = Wanted.of(ref, release.path, release.plugin)
     if (
@@ -88,12 +88,14 @@ def _of_remote(
         said = line is not None and satisfies(entry, line, ports.project.base)
         found = resolve_locked(release.name, entry, state, ports)
         return replace(found, wanted=None if said else wanted, release=release)
-    return Resolved(release.name, by_place(place, ref.source, release, ports), wanted, options.every, release)
+    return ResolvedSkill(
+        release.name, by_place(place, ref.source, release, ports), wanted, options.every, release
+    )
 
 
 def _of_folder(
     ref: Local, options: Options, state: State, ports: Ports
-) -> tuple[list[Resolved], tuple[str, ...]]:
+) -> tuple[list[ResolvedSkill], tuple[str, ...]]:
     full = os.path.expanduser(ref.path)
     if not os.path.isdir(full) or os.path.lexists(os.path.join(full, SKILL_MD)):
         return [_of_path(ref.path, state, ports)], ()
@@ -111,9 +113,9 @@ def _of_folder(
     return resolved, index.warnings
 
 
-def _of_path(path: str, state: State, ports: Ports, plugin: str | None = None) -> Resolved:
+def _of_path(path: str, state: State, ports: Ports, plugin: str | None = None) -> ResolvedSkill:
     wanted = Wanted(path=portable(os.path.expanduser(path), ports.project.base), plugin=plugin)
-    return Resolved(path, by_path(path, ports, locked=state.trees).then(_part_of(plugin)), wanted)
+    return ResolvedSkill(path, by_path(path, ports, locked=state.trees).then(_part_of(plugin)), wanted)
 
 
 def _part_of(plugin: str | None) -> Callable[[Candidate], Candidate]:
@@ -122,13 +124,13 @@ def _part_of(plugin: str | None) -> Callable[[Candidate], Candidate]:
     )
 
 
-def resolve_locked(name: str, entry: Locked, state: State, ports: Ports) -> Resolved:
+def resolve_locked(name: str, entry: Locked, state: State, ports: Ports) -> ResolvedSkill:
     """Return the very skill that the lock names."""
     is_agreed = state.agreed(name) is not None
-    return Resolved(name, by_lock(name, entry, ports, agreed=is_agreed, scanned=not is_agreed))
+    return ResolvedSkill(name, by_lock(name, entry, ports, agreed=is_agreed, scanned=not is_agreed))
 
 
-def resolve_wanted(name: str, wanted: Wanted, state: State, ports: Ports) -> Resolved:
+def resolve_wanted(name: str, wanted: Wanted, state: State, ports: Ports) -> ResolvedSkill:
     """Resolve a line of the intent; the line itself stays as the person wrote it.
 
     Raises:
@@ -145,7 +147,7 @@ def resolve_wanted(name: str, wanted: Wanted, state: State, ports: Ports) -> Res
         return replace(found, way=found.way.then(_called(name, ports)))
     if wanted.path is not None:
         way = by_path(wanted.path, ports, ports.project.base, state.trees).then(_part_of(wanted.plugin))
-        return Resolved(name, way.then(_called(name, ports)))
+        return ResolvedSkill(name, way.then(_called(name, ports)))
     return replace(resolve_named(Named(name, wanted.source, wanted.version), ports, state.trees), wanted=None)
 
 
@@ -157,7 +159,7 @@ def resolve_at(
     *,
     named_by: Who = "person",
     locked: Collection[Digest] = (),
-) -> Resolved:
+) -> ResolvedSkill:
     """Return the skill of that name which a place has; ``locked`` is as for ``by_place``.
 
     Raises:
@@ -169,7 +171,7 @@ def resolve_at(
     place = _opened(ref, ports, named_by=named_by)
     word = f"{plugin}:{name}" if plugin else name
     (release,) = choose_skills(str(ref), place.index((word,)), (word,), every=False, pick=ports.pick)
-    return Resolved(name, by_place(place, ref.source, release, ports, locked), release=release)
+    return ResolvedSkill(name, by_place(place, ref.source, release, ports, locked), release=release)
 
 
 def _called(name: str, ports: Ports) -> Callable[[Candidate], Candidate]:
@@ -195,7 +197,7 @@ def satisfies(entry: Locked, wanted: Wanted, base: str) -> bool:
     return wanted.source in (None, entry.source) and is_within(entry, wanted.version)
 
 
-def _of_name(ref: Named, state: State, ports: Ports) -> Resolved:
+def _of_name(ref: Named, state: State, ports: Ports) -> ResolvedSkill:
     entry = state.lock.skills.get(ref.name)
     if entry is not None and ref.source in (None, entry.source) and is_within(entry, ref.range):
         # What a source says now never changes a locked entry; only `update` does.
@@ -218,7 +220,7 @@ def _onward(source: Source, version: str | None) -> str | None:
     return f"^{version}" if source.root is not None and version else None
 
 
-def resolve_named(ref: Named, ports: Ports, locked: Collection[Digest] = ()) -> Resolved:
+def resolve_named(ref: Named, ports: Ports, locked: Collection[Digest] = ()) -> ResolvedSkill:
     """Return the newest release of a source that the reference allows; ``locked`` is as for ``by_place``.
 
     Raises:
@@ -228,7 +230,7 @@ def resolve_named(ref: Named, ports: Ports, locked: Collection[Digest] = ()) -> 
     release = choose_release(ref, index.releases(ref.name), ports.policies.settled(ports.clock()))
     wanted = Wanted(source=source.alias, version=ref.range or _onward(source, release.version))
     way = by_source(source, release, index, ports, locked)
-    return Resolved(ref.name, way, wanted, release=release)
+    return ResolvedSkill(ref.name, way, wanted, release=release)
 
 
 def look_up(ref: Named, ports: Ports) -> tuple[Source, Index]:

@@ -29,18 +29,25 @@ from skillhub.install.context import (
     reinstall,
     wanted_of,
 )
-from skillhub.install.gather import Gathered, Held, admit_optional, looked_at, ranges_on, with_dependencies
+from skillhub.install.gather import (
+    Gathered,
+    HeldTrees,
+    admit_optional,
+    looked_at,
+    ranges_on,
+    with_dependencies,
+)
 from skillhub.install.install import take
 from skillhub.install.links import Linker, refuse_unknown
 from skillhub.install.locked import about_skill, carried
 from skillhub.install.obtain import turns
-from skillhub.install.resolve import Resolved, resolve_locked, resolve_wanted
+from skillhub.install.resolve import ResolvedSkill, resolve_locked, resolve_wanted
 from skillhub.install.review import changes_of
 from skillhub.install.sources import settle_sources
 from skillhub.model.changes import Changes, source_changes
 from skillhub.model.index import Release
 from skillhub.model.lock import Locked
-from skillhub.model.reference import Git, GitHub, Named, Oci, Site
+from skillhub.model.reference import Git, GitHub, Named, Oci, SiteReference
 from skillhub.model.version import is_version, precedence
 from skillhub.net.target import by_agreement
 from skillhub.project.installed import given, view
@@ -75,7 +82,7 @@ def newest_of(
             excuse(name, error)
         else:
             resolved += [] if found is None else [found]
-    held = None if keep else Held(ports.store)
+    held = None if keep else HeldTrees(ports.store)
     with turns([each.way for each in resolved], ports.report) as coming:
         for each, turn in zip(resolved, coming, strict=True):
             try:
@@ -105,7 +112,7 @@ def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports,
         newer.found[candidate.name] = whole
 
 
-def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathered) -> Resolved | None:
+def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathered) -> ResolvedSkill | None:
     """Return the newest that is wanted under a name, unless its index says that it is the locked one."""
     wanted, warnings = wanted_under(name, entry, state), newer.warnings
     if is_fixed(wanted, entry):
@@ -243,7 +250,7 @@ def _asked(name: str, entry: Locked, wanted: Wanted, state: State, ports: Ports)
     if ref is None:
         source = ports.sources.all().get(wanted.source or entry.source)
         if wanted.path is None and source is not None and source.root is None:
-            ports.reach(Site(source.url)).index((name,))
+            ports.reach(SiteReference(source.url)).index((name,))
         elif wanted.path is None and source is not None:
             registry = ports.open(source)
             with suppress(NotFound):
@@ -413,7 +420,7 @@ def _otherwise(names: Iterable[str], left: Collection[str], state: State, ports:
 
 def _locked(names: Iterable[str], state: State, ports: Ports) -> dict[str, Candidate]:
     """Return what the lock has of skills that this machine knows."""
-    held, found = Held(ports.store), {}
+    held, found = HeldTrees(ports.store), {}
     for name in names:
         if name in state.records.skills:
             with about_skill(name):

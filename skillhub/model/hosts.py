@@ -146,7 +146,7 @@ At = Literal["root", "cwd", "inner", "outer"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AgentFolder:
     """Where an agent looks: a folder by its pattern.
 
     Attributes:
@@ -193,7 +193,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class StateFile:
+class HostStateFile:
     """A file of the agent's that says which skills are switched off; ``path`` and ``env`` as of a ``Place``."""
 
     form: Literal["gen", "codex", "opencode"]
@@ -219,7 +219,7 @@ class Profile:
 
     id: str
     name: str
-    places: tuple[Place, ...]
+    places: tuple[AgentFolder, ...]
     hides: bool = True
     rules: Rules = field(default_factory=Rules)
     bounds: Bounds = field(default_factory=Bounds)
@@ -230,7 +230,7 @@ class Profile:
     dialect: str = "agents"
     envelope: str = "skill_content"
     many: bool = False
-    states: tuple[StateFile, ...] = ()
+    states: tuple[HostStateFile, ...] = ()
 
 
 @cache
@@ -255,7 +255,7 @@ def profile(name: str) -> Profile:
 
 def _profile(row: dict[str, Any]) -> Profile:
     parts = {"rules": Rules, "bounds": Bounds, "budget": Budget}
-    lists = {"places": Place, "states": StateFile}
+    lists = {"places": AgentFolder, "states": HostStateFile}
     given: dict[str, Any] = {}
     for key, value in row.items():
         if key in parts:

@@ -241,7 +241,7 @@ class _Entry(ExtensibleDocument):
             raise FormatError("expected url and digest")
 
 
-class Listing(ExtensibleDocument):
+class IndexListing(ExtensibleDocument):
     """``index.json``: what a registry offers, for everybody."""
 
     CAP = LISTING_CAP
@@ -339,7 +339,7 @@ def parse_listing(data: bytes, where: str) -> Index:
     Raises:
         FormatError: it is not of that version, or one of its entries is malformed or there twice.
     """
-    document = Listing.parse(data, where)
+    document = IndexListing.parse(data, where)
     if document.format != SCHEMA:
         raise FormatError(f"expected $schema {SCHEMA}, found {quote(document.format)}", where=where)
     refuse_twice((entry.name for entry in document.skills), where)
@@ -440,7 +440,7 @@ _SITE_URL = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Discovered:
+class DiscoveredSite:
     """An index, and the version of the specification that it is of."""
 
     version: Literal["0.2.0", "0.1.0"]
@@ -517,7 +517,7 @@ class _LegacyListing(ForeignDocument):
     skills: Items[_LegacyEntry]
 
 
-def parse_discovery(data: bytes, url: str) -> Discovered:
+def parse_discovery(data: bytes, url: str) -> DiscoveredSite:
     """Return what the ``index.json`` at ``url`` offers, its URLs resolved against that (RFC 3986, 5).
 
     Raises:
@@ -527,14 +527,14 @@ def parse_discovery(data: bytes, url: str) -> Discovered:
     # The schema is looked at first: another one may mean anything by the rest.
     schema = document.get("$schema") if isinstance(document, dict) else None
     if schema is None:
-        return Discovered(LEGACY, _legacy(_LegacyListing.parse(document, url), url))
+        return DiscoveredSite(LEGACY, _legacy(_LegacyListing.parse(document, url), url))
     if schema != SCHEMA:
         raise FormatError(
             f"expected $schema {SCHEMA}, found {quote(schema)}: nothing of it is used",
             where=url,
             hint="a newer skillhub may know it",
         )
-    return Discovered(CURRENT, _current(_Listing.parse(document, url), url))
+    return DiscoveredSite(CURRENT, _current(_Listing.parse(document, url), url))
 
 
 def _current(listing: _Listing, url: str) -> Index:

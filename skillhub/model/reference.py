@@ -349,7 +349,7 @@ class GitHub:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class SiteReference:
     """A URL: of a well-known skills site, an ``index.json``, an archive or one ``SKILL.md``."""
 
     url: str
@@ -388,7 +388,7 @@ class Oci:
         return self.source
 
 
-Remote = Git | GitHub | Site | Oci
+Remote = Git | GitHub | SiteReference | Oci
 Ref = Named | Local | Remote
 
 
@@ -487,7 +487,7 @@ def _remote(text: str) -> Remote:
         return _github(f"{owner}/{repo}{path or ''}{'@' + rev if rev else ''}", text)
     if not re.fullmatch(_SITE_URL, text):
         raise _unknown(text, "a URL names no user and no password, and has no blanks and no #")
-    return Git(text) if text.endswith(".git") else Site(text)
+    return Git(text) if text.endswith(".git") else SiteReference(text)
 
 
 def _git(text: str) -> Git:

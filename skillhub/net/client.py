@@ -19,7 +19,7 @@ from typing import Any, Self
 from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
 from skillhub.formats.text import quote
 from skillhub.model.reference import errors_masked
-from skillhub.net.fetch import Answer, Web, is_limited
+from skillhub.net.fetch import Response, Web, is_limited
 from skillhub.net.target import (
     PERSON,
     Proxy,
@@ -147,7 +147,7 @@ class Http(Web):
     @errors_masked()
     def ask(
         self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> Response:
         """Return what the server answers, as ``Web.ask`` promises.
 
         Raises:
@@ -157,7 +157,7 @@ class Http(Web):
         request = _Request(cap, Deadline(self._patience), target.origin, headers or {})
         for _ in range(1 + _MAX_REDIRECTS):
             found = self._with_retries(target, request)
-            if isinstance(found, Answer):
+            if isinstance(found, Response):
                 return found
             target = found
         raise UnsafeTransfer(f"expected at most {_MAX_REDIRECTS} redirects, found more", where=url)
@@ -174,7 +174,7 @@ class Http(Web):
     ) -> None:
         self.close()
 
-    def _with_retries(self, target: RequestTarget, request: _Request) -> Answer | RequestTarget:
+    def _with_retries(self, target: RequestTarget, request: _Request) -> Response | RequestTarget:
         """Ask, and ask again on a new connection while that may help."""
         pauses = iter(self._patience.pauses)
         fresh = False
@@ -190,7 +190,7 @@ class Http(Web):
                 time.sleep(pause)
                 fresh = True
 
-    def _once(self, target: RequestTarget, request: _Request, fresh: bool) -> Answer | RequestTarget:
+    def _once(self, target: RequestTarget, request: _Request, fresh: bool) -> Response | RequestTarget:
         exchange = _Exchange(target, request.deadline, proxy_for(target), fresh)
         sent = [
             ("Host", target.authority),
@@ -234,12 +234,12 @@ def _as_ours(exchange: _Exchange) -> Iterator[None]:
 class _MayHealError(Exception):
     """The same request may go well next time; ``answer`` is what the server said, if it said anything."""
 
-    def __init__(self, message: str, answer: Answer | None = None) -> None:
+    def __init__(self, message: str, answer: Response | None = None) -> None:
         super().__init__(message)
         self.answer = answer
 
 
-def _judge(target: RequestTarget, response: httpx.Response, cap: int) -> Answer | RequestTarget:
+def _judge(target: RequestTarget, response: httpx.Response, cap: int) -> Response | RequestTarget:
     status, headers = response.status_code, dict(response.headers)
     if status in _REDIRECTS:
         following = target.follow(response.extensions["location"])
@@ -249,7 +249,7 @@ def _judge(target: RequestTarget, response: httpx.Response, cap: int) -> Answer 
         raise UnsafeTransfer("expected the whole, found a part that nobody asked for (206)", where=target.url)
     kind = headers.get("content-type", "")
     if status != 200:
-        answer = Answer(target.url, _body(response, _ERROR_CAP)[:cap], kind, status, headers)
+        answer = Response(target.url, _body(response, _ERROR_CAP)[:cap], kind, status, headers)
         if status in _MAY_HEAL and not is_limited(status, headers):
             raise _MayHealError(f"the server answered {status}", answer)
         return answer
@@ -264,7 +264,7 @@ def _judge(target: RequestTarget, response: httpx.Response, cap: int) -> Answer 
     data = _body(response, cap)
     if len(data) > cap:
         raise WrongBytes(f"expected at most {cap} bytes, found more", where=target.url)
-    return Answer(target.url, data, kind, status, headers)
+    return Response(target.url, data, kind, status, headers)
 
 
 def _body(response: httpx.Response, cap: int) -> bytes:

@@ -17,7 +17,7 @@ from skillhub.errors import FormatError, SourceError, StateError, TrustDowngrade
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Items, Members, Sha256, integer, part
 from skillhub.model.reference import holds_secret
-from skillhub.net.fetch import Answer, Web, whole
+from skillhub.net.fetch import Response, Web, whole
 from skillhub.net.target import Requester
 
 # Bytes that were fetched before, by their SHA-256; whatever is taken out is hashed again, so nothing is
@@ -27,7 +27,7 @@ from skillhub.net.target import Requester
 _TYPE_MAX = 256  # bytes of that line
 
 
-class Cache:
+class DownloadCache:
     """A folder of files named by the digest of their bytes, which stand below a line with their media type.
 
     Nobody vouches for the media type.
@@ -41,7 +41,7 @@ class Cache:
         self._folder = folder
         self._fixed = fixed
 
-    def get(self, digest: Digest, url: str, limit: int) -> Answer | None:
+    def get(self, digest: Digest, url: str, limit: int) -> Response | None:
         """Return the bytes of this digest as the answer of ``url``, if they are here and no more than ``limit``."""
         try:
             found = files.read(self._path(digest), limit + _TYPE_MAX + 1)
@@ -56,9 +56,9 @@ class Cache:
                 if not self._fixed:
                     os.unlink(self._path(digest))
             return None
-        return Answer(url, data, content_type.decode("latin-1"))
+        return Response(url, data, content_type.decode("latin-1"))
 
-    def put(self, digest: Digest, answer: Answer) -> None:
+    def put(self, digest: Digest, answer: Response) -> None:
         """Keep the bytes of an answer, which have this digest."""
         if self._fixed:
             return
@@ -222,15 +222,15 @@ class Downloads:
     """
 
     def __init__(
-        self, web: Web | None, cache: Cache, seen: Seen, clock: Callable[[], float] = time.time
+        self, web: Web | None, cache: DownloadCache, seen: Seen, clock: Callable[[], float] = time.time
     ) -> None:
         self._web = web
         self._cache = cache
         self.seen = seen
         self._clock = clock
-        self._read: dict[str, Answer] = {}
+        self._read: dict[str, Response] = {}
 
-    def document(self, url: str, *, cap: int) -> Answer:
+    def document(self, url: str, *, cap: int) -> Response:
         """Return what is at ``url``, which a person named, and whose content nothing pins.
 
         As RFC 9111 has it: while the server said that it stays the same (five minutes at most) it is not asked, then
@@ -244,7 +244,7 @@ class Downloads:
             self._read[url] = self._document(url, cap)
         return self._read[url]
 
-    def artifact(self, url: str, digest: Digest, *, named_by: Requester) -> Answer:
+    def artifact(self, url: str, digest: Digest, *, named_by: Requester) -> Response:
         """Return the bytes of this digest, from the cache or from ``url``.
 
         Raises:
@@ -265,7 +265,7 @@ class Downloads:
         self._cache.put(digest, answer)
         return answer
 
-    def unpinned(self, url: str, *, cap: int, named_by: Requester) -> Answer:
+    def unpinned(self, url: str, *, cap: int, named_by: Requester) -> Response:
         """Return what is at ``url``, of which nothing is known and nothing is kept.
 
         Raises:
@@ -280,7 +280,7 @@ class Downloads:
         for url in list(self._read):
             self.seen.keep(url, None)
 
-    def _document(self, url: str, cap: int) -> Answer:
+    def _document(self, url: str, cap: int) -> Response:
         held, fresh_until = self._held(url, cap)
         if self._web is None:
             if held is None:
@@ -298,7 +298,7 @@ class Downloads:
         self._keep(url, whole(answer))
         return answer
 
-    def _held(self, url: str, cap: int) -> tuple[Answer | None, int]:
+    def _held(self, url: str, cap: int) -> tuple[Response | None, int]:
         """Return the document that is here, its bytes proved by what was seen, and until when it counts as fresh."""
         copy = self.seen.copy(url)
         cached = self._cache.get(copy.digest, copy.url, cap) if copy else None
@@ -306,7 +306,7 @@ class Downloads:
             return None, 0
         return replace(cached, headers={"etag": copy.etag, "last-modified": copy.modified}), copy.fresh_until
 
-    def _keep(self, url: str, answer: Answer) -> None:
+    def _keep(self, url: str, answer: Response) -> None:
         said = _directives(answer.headers.get("cache-control", ""))
         etag, modified = answer.headers.get("etag", ""), answer.headers.get("last-modified", "")
         lifetime = _lifetime(answer, said, self._clock())
@@ -323,7 +323,7 @@ class Downloads:
         self.seen.keep(url, copy)
 
 
-def _conditions(held: Answer) -> dict[str, str]:
+def _conditions(held: Response) -> dict[str, str]:
     """Return the fields that ask for a document only if it is another by now (RFC 9110, 13.1)."""
     given = {"If-None-Match": held.headers["etag"], "If-Modified-Since": held.headers["last-modified"]}
     return {name: value for name, value in given.items() if value}
@@ -334,7 +334,7 @@ def _directives(cache_control: str) -> dict[str, str]:
     return {name: value.strip('"') for name, _, value in parts if name}
 
 
-def _lifetime(answer: Answer, said: dict[str, str], now: float) -> float:
+def _lifetime(answer: Response, said: dict[str, str], now: float) -> float:
     """Return for how many seconds the server vouches for its answer (RFC 9111, 4.2), five minutes at most."""
     if "no-cache" in said:
         return 0

@@ -16,7 +16,7 @@ _ABSENT = frozenset({403, 404, 410})
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """What a fetch brought: the whole body, and the URL it came from after all redirects.
 
     Attributes:
@@ -33,7 +33,7 @@ class Answer:
 class Fetcher(Protocol):
     """Gets bytes; usable by many threads at once."""
 
-    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Answer:
+    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Response:
         """Return what is at ``url``.
 
         Args:
@@ -53,7 +53,7 @@ class Fetcher(Protocol):
 class Web(Fetcher, Protocol):
     """A ``Fetcher`` that speaks HTTP, for those who do too: conditional requests, challenges, limits."""
 
-    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Answer:
+    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Response:
         """Return what is at ``url``, as ``Fetcher.get`` promises.
 
         Raises:
@@ -63,7 +63,7 @@ class Web(Fetcher, Protocol):
 
     def ask(
         self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> Response:
         """Return what the server answers, whatever its status, once redirects and retries are done.
 
         Args:
@@ -97,7 +97,7 @@ class UntrustedClient(Web):
 
     def ask(
         self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> Response:
         """Return what the server answers, as ``Web.ask`` promises.
 
         Raises:
@@ -112,7 +112,7 @@ class UntrustedClient(Web):
 
 
 @errors_masked()
-def whole(answer: Answer) -> Answer:
+def whole(answer: Response) -> Response:
     """Return an answer that is what was asked for.
 
     Raises:

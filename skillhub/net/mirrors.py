@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from skillhub.errors import UnsafeTransfer
 from skillhub.model.reference import base_of
-from skillhub.net.fetch import Answer, Web
+from skillhub.net.fetch import Response, Web
 from skillhub.net.settings import Settings
 from skillhub.net.target import PERSON, Requester, RequestTarget
 
@@ -31,7 +31,7 @@ class Mirrors(Web):
 
     def ask(
         self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> Response:
         """Return what the mirror answers, or without one the server itself, as ``Web.ask`` promises.
 
         Raises:
@@ -51,7 +51,9 @@ class Mirrors(Web):
         is_there = base_of(answer.url, [mirror]) is not None  # else a redirect led out of the mirror
         return replace(answer, url=base + answer.url[len(mirror) :] if is_there else url)
 
-    def _directly(self, url: str, cap: int, named_by: Requester, headers: Mapping[str, str] | None) -> Answer:
+    def _directly(
+        self, url: str, cap: int, named_by: Requester, headers: Mapping[str, str] | None
+    ) -> Response:
         if self._settings.trusts(url):
             named_by = PERSON
         try:

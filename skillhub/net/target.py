@@ -27,7 +27,7 @@ Who = Literal["person", "site", "redirect", "marketplace", "repository"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RequestRule:
     """What follows from who named an address.
 
     Attributes:
@@ -43,12 +43,14 @@ class Rule:
     settings: bool = False
 
 
-RULES: Final[Mapping[Who, Rule]] = {
-    "person": Rule(("https", "http", "ssh", "file"), anywhere=True, sends_credentials=True, settings=True),
-    "site": Rule(("https",)),
-    "redirect": Rule(("https",), settings=True),
-    "marketplace": Rule(("https", "ssh"), sends_credentials=True, settings=True),
-    "repository": Rule(("https",)),
+RULES: Final[Mapping[Who, RequestRule]] = {
+    "person": RequestRule(
+        ("https", "http", "ssh", "file"), anywhere=True, sends_credentials=True, settings=True
+    ),
+    "site": RequestRule(("https",)),
+    "redirect": RequestRule(("https",), settings=True),
+    "marketplace": RequestRule(("https", "ssh"), sends_credentials=True, settings=True),
+    "repository": RequestRule(("https",)),
 }
 
 

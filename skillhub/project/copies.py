@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from skillhub.disk import files
 from skillhub.disk.files import FOLDER
-from skillhub.disk.folders import Problem, clone_tree, compare, is_link, remove_tree, write_tree
+from skillhub.disk.folders import TreeProblem, clone_tree, compare, is_link, remove_tree, write_tree
 from skillhub.errors import FormatError, StateError
 from skillhub.model.hosts import Host, skill_folder
 from skillhub.model.record import LinkKind
@@ -122,7 +122,7 @@ def _folder(base: str, folder: str) -> str:
     return os.path.join(base, folder.replace("/", os.sep))
 
 
-def inspect(path: str, listing: Listing, stored: str, kind: LinkKind) -> tuple[Found, list[Problem]]:
+def inspect(path: str, listing: Listing, stored: str, kind: LinkKind) -> tuple[Found, list[TreeProblem]]:
     """Say whether ``path`` holds the tree of ``listing``, by every byte; and if not, how it differs.
 
     Args:
@@ -132,13 +132,13 @@ def inspect(path: str, listing: Listing, stored: str, kind: LinkKind) -> tuple[F
         kind: What ought to be there: a copy, or a link, in whose place a copy will do.
     """
     if not os.path.lexists(path):
-        return "absent", [Problem("missing-link", path, "the skill is enabled, but not there")]
+        return "absent", [TreeProblem("missing-link", path, "the skill is enabled, but not there")]
     if is_link(path):
         if kind == "symlink" and os.readlink(path).removeprefix(_LONG_PATH) == stored:
             return "equal", []
-        return "edited", [Problem("wrong-link", path, "a link that skillhub did not make")]
+        return "edited", [TreeProblem("wrong-link", path, "a link that skillhub did not make")]
     if not os.path.isdir(path):
-        return "edited", [Problem("not-a-folder", path, "expected the skill's folder")]
+        return "edited", [TreeProblem("not-a-folder", path, "expected the skill's folder")]
     # In place of a link a copy will do: some disks have no links.
     problems = compare(path, listing)
     return ("edited" if problems else "equal"), problems
@@ -239,7 +239,7 @@ def unmake(project: Project, path: str) -> None:
         remove_tree(gone, by)
 
 
-def sweep(project: Project, links: Iterable[str], shared: Iterable[tuple[str, files.Root]]) -> None:
+def sweep(project: Project, links: Iterable[str], shared: Iterable[tuple[str, files.HeldFolder]]) -> None:
     """Remove what a killed process left half-built: beside the folders of these links, the lock and saved edits.
 
     The caller holds the project's lock, so that nobody is building there. In ``shared`` folders another project's
@@ -261,7 +261,7 @@ def sweep(project: Project, links: Iterable[str], shared: Iterable[tuple[str, fi
                 _sweep(folder, root, time.time() - _LONG)
 
 
-def _sweep(folder: str, root: files.Root, before: float) -> None:
+def _sweep(folder: str, root: files.HeldFolder, before: float) -> None:
     """Remove what is left in a folder and was last changed before that time."""
     with (
         files.disk_errors(folder),
@@ -312,7 +312,7 @@ def missing(project: Project, paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def shared(project: Project) -> Iterator[tuple[str, files.Root]]:
+def shared(project: Project) -> Iterator[tuple[str, files.HeldFolder]]:
     """Yield the folders where what we write is beside what others do, and what holds the way to each.
 
     They are those of agents' configuration and of git's exclude file.

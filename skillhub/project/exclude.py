@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from skillhub.disk import files
-from skillhub.disk.files import MACHINE, Root, disk_error
+from skillhub.disk.files import MACHINE, HeldFolder, disk_error
 from skillhub.errors import LinkLeavesProject, StateError
 from skillhub.formats.text import quote
 
@@ -31,7 +31,7 @@ _TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Git:
+class GitFolder:
     """The git repository around a project.
 
     Attributes:
@@ -41,13 +41,13 @@ class Git:
         work_tree: What git calls the work tree; nothing for the first.
     """
 
-    root: Root
+    root: HeldFolder
     folder: str
     prefix: str
     work_tree: str
 
 
-def exclude(project: Root, links: Iterable[str]) -> None:
+def exclude(project: HeldFolder, links: Iterable[str]) -> None:
     """Make this project's block of the exclude file name exactly these links, relative to it.
 
     Outside of a git repository nothing happens. Lines of others stay as they are, and so do the blocks of other
@@ -71,7 +71,7 @@ def exclude(project: Root, links: Iterable[str]) -> None:
     raise StateError("another program keeps changing the file", where=path)
 
 
-def check_exclude(project: Root) -> None:
+def check_exclude(project: HeldFolder) -> None:
     """Return if ``exclude`` can read its file, which is to be known before anything else is written.
 
     Raises:
@@ -81,7 +81,7 @@ def check_exclude(project: Root) -> None:
         files.read(found[0], _CAP, root=found[1])
 
 
-def exclude_file(project: Root) -> tuple[str, Root] | None:
+def exclude_file(project: HeldFolder) -> tuple[str, HeldFolder] | None:
     """Return the exclude file of the repository around a project, and what it may not leave; None outside of one.
 
     Raises:
@@ -91,7 +91,7 @@ def exclude_file(project: Root) -> tuple[str, Root] | None:
     return (_file(git), git.root) if git is not None else None
 
 
-def _file(git: Git) -> str:
+def _file(git: GitFolder) -> str:
     # Behind a link, the names of a repository's folders would be lines of a shell's file.
     return files.inside(git.folder, "info/exclude")
 
@@ -116,9 +116,9 @@ def _literal(path: str) -> str:
     return _LINE_BREAK.sub("?", _MAGIC.sub(r"\\\g<0>", path))
 
 
-def _around(project: Root) -> Git | None:
+def _around(project: HeldFolder) -> GitFolder | None:
     """Return the repository around a project, as far as its folder is the user's own, and is of this work tree."""
-    folder: Root | None = project
+    folder: HeldFolder | None = project
     below: list[str] = []
     with files.disk_errors(project.path or os.sep):
         while folder is not None and folder.path is not None:
@@ -128,7 +128,7 @@ def _around(project: Root) -> Git | None:
             if status is not None:
                 git = _git_folder(folder, pointer, status)
                 prefix = "".join(f"/{_literal(each)}" for each in reversed(below))
-                return Git(*git[:2], f"{prefix}/", _literal(git[2])) if git is not None else None
+                return GitFolder(*git[:2], f"{prefix}/", _literal(git[2])) if git is not None else None
             below.append(os.path.basename(os.path.realpath(folder.path)))
             folder = folder.parent()
     return None
@@ -141,7 +141,7 @@ def _status(name: str, at: int | None) -> os.stat_result | None:
         return None
 
 
-def _git_folder(tree: Root, pointer: str, status: os.stat_result) -> tuple[Root, str, str] | None:
+def _git_folder(tree: HeldFolder, pointer: str, status: os.stat_result) -> tuple[HeldFolder, str, str] | None:
     """Return what the way to git's folder may not leave, it, and which work tree it is; None if it is not ours."""
     if stat.S_ISREG(status.st_mode):
         # A work tree or a submodule: `.git` is a file that names the folder, `commondir` in it the shared one.
@@ -156,7 +156,7 @@ def _git_folder(tree: Root, pointer: str, status: os.stat_result) -> tuple[Root,
     return (tree, pointer, "") if stat.S_ISDIR(status.st_mode) and _is_ours(status) else None
 
 
-def _linked(git: str, pointer: str) -> tuple[Root, str, str] | None:
+def _linked(git: str, pointer: str) -> tuple[HeldFolder, str, str] | None:
     """Return the folder that ``pointer`` leads to if that names ``pointer``, as git writes it into both."""
     try:
         with MACHINE.hold(os.path.join(git, "HEAD")) as (name, at):

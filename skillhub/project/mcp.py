@@ -27,7 +27,7 @@ Entry = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class McpDialect:
     """One agent's way.
 
     Attributes:
@@ -105,8 +105,8 @@ def _headers(server: McpServer, reference: tuple[str, str]) -> Entry:
     return {"headers": {"Authorization": f"Bearer {before}{server.bearer}{after}"}}
 
 
-DIALECTS: Mapping[str, Dialect] = {
-    "claude-code": Dialect(
+DIALECTS: Mapping[str, McpDialect] = {
+    "claude-code": McpDialect(
         _named_type,
         "mcpServers",
         project=(".mcp.json",),
@@ -115,7 +115,7 @@ DIALECTS: Mapping[str, Dialect] = {
         reference=("${", "}"),
         by_project=True,
     ),
-    "codex": Dialect(
+    "codex": McpDialect(
         _codex,
         "mcp_servers",
         project=(".codex/config.toml",),
@@ -123,28 +123,28 @@ DIALECTS: Mapping[str, Dialect] = {
         moved=("CODEX_HOME", "config.toml"),
         reference=("", ""),
     ),
-    "cursor": Dialect(
+    "cursor": McpDialect(
         _by_shape,
         "mcpServers",
         project=(".cursor/mcp.json",),
         user=("~/.cursor/mcp.json",),
         reference=("${env:", "}"),
     ),
-    "gemini-cli": Dialect(
+    "gemini-cli": McpDialect(
         _gemini, "mcpServers", project=(".gemini/settings.json",), user=("~/.gemini/settings.json",)
     ),
     # VS Code; its user file belongs to a profile and has no one place.
-    "github-copilot": Dialect(
+    "github-copilot": McpDialect(
         _named_type, "servers", project=(".vscode/mcp.json",), reference=("${env:", "}")
     ),
-    "kiro-cli": Dialect(
+    "kiro-cli": McpDialect(
         _by_shape,
         "mcpServers",
         project=(".kiro/settings/mcp.json",),
         user=("~/.kiro/settings/mcp.json",),
         reference=("${", "}"),
     ),
-    "opencode": Dialect(
+    "opencode": McpDialect(
         _opencode,
         "mcp",
         project=("opencode.json", "opencode.jsonc"),
@@ -152,7 +152,9 @@ DIALECTS: Mapping[str, Dialect] = {
         reference=("{env:", "}"),
     ),
     # It has servers for the user alone.
-    "windsurf": Dialect(_by_shape, "mcpServers", user=("~/.codeium/windsurf/mcp_config.json",), remote=False),
+    "windsurf": McpDialect(
+        _by_shape, "mcpServers", user=("~/.codeium/windsurf/mcp_config.json",), remote=False
+    ),
 }
 
 

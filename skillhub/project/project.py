@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any, TypeVar
 
 from skillhub.disk import files
-from skillhub.disk.files import MACHINE, Root
+from skillhub.disk.files import MACHINE, HeldFolder
 from skillhub.disk.home import Home
 from skillhub.errors import FormatError, StateError
 from skillhub.formats.digest import Digest
@@ -52,9 +52,9 @@ class Project:
         self.base = base
         self.scope: Scope = scope
         self.root = base if scope == "project" else home.state
-        self.around = Root(base)
+        self.around = HeldFolder(base)
         self.around.open()
-        self.top = self.around if scope == "project" else Root(self.root)
+        self.top = self.around if scope == "project" else HeldFolder(self.root)
         self.lock_path = os.path.join(self.root, LOCK)
         self.intent_path = os.path.join(self.root, INTENT)
         self.config_lock = os.path.join(home.state, "agents.lock")
@@ -86,7 +86,7 @@ class Project:
         """Return the user's own scope, whose skills every project of theirs sees."""
         return cls(os.path.abspath(user_home), "user", home)
 
-    def root_of(self, path: str) -> Root:
+    def root_of(self, path: str) -> HeldFolder:
         """Return what holds the way to ``path``, which is free of links: the project, or where a user keeps it."""
         if self.top.covers(path):
             return self.top

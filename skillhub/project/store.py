@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 
 from skillhub.disk import files
-from skillhub.disk.folders import LARGEST, Problem, compare, remove_tree, walk, write_file, write_tree
+from skillhub.disk.folders import LARGEST, TreeProblem, compare, remove_tree, walk, write_file, write_tree
 from skillhub.errors import FormatError, StateError, UnsafeArchive
 from skillhub.formats.digest import Digest, is_hex
 from skillhub.model.tree import File, Listing, Tree
@@ -99,15 +99,17 @@ class Store:
         # The text itself is compared: a parse may be lenient where a digest is not.
         return listing if Digest.of(text) == tree else None
 
-    def check(self, tree: Digest) -> list[Problem]:
+    def check(self, tree: Digest) -> list[TreeProblem]:
         """Hash every byte of the stored tree against its digest and return what differs."""
         path = self.path(tree)
         if not self.has(tree):
-            return [Problem("missing", path, "the store does not hold this tree")]
+            return [TreeProblem("missing", path, "the store does not hold this tree")]
         listing = self.listing(tree)
         if listing is None:
             return [
-                Problem("listing", f"{path}.listing", "the list of the stored files is gone or was changed")
+                TreeProblem(
+                    "listing", f"{path}.listing", "the list of the stored files is gone or was changed"
+                )
             ]
         return compare(path, listing)
 

@@ -18,11 +18,11 @@ from skillhub.model.index import LISTING_CAP, Admission, Index, Release, parse_l
 from skillhub.model.manifest import Manifest
 from skillhub.model.reference import NO_SECRET, holds_secret
 from skillhub.net.client import Http
-from skillhub.net.fetch import Answer, Fetcher
+from skillhub.net.fetch import Fetcher, Response
 from skillhub.net.target import PERSON, Requester
 from skillhub.registry.operator import RegistryDir
 from skillhub.sources.embedded import FolderFetcher
-from skillhub.sources.registry import Registry, fetch_root
+from skillhub.sources.registry import TufRegistry, fetch_root
 from skillhub.sources.shown_time import ShownTime
 from skillhub.trust.metadata import AHEAD_PATH
 from skillhub.trust.publishers import judge
@@ -79,7 +79,7 @@ def _problems(
     url: str, fetcher: Fetcher, folder: str, now: datetime, time: ShownTime | None
 ) -> Iterator[Issue]:
     try:
-        registry = Registry.open(url, fetch_root(url, fetcher), fetcher, folder, time)
+        registry = TufRegistry.open(url, fetch_root(url, fetcher), fetcher, folder, time)
         listing = registry.listing()
         where = f"{url}/{WELL_KNOWN}/index.json"
         public = parse_listing(fetcher.get(where, cap=LISTING_CAP).data, where)
@@ -112,7 +112,7 @@ def _aging(folder: str, now: datetime) -> Iterator[Issue]:
             yield Issue("expires-soon", message, each.role)
 
 
-def _unlisted(registry: Registry, listing: Index, now: datetime) -> Iterator[Issue]:
+def _unlisted(registry: TufRegistry, listing: Index, now: datetime) -> Iterator[Issue]:
     try:
         offered = registry.offers().names
     except SkillhubError as error:
@@ -124,7 +124,7 @@ def _unlisted(registry: Registry, listing: Index, now: datetime) -> Iterator[Iss
             yield from _skill(registry, name, now)
 
 
-def _skill(registry: Registry, name: str, now: datetime) -> Iterator[Issue]:
+def _skill(registry: TufRegistry, name: str, now: datetime) -> Iterator[Issue]:
     try:
         index = registry.release_index([name])
     except SkillhubError as error:
@@ -139,7 +139,7 @@ def _skill(registry: Registry, name: str, now: datetime) -> Iterator[Issue]:
             yield _issue(error, f"{name} {release.version}")
 
 
-def _release(registry: Registry, release: Release, admission: Admission, now: datetime) -> None:
+def _release(registry: TufRegistry, release: Release, admission: Admission, now: datetime) -> None:
     tree = unpack(registry.artifact(release), "zip", wrapper=False).tree
     verdict = judge(tree, [publisher_of(admission, release.published)], None, now)
     if verdict.status != "valid":
@@ -165,7 +165,7 @@ class _EachFile:
     def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
 
-    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Answer:
+    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Response:
         if url.endswith(f"/{AHEAD_PATH}"):
             raise NotFound("not asked for", where=url)
         return self._fetcher.get(url, cap=cap, named_by=named_by)

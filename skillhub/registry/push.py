@@ -22,7 +22,7 @@ from skillhub.formats.text import as_command, quote
 from skillhub.model.index import Release
 from skillhub.registry.check import check
 from skillhub.registry.operator import Opened, Signing, opened
-from skillhub.registry.push_target import APART, File, Target, is_fixed
+from skillhub.registry.push_target import APART, SiteFile, Target, is_fixed
 from skillhub.trust.documents import LISTING_PATH, public_documents
 from skillhub.trust.metadata import MetadataSet, path_of, verify
 from skillhub.trust.roles import ROOT, SNAPSHOT, TARGETS, TIMESTAMP, WELL_KNOWN, skill_path
@@ -95,7 +95,7 @@ def _sound(hub: Opened, now: datetime) -> None:
         raise Refused("the registry is not sound: its snapshot is not what is signed", where=path) from error
 
 
-def _site(hub: Opened, target: Target) -> Iterator[File]:
+def _site(hub: Opened, target: Target) -> Iterator[SiteFile]:
     """Yield the files of the site in the order in which they may appear.
 
     A root counts from the moment that it is there: one that no longer believes what is served comes last.
@@ -110,8 +110,8 @@ def _site(hub: Opened, target: Target) -> Iterator[File]:
     ahead = known + sum(1 for _ in takewhile(lambda root: _believes(root, served), roots[known:]))
     index = hub.index()
     for releases in index.skills.values():
-        yield from (File(_archive_path(release), partial(hub.artifact, release)) for release in releases)
-    yield from (File(path_of(each), partial(hub.registry.content, each)) for each in _targets(hub))
+        yield from (SiteFile(_archive_path(release), partial(hub.artifact, release)) for release in releases)
+    yield from (SiteFile(path_of(each), partial(hub.registry.content, each)) for each in _targets(hub))
     yield from map(_given, paths[:ahead], roots[:ahead])
     metadata = hub.metadata.files()
     placed = {_TIMESTAMP, paths[-1]}
@@ -231,5 +231,5 @@ def _root_path(number: int) -> str:
     return f"metadata/{number}.root.json"
 
 
-def _given(path: str, data: bytes) -> File:
-    return File(path, lambda: data)
+def _given(path: str, data: bytes) -> SiteFile:
+    return SiteFile(path, lambda: data)

@@ -23,7 +23,7 @@ from skillhub.formats.json import strict_json
 from skillhub.formats.text import quote
 from skillhub.model.reference import Oci, parse_ref
 from skillhub.net.target import RequestTarget
-from skillhub.registry.push_target import FILE_CAP, File, Target, media_type, other_content, overtaken
+from skillhub.registry.push_target import FILE_CAP, SiteFile, Target, media_type, other_content, overtaken
 from skillhub.sources.oci import (
     ACCEPTED,
     MANIFEST,
@@ -78,7 +78,7 @@ class OciTarget:
         with self._reaching():
             return _at_most(FILE_CAP, self._client.pull_blob(layer.digest), path, self._where)
 
-    def holds(self, file: File) -> bool:
+    def holds(self, file: SiteFile) -> bool:
         """Say whether the file is a layer, as it is to be.
 
         Raises:
@@ -90,7 +90,7 @@ class OciTarget:
             raise other_content(file.path, self._where)
         return same
 
-    def publish(self, site: Sequence[File], changed: Sequence[File]) -> None:
+    def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
         """Upload what changed, and then the manifest, by which all of it appears at once.
 
         Raises:
@@ -204,7 +204,7 @@ def _at_most(cap: int, chunks: Iterable[bytes], what: str, where: str) -> bytes:
     return bytes(data)
 
 
-def _layer(file: File, data: bytes) -> Blob:
+def _layer(file: SiteFile, data: bytes) -> Blob:
     return Blob(Digest.of(data), len(data), media_type(file.path), {TITLE: file.path})
 
 

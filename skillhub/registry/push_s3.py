@@ -22,7 +22,7 @@ from skillhub.errors import NotFound, SourceError, StateError, UsageError
 from skillhub.formats.text import quote
 from skillhub.registry.push_target import (
     FILE_CAP,
-    File,
+    SiteFile,
     Target,
     cache_control,
     media_type,
@@ -77,7 +77,7 @@ class S3Target:
             raise other_content(path, self._where)
         return data
 
-    def holds(self, file: File) -> bool:
+    def holds(self, file: SiteFile) -> bool:
         """Say whether the object is there as it is to be; its tag tells, where the store makes it the plain way.
 
         Raises:
@@ -94,7 +94,7 @@ class S3Target:
             raise other_content(file.path, self._where)
         return False
 
-    def publish(self, site: Sequence[File], changed: Sequence[File]) -> None:
+    def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
         """Write the objects that changed: those that nothing leads to yet at once, then the others in their order.
 
         Raises:
@@ -112,7 +112,7 @@ class S3Target:
         """Close the connections."""
         self._client.close()
 
-    def _put(self, file: File) -> None:
+    def _put(self, file: SiteFile) -> None:
         tag, data = self._tags.get(file.path), file.read()
         served = {"ContentType": media_type(file.path), "CacheControl": cache_control(file.path)}
         about = {**self._named(file.path), **served, "Body": data}

@@ -46,7 +46,7 @@ APART = "two copies of the registry were changed apart: go on with the one that 
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class SiteFile:
     """A file of a site; ``read`` gives its bytes, proved anew each time.
 
     Attributes:
@@ -77,7 +77,7 @@ class Target(Protocol):
         """
         ...
 
-    def holds(self, file: File) -> bool:
+    def holds(self, file: SiteFile) -> bool:
         """Say whether the file is there as it is to be.
 
         Raises:
@@ -85,7 +85,7 @@ class Target(Protocol):
         """
         ...
 
-    def publish(self, site: Sequence[File], changed: Sequence[File]) -> None:
+    def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
         """Write what ``holds`` said is not there, in its order; whatever happens, no file is seen in part.
 
         Args:
@@ -148,7 +148,7 @@ class FolderTarget:
             self._seen[path] = files.read(self._full(path), FILE_CAP)
         return self._seen[path]
 
-    def holds(self, file: File) -> bool:
+    def holds(self, file: SiteFile) -> bool:
         """Say whether the file is there as it is to be.
 
         Raises:
@@ -160,7 +160,7 @@ class FolderTarget:
             raise other_content(file.path, self._path)
         return found == wanted
 
-    def publish(self, site: Sequence[File], changed: Sequence[File]) -> None:
+    def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
         """Write the files that changed, in their order, each by a rename.
 
         Raises:

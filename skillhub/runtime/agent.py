@@ -15,7 +15,7 @@ from skillhub.model.hosts import Profile
 from skillhub.model.record import Skill
 from skillhub.runtime.catalog import Catalog, Problem, folded
 from skillhub.runtime.discover import Search, Surroundings, discover, roots
-from skillhub.runtime.folder import STORED, Known, Locks, NoLocks, drift, holding, not_agreed
+from skillhub.runtime.folder import STORED, KnownLocks, Locks, NoLocks, drift, holding, not_agreed
 from skillhub.runtime.state import layers, settled
 from skillhub.runtime.walk import Cache
 
@@ -76,7 +76,7 @@ def catalog_of(
     return replace(catalog, skills=tuple(ordered), host=profile.id)
 
 
-def _more(facts: Known, known: Iterable[Skill]) -> Known:
+def _more(facts: KnownLocks, known: Iterable[Skill]) -> KnownLocks:
     """Return what is known of locks, with the skills that a host says are locked besides."""
     more = tuple(known)
     if not more:
@@ -93,7 +93,7 @@ def _more(facts: Known, known: Iterable[Skill]) -> Known:
 
 
 def _recognized(
-    skills: Iterable[Skill], facts: Known, locks: Locks
+    skills: Iterable[Skill], facts: KnownLocks, locks: Locks
 ) -> tuple[list[Skill], list[Problem], set[int]]:
     """Return the skills, what is wrong with them, and which locked ones were met, by ``id``.
 

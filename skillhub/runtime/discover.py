@@ -12,7 +12,7 @@ from typing import Any
 
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.formats.text import clean, is_name, quote
-from skillhub.model.hosts import Bounds, Place, Profile, absolute, expand
+from skillhub.model.hosts import AgentFolder, Bounds, Profile, absolute, expand
 from skillhub.model.manifest import Manifest, Rules, read_head
 from skillhub.model.record import Need, Scope, Skill, SkillScope
 from skillhub.model.tree import SKILL_MD, File, Tree
@@ -246,7 +246,7 @@ def roots(profile: Profile, around: Surroundings) -> tuple[Root, ...]:
     return tuple({root.path: root for root in reversed(tuple(found))}.values())[::-1]
 
 
-def _folders(place: Place, profile: Profile, around: Surroundings) -> Iterator[Root]:
+def _folders(place: AgentFolder, profile: Profile, around: Surroundings) -> Iterator[Root]:
     if not place.path:
         yield from _named(place, around)
         return
@@ -259,7 +259,7 @@ def _folders(place: Place, profile: Profile, around: Surroundings) -> Iterator[R
             yield Root(os.path.join(before, name, behind), place.scope, name if is_name(name) else None)
 
 
-def _named(place: Place, around: Surroundings) -> Iterator[Root]:
+def _named(place: AgentFolder, around: Surroundings) -> Iterator[Root]:
     """Yield the folders that the agent or its user names."""
     if place.scope == "plugin":
         for name, folder in sorted(around.plugins.items()):
@@ -270,7 +270,7 @@ def _named(place: Place, around: Surroundings) -> Iterator[Root]:
             yield Root(os.path.normpath(path), "extra")
 
 
-def _paths(place: Place, profile: Profile, around: Surroundings) -> Iterator[str]:
+def _paths(place: AgentFolder, profile: Profile, around: Surroundings) -> Iterator[str]:
     path = place.path
     if path.startswith("~/"):
         yield expand(path, around.home, around.environ, place.env)
@@ -281,7 +281,7 @@ def _paths(place: Place, profile: Profile, around: Surroundings) -> Iterator[str
             yield os.path.join(folder, *path.split("/"))
 
 
-def _bases(place: Place, root: str, cwd: str) -> list[str]:
+def _bases(place: AgentFolder, root: str, cwd: str) -> list[str]:
     if place.at == "root":
         return [root]
     if place.at == "cwd":

@@ -265,7 +265,7 @@ class Owner(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownLocks:
     """What the locks and this machine's records say by now.
 
     Attributes:
@@ -349,7 +349,7 @@ class Locks:
         listing = Store(self._home.data).listing(tree) if self._home else None
         return Agreed(tree, listing, self.state)
 
-    def read(self, others: Iterable[str] = ()) -> Known:
+    def read(self, others: Iterable[str] = ()) -> KnownLocks:
         """Return what the locks and records say now; ``others`` are more folders that a skill may be reached by."""
         try:
             if self._home is None:
@@ -357,7 +357,7 @@ class Locks:
                 self._home = replace(home, state=self._state) if self._state is not None else home
             store = Store(self._home.data)
         except SkillhubError as error:
-            return Known(errors=(error,))
+            return KnownLocks(errors=(error,))
         skills: list[Skill] = []
         places: dict[str, Skill] = {}
         left: set[str] = set()
@@ -374,7 +374,7 @@ class Locks:
                 places |= dict.fromkeys(spelled, each.skill)
                 left |= spelled if each.is_left else set()
         root = os.path.realpath(store.root)
-        return Known(
+        return KnownLocks(
             skills=tuple(skills), places=places, left=frozenset(left), store=root, errors=tuple(errors)
         )
 
@@ -411,9 +411,9 @@ class NoLocks(Locks):
     def __init__(self) -> None:
         super().__init__(Surroundings(cwd=os.sep, home=os.sep), ())
 
-    def read(self, others: Iterable[str] = ()) -> Known:
+    def read(self, others: Iterable[str] = ()) -> KnownLocks:
         """Return nothing."""
-        return Known()
+        return KnownLocks()
 
 
 class _Installed(NamedTuple):

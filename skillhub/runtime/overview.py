@@ -19,7 +19,7 @@ from skillhub.runtime.catalog import Catalog, Problem, Shadowed
 # Spells the list of skills that a model sees first, as each host does; text from skills is escaped inside tags.
 
 
-class Entry(NamedTuple):
+class ListedSkill(NamedTuple):
     """One skill as it is listed.
 
     Attributes:
@@ -37,7 +37,7 @@ class Entry(NamedTuple):
     files: tuple[int, int, int] = (0, 0, 0)
 
 
-Spell = Callable[[Sequence[Entry], int], list[str]]
+Spell = Callable[[Sequence[ListedSkill], int], list[str]]
 
 
 class Dialect(NamedTuple):
@@ -55,7 +55,7 @@ def _rest(omitted: int, line: str) -> list[str]:
     return [line.format(_more(omitted))] if omitted else []
 
 
-def _listed(entries: Sequence[Entry], spell: Callable[[str], str]) -> Iterator[str]:
+def _listed(entries: Sequence[ListedSkill], spell: Callable[[str], str]) -> Iterator[str]:
     yield "<available_skills>"
     for entry in entries:
         yield "  <skill>"
@@ -66,7 +66,7 @@ def _listed(entries: Sequence[Entry], spell: Callable[[str], str]) -> Iterator[s
     yield "</available_skills>"
 
 
-def _agents(entries: Sequence[Entry], omitted: int) -> list[str]:
+def _agents(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
     return [
         "These skills hold instructions for tasks of one kind each. When a task is what a description speaks of,",
         "read the SKILL.md at its location before anything else; paths in it are relative to its folder.",
@@ -75,7 +75,7 @@ def _agents(entries: Sequence[Entry], omitted: int) -> list[str]:
     ]
 
 
-def _claude_code(entries: Sequence[Entry], omitted: int) -> list[str]:
+def _claude_code(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
     lines = ["<available_skills>"]
     for entry in entries:
         lines += ["<skill>", "<name>", escape(entry.name), "</name>"]
@@ -102,7 +102,7 @@ _CODEWHALE_USE: Final = (
 
 
 def _markdown(use: Sequence[str]) -> Spell:
-    def spell(entries: Sequence[Entry], omitted: int) -> list[str]:
+    def spell(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
         rows = (
             f"- {entry.name}: {entry.description}{' ' if entry.description else ''}(file: {clean(entry.path)})"
             for entry in entries
@@ -121,7 +121,7 @@ def _markdown(use: Sequence[str]) -> Spell:
     return spell
 
 
-def _opencode(entries: Sequence[Entry], omitted: int) -> list[str]:
+def _opencode(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
     return [
         "Load the instructions of a skill into this conversation, with its folder and its files.",
         "",
@@ -132,7 +132,7 @@ def _opencode(entries: Sequence[Entry], omitted: int) -> list[str]:
     ]
 
 
-def _codelia(entries: Sequence[Entry], omitted: int) -> list[str]:
+def _codelia(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
     lines = [
         "<skills_context>",
         "<skills_usage>",
@@ -156,13 +156,13 @@ def _codelia(entries: Sequence[Entry], omitted: int) -> list[str]:
     return [*lines, *note, "</skills_catalog>", "</skills_context>"]
 
 
-def _pegasus(entries: Sequence[Entry], omitted: int) -> list[str]:
+def _pegasus(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
     rows = [_row(entry.name, entry.description) for entry in entries]
     use = "Use the use_skill tool to invoke a skill when relevant."
     return ["Available skills:", *rows, *_rest(omitted, "- … {}"), "", use]
 
 
-def _gencode(entries: Sequence[Entry], omitted: int) -> list[str]:
+def _gencode(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
     rows = [_row(_xml(entry.name), _xml(entry.description)) + _counted(entry.files) for entry in entries]
     return [
         "<system-reminder>",
@@ -333,7 +333,7 @@ def section(catalog: Catalog, profile: Profile, window: int | None = None) -> Se
     entries = [_entry(skill, dialect.counts_files) for skill in active]
     limit = Limit.of(profile.budget, window)
 
-    def spell(some: Sequence[Entry]) -> str:
+    def spell(some: Sequence[ListedSkill]) -> str:
         return "\n".join(dialect.spell(some, len(entries) - len(some))) if some else ""
 
     shown = _fitted(entries, profile.budget, limit, spell)
@@ -357,8 +357,11 @@ def section(catalog: Catalog, profile: Profile, window: int | None = None) -> Se
 
 
 def _fitted(
-    entries: Sequence[Entry], budget: Budget, limit: Limit, spell: Callable[[Sequence[Entry]], str]
-) -> list[Entry]:
+    entries: Sequence[ListedSkill],
+    budget: Budget,
+    limit: Limit,
+    spell: Callable[[Sequence[ListedSkill]], str],
+) -> list[ListedSkill]:
     """Return the entries that fit, with as much of their descriptions as does."""
     kept = list(entries[: budget.entries])
     longest = max((len(entry.description) for entry in kept), default=0)
@@ -379,19 +382,19 @@ def _fitted(
     return [_shortened(entry, length) for entry in kept]
 
 
-def _shortened(entry: Entry, length: int) -> Entry:
+def _shortened(entry: ListedSkill, length: int) -> ListedSkill:
     if len(entry.description) <= length:
         return entry
     return entry._replace(description=f"{entry.description[: length - 1].rstrip()}…" if length else "")
 
 
-def _entry(skill: Skill, counts_files: bool) -> Entry:
+def _entry(skill: Skill, counts_files: bool) -> ListedSkill:
     folder = skill.path or ""
     scripts, references, assets = (
         _count(os.path.join(folder, name)) if counts_files else 0 for name in _FILES
     )
     path = os.path.join(folder, SKILL_MD)
-    return Entry(skill.full_name, skill.description, path, skill.scope, (scripts, references, assets))
+    return ListedSkill(skill.full_name, skill.description, path, skill.scope, (scripts, references, assets))
 
 
 def _count(folder: str) -> int:

@@ -95,7 +95,7 @@ class Resolved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class MentionRules:
     """How a host wants mentions to be understood.
 
     Attributes:
@@ -112,7 +112,7 @@ class Rules:
 
 
 def mentioned(
-    text: str, catalog: Catalog, selected: Iterable[Selected] = (), rules: Rules | None = None
+    text: str, catalog: Catalog, selected: Iterable[Selected] = (), rules: MentionRules | None = None
 ) -> Resolved:
     """Return what ``text`` mentions of the skills in ``catalog``, in time linear in the length of ``text``.
 
@@ -125,7 +125,7 @@ def mentioned(
         selected: What the user picked; it goes before what is typed.
         rules: How this host wants it.
     """
-    meaning = _Meaning(catalog, rules or Rules())
+    meaning = _Meaning(catalog, rules or MentionRules())
     picked = {each.name: Typed(f"${each.name}", each.name, 0, 0, each.path) for each in selected}
     typed = [each for each in mentions(text) if each.path or each.name not in picked]
     found: dict[str, Mention] = {}
@@ -204,7 +204,7 @@ def _task(text: str, typed: Sequence[Typed], found: dict[str, Mention]) -> str:
 class _Meaning:
     """What mentions mean in one catalogue, by the rules of one host."""
 
-    def __init__(self, catalog: Catalog, rules: Rules) -> None:
+    def __init__(self, catalog: Catalog, rules: MentionRules) -> None:
         self.rules = rules
         self._catalog = catalog
         self._connectors = {name.lower() for name in rules.connectors}

@@ -31,7 +31,7 @@ ACTIONS: Final[tuple[Action, ...]] = ("deny", "allow", "ask")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PermissionRule:
     """``pattern`` is a name, full or not; ``*`` in it stands for any text, ``?`` for one character."""
 
     pattern: str
@@ -40,7 +40,7 @@ class Rule:
 
 def permitted(
     skill: Skill,
-    rules: Iterable[Rule],
+    rules: Iterable[PermissionRule],
     answers: Mapping[str, bool] | None = None,
     otherwise: Action = "allow",
 ) -> Action:
@@ -83,7 +83,7 @@ class Layer:
 
     names: Mapping[str, Reach] = field(default_factory=dict)
     paths: Mapping[str, Reach] = field(default_factory=dict)
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[PermissionRule, ...] = ()
     extra: tuple[str, ...] = ()  # further folders of skills
 
     def reach(self, skill: Skill) -> Reach | None:
@@ -200,13 +200,15 @@ def _opencode_parse(text: str, where: str) -> Layer:
     return Layer(rules=tuple(_opencode_rules(block)), extra=extra)
 
 
-def _opencode_rules(block: Mapping[str, Any]) -> list[Rule]:
+def _opencode_rules(block: Mapping[str, Any]) -> list[PermissionRule]:
     permission = block.get("permission", {})
     # One action for all tools, or for each kind of them; for all skills, or by patterns.
     by_kind = permission if isinstance(permission, dict) else {"*": permission}
     given = by_kind.get("skill", by_kind.get("*", {}))
     by_pattern = given if isinstance(given, dict) else {"*": given}
-    return [Rule(name, action if action in ACTIONS else "deny") for name, action in by_pattern.items()]
+    return [
+        PermissionRule(name, action if action in ACTIONS else "deny") for name, action in by_pattern.items()
+    ]
 
 
 def _opencode_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
@@ -229,7 +231,7 @@ FORMS: Final[Mapping[str, Form]] = {
 # profile names some. The project's files decide before the user's, the agent's own before skillhub's.
 
 # What nobody can read is taken to switch everything off: somebody may have written it to do so.
-_NONE = Layer(rules=(Rule("*", "deny"),))
+_NONE = Layer(rules=(PermissionRule("*", "deny"),))
 
 
 @dataclass(frozen=True, slots=True)

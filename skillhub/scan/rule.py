@@ -54,7 +54,7 @@ def _is_word(before: bytes) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SearchSpot:
     """Where to look: at every ``first`` that is followed, on its line and within 1,500 bytes, by ``then``.
 
     Attributes:
@@ -87,16 +87,16 @@ class Look:
 
 
 def pattern(
-    id_: str, severity: Severity, title: str, hint: str, looks: tuple[Look, ...]
-) -> tuple[Rule, tuple[Look, ...]]:
+    id_: str, severity: Severity, title: str, hint: str, looks: tuple[SearchSpot, ...]
+) -> tuple[Rule, tuple[SearchSpot, ...]]:
     """Return a rule, and where it is looked for."""
     return Rule(id_, severity, title, hint), looks
 
 
-def look(words: str, first: bytes, then: bytes | None = None) -> Look:
+def look(words: str, first: bytes, then: bytes | None = None) -> SearchSpot:
     """Return a ``Look``; between words are blanks, between groups of them slashes."""
     groups = tuple(frozenset(group.encode().split()) for group in words.split("/"))
-    return Look(groups, Shape(first), None if then is None else Shape(then))
+    return SearchSpot(groups, Shape(first), None if then is None else Shape(then))
 
 
 # How the bytes of a file are looked at, so that neither an encoding nor a boundary hides anything.

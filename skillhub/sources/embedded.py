@@ -8,7 +8,7 @@ from functools import cache
 from skillhub.errors import NotFound, StateError, UnsafeTransfer, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
-from skillhub.net.fetch import Answer
+from skillhub.net.fetch import Response
 from skillhub.net.target import PERSON, Requester
 
 EMBEDDED_URL = "embedded:"
@@ -29,7 +29,7 @@ class FolderFetcher:
         self._path = path
         self._base = base.rstrip("/")
 
-    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Answer:
+    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Response:
         """Return the file that ``url`` names below the base, as ``Fetcher.get`` promises.
 
         Raises:
@@ -55,7 +55,7 @@ class FolderFetcher:
             raise StateError(f"the disk refused: {error.strerror}", where=url) from error
         if len(data) > cap:
             raise WrongBytes(f"expected at most {cap} bytes, found more", where=url)
-        return Answer(url, data)
+        return Response(url, data)
 
 
 def embedded() -> FolderFetcher:

@@ -191,7 +191,7 @@ _LAST_WORDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class GitLimits:
     """Where a repository may be fetched from, and how much it may ask of this machine.
 
     Attributes:
@@ -238,7 +238,7 @@ class GitProgram:
         self._folder = folder
 
     def run(
-        self, words: Sequence[str], bounds: Bounds, *, stdin: bytes = b"", grown: Callable[[], int] = int
+        self, words: Sequence[str], bounds: GitLimits, *, stdin: bytes = b"", grown: Callable[[], int] = int
     ) -> bytes:
         """Return what git writes, at most 64 MiB of it.
 
@@ -278,7 +278,7 @@ class GitProgram:
             SourceError: there is no git.
         """
         try:
-            return bool(self.run(("config", "--get", name), Bounds()).strip())
+            return bool(self.run(("config", "--get", name), GitLimits()).strip())
         except GitError:
             return False
 

@@ -18,12 +18,12 @@ from skillhub.disk.folders import is_link, remove_tree
 from skillhub.errors import NotFound, SkillhubError, SourceError, UnsafeTransfer, UsageError, WrongBytes
 from skillhub.formats.text import as_command, quote
 from skillhub.model.reference import Git, base_of, is_rev, parse_ref
-from skillhub.net.fetch import Answer, Web
+from skillhub.net.fetch import Response, Web
 from skillhub.net.target import RULES, RequestTarget, Who, judged, proxy_for
 from skillhub.sources.git_program import (
-    Bounds,
     CatFile,
     GitError,
+    GitLimits,
     GitProgram,
     GoneError,
     explain,
@@ -111,7 +111,7 @@ class Remote:
         return "-c", f"http.curloptResolve={target.host}:{target.port}:{','.join(addresses)}"
 
 
-def remote(url: str, environ: Mapping[str, str], bounds: Bounds, token: str | None = None) -> Remote:
+def remote(url: str, environ: Mapping[str, str], bounds: GitLimits, token: str | None = None) -> Remote:
     """Return what git is told to fetch from ``url``, which anybody may have written, or from its mirror.
 
     Args:
@@ -195,7 +195,7 @@ _CAP = 16 << 20  # of an answer that lists all branches and tags; by version 2 o
 _V2 = {"Git-Protocol": "version=2"}
 
 
-def redirected(remote: Remote, environ: Mapping[str, str], bounds: Bounds) -> Remote | None:
+def redirected(remote: Remote, environ: Mapping[str, str], bounds: GitLimits) -> Remote | None:
     """Return the repository as git is to be told of it after the server redirected it; None if that is not known.
 
     On its own origin it stays what a person named. Elsewhere it is reached over https, at the public addresses that
@@ -225,7 +225,7 @@ def _ways(remote: Remote) -> Iterator[Mapping[str, str]]:
         yield {**_V2, "Authorization": f"Basic {secret}"}
 
 
-def _asked(web: Web, place: str, headers: Mapping[str, str]) -> Answer:
+def _asked(web: Web, place: str, headers: Mapping[str, str]) -> Response:
     try:
         return web.ask(place + _ASKED, cap=_CAP, headers=headers)
     except UnsafeTransfer as error:
@@ -281,7 +281,7 @@ class GitCache:
         bounds: How much the repository may ask of this machine.
     """
 
-    def __init__(self, remote: Remote, cache: str, environ: Mapping[str, str], bounds: Bounds) -> None:
+    def __init__(self, remote: Remote, cache: str, environ: Mapping[str, str], bounds: GitLimits) -> None:
         self.url = remote.url
         self._bounds = bounds
         self._environ = environ

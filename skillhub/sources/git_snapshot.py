@@ -17,9 +17,9 @@ from skillhub.errors import FormatError, NotFound, SourceError, WrongBytes
 from skillhub.formats import text as times
 from skillhub.formats.text import is_object_id, quote
 from skillhub.model.tree import SKILL_MD
-from skillhub.sources.git_program import AT_ONCE, Bounds, GoneError
+from skillhub.sources.git_program import AT_ONCE, GitLimits, GoneError
 from skillhub.sources.git_repository import GitCache, choose, remote, spellings
-from skillhub.sources.repository import Node
+from skillhub.sources.repository import SnapshotNode
 
 # Objects of git, checked: what is read under an id has that id, so a commit's files are the commit's.
 # Git itself does not hash what it takes out of a pack. Every object that comes from a cache or a server passes
@@ -32,12 +32,12 @@ _MAX_TREE_BYTES = 256 << 20
 _HEADER = re.compile(rb"tree ([0-9a-f]{40})\n")
 _COMMITTED = re.compile(rb"^committer [^\n]*> ([0-9]{1,12}) [+-][0-9]{4}$", re.MULTILINE)
 _FOLDER = 0o040000
-_KINDS: Mapping[int, Node] = {
-    0o100644: Node("file"),
-    0o100664: Node("file"),  # What git wrote before 2005.
-    0o100755: Node("file", executable=True),
-    0o120000: Node("link"),
-    0o160000: Node("submodule"),
+_KINDS: Mapping[int, SnapshotNode] = {
+    0o100644: SnapshotNode("file"),
+    0o100664: SnapshotNode("file"),  # What git wrote before 2005.
+    0o100755: SnapshotNode("file", executable=True),
+    0o120000: SnapshotNode("link"),
+    0o160000: SnapshotNode("submodule"),
 }
 
 
@@ -45,7 +45,7 @@ _KINDS: Mapping[int, Node] = {
 class Leaf:
     """What a commit has at one path, and the id of its object."""
 
-    node: Node
+    node: SnapshotNode
     id: str
 
 
@@ -86,7 +86,7 @@ def date_of(commit: bytes) -> str | None:
     return None
 
 
-def entries(tree: bytes) -> Iterator[tuple[str, Node | None, str]]:
+def entries(tree: bytes) -> Iterator[tuple[str, SnapshotNode | None, str]]:
     """Yield the name of each entry of a tree, what it is (None: a folder), and the id of its object.
 
     Names are as they are spelled, in UTF-8 with lone surrogates for what is not.
@@ -180,7 +180,7 @@ def of_skills(leaves: Mapping[str, Leaf]) -> set[str]:
     return {ids[path] for path, at in slashes if path[: at + 1] in homes}
 
 
-def _node(mode: int) -> Node | None:
+def _node(mode: int) -> SnapshotNode | None:
     if mode == _FOLDER:
         return None
     if mode not in _KINDS:
@@ -192,7 +192,7 @@ def _node(mode: int) -> Node | None:
 
 _AT_ONCE_BYTES = 16 << 20
 _SINGLY = 2
-_DEFAULT = Bounds()
+_DEFAULT = GitLimits()
 _T = TypeVar("_T")
 
 
@@ -202,7 +202,7 @@ def open_git(
     *,
     cache: str,
     environ: Mapping[str, str],
-    bounds: Bounds = _DEFAULT,
+    bounds: GitLimits = _DEFAULT,
     token: str | None = None,
 ) -> GitSnapshot:
     """Return the repository at ``url`` as it is at a branch, a tag or a commit.
@@ -259,7 +259,9 @@ class GitSnapshot:
         except WrongBytes:
             self._leaves = self._soundly(self._walk)
         self._sizes = self._store.sizes({leaf.id for leaf in self._leaves.values()})
-        self.nodes: Mapping[str, Node] = {path: self._node(leaf) for path, leaf in self._leaves.items()}
+        self.nodes: Mapping[str, SnapshotNode] = {
+            path: self._node(leaf) for path, leaf in self._leaves.items()
+        }
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:
         """Yield the bytes of these files, in this order, exactly as the commit has them.
@@ -277,7 +279,7 @@ class GitSnapshot:
             del ids[: len(portion)]
             yield from self._soundly(partial(self._files, portion))
 
-    def _node(self, leaf: Leaf) -> Node:
+    def _node(self, leaf: Leaf) -> SnapshotNode:
         size = self._sizes.get(leaf.id, 0)
         return replace(leaf.node, size=size) if size and leaf.node.kind == "file" else leaf.node
 

@@ -36,9 +36,9 @@ from skillhub.formats import yaml
 from skillhub.formats.document import ForeignDocument, Items, Read, text_that
 from skillhub.formats.text import is_object_id, quote
 from skillhub.model.reference import PUBLIC, site_of
-from skillhub.net.fetch import Answer, UntrustedClient, Web, whole
+from skillhub.net.fetch import Response, UntrustedClient, Web, whole
 from skillhub.net.target import RULES, RequestTarget
-from skillhub.sources.git_program import Bounds
+from skillhub.sources.git_program import GitLimits
 from skillhub.sources.git_repository import choose, spellings
 from skillhub.sources.git_snapshot import (
     GitSnapshot,
@@ -51,7 +51,7 @@ from skillhub.sources.git_snapshot import (
     tree_of,
     walk,
 )
-from skillhub.sources.repository import Node
+from skillhub.sources.repository import SnapshotNode
 
 # Which GitHub is meant, github.com or a server of a company, and the token for it.
 
@@ -216,7 +216,9 @@ class GitHubSnapshot:
         commit = api.read(_Commit, f"git/commits/{rev}")
         self.date = commit.committer.date if commit.committer else None
         self._leaves = walk(commit.tree.sha, self._read_trees)
-        self.nodes: Mapping[str, Node] = {path: self._node(leaf) for path, leaf in self._leaves.items()}
+        self.nodes: Mapping[str, SnapshotNode] = {
+            path: self._node(leaf) for path, leaf in self._leaves.items()
+        }
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:
         """Yield the bytes of these files, in this order, exactly as the commit has them.
@@ -239,9 +241,9 @@ class GitHubSnapshot:
             for at in range(0, len(ids), _AT_ONCE):
                 yield from pool.map(self._blob, ids[at : at + _AT_ONCE])
 
-    def _node(self, leaf: Leaf) -> Node:
+    def _node(self, leaf: Leaf) -> SnapshotNode:
         size = self._sizes.get(leaf.id, 0) if leaf.node.kind == "file" else 0
-        return Node(leaf.node.kind, leaf.node.executable, size)
+        return SnapshotNode(leaf.node.kind, leaf.node.executable, size)
 
     def _read_trees(self, ids: Sequence[str]) -> Iterator[bytes]:
         for id_ in ids:
@@ -317,12 +319,12 @@ class _Api:
         answer = self.ask(path, _JSON, _CAP)
         return kind.parse(answer.data, answer.url)
 
-    def ask(self, path: str, media: str, cap: int) -> Answer:
+    def ask(self, path: str, media: str, cap: int) -> Response:
         """Return the answer to a request for this path."""
         url = f"{self.url}/{path}".rstrip("/")
         return self._judged(self._web.ask(url, cap=cap, headers={**self._fields, "Accept": media}))
 
-    def _judged(self, answer: Answer) -> Answer:
+    def _judged(self, answer: Response) -> Response:
         # A redirect to the archive of a private repository has a token in its query.
         answer = replace(answer, url=answer.url.partition("?")[0])
         if answer.status == 401:
@@ -372,7 +374,7 @@ def _members(archive: bytes) -> Iterator[tuple[str, bytes]]:
 # A repository by its URL: through git where there is one, else, if it is on GitHub, through GitHub's API.
 
 _PATH = re.compile(r"/([A-Za-z0-9][A-Za-z0-9-]*)/([A-Za-z0-9._-]+?)(?:\.git)?/?", re.ASCII)
-_DEFAULT = Bounds()
+_DEFAULT = GitLimits()
 
 
 def open_repository(
@@ -381,7 +383,7 @@ def open_repository(
     *,
     cache: str,
     environ: Mapping[str, str],
-    bounds: Bounds = _DEFAULT,
+    bounds: GitLimits = _DEFAULT,
 ) -> GitSnapshot | GitHubSnapshot:
     """Return the repository at ``url`` as it is at a branch, a tag or a commit; None is its first branch.
 

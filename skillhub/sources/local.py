@@ -24,7 +24,7 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.project.project import Project
-from skillhub.sources.repository import Node, Repository, Snapshot
+from skillhub.sources.repository import Repository, Snapshot, SnapshotNode
 
 # Skills on this machine: a folder or an archive file, read into memory with the checks that archives pass.
 
@@ -128,14 +128,14 @@ class FolderSnapshot:
         self._path = os.path.realpath(path)
 
     @cached_property
-    def nodes(self) -> Mapping[str, Node]:
+    def nodes(self) -> Mapping[str, SnapshotNode]:
         """Every path below the folder that is no folder.
 
         Raises:
             FormatError: there are more than anybody keeps skills among.
             StateError: a folder cannot be read.
         """
-        found: dict[str, Node] = {}
+        found: dict[str, SnapshotNode] = {}
         waiting = [""]
         while waiting:
             prefix = waiting.pop()
@@ -180,8 +180,8 @@ def _nowhere(url: str, rev: str | None) -> Snapshot:
     raise NotFound(f"it is in another repository, {quote(url)}; install from there")
 
 
-def _node(row: os.DirEntry[str]) -> Node:
+def _node(row: os.DirEntry[str]) -> SnapshotNode:
     status = row.stat(follow_symlinks=False)
     if not stat.S_ISREG(status.st_mode):
-        return Node("link")
-    return Node("file", bool(status.st_mode & 0o100), status.st_size)
+        return SnapshotNode("link")
+    return SnapshotNode("file", bool(status.st_mode & 0o100), status.st_size)

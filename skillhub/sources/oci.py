@@ -35,7 +35,7 @@ from skillhub.model.index import LISTING_CAP, Index, Release, parse_listing
 from skillhub.model.manifest import glance
 from skillhub.model.reference import Oci, parse_ref
 from skillhub.model.tree import SKILL_MD
-from skillhub.net.fetch import Answer, Web, is_limited, whole
+from skillhub.net.fetch import Response, Web, is_limited, whole
 from skillhub.net.target import Requester, RequestTarget
 from skillhub.sources.marketplace import name_of_folder
 
@@ -299,7 +299,7 @@ class OciWire:
             )
         return whole(answer).data
 
-    def _ask(self, url: str, cap: int, headers: Mapping[str, str]) -> Answer:
+    def _ask(self, url: str, cap: int, headers: Mapping[str, str]) -> Response:
         known = {"Authorization": self._authorization} if self._authorization else {}
         return self._web.ask(url, cap=cap, headers={**headers, **known})
 

@@ -133,7 +133,7 @@ class _Published:
     skills: Mapping[str, tuple[Release, ...]]
 
 
-class Registry:
+class TufRegistry:
     """A registry whose metadata is verified and fresh as of ``open``; usable by many threads at once.
 
     Attributes:

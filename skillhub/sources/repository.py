@@ -62,7 +62,7 @@ _AFTER_SLASH = chr(ord("/") + 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SnapshotNode:
     """One path of a snapshot that is no folder.
 
     Attributes:
@@ -78,7 +78,7 @@ class Snapshot(Protocol):
     """The files of a repository at one commit, or of a folder as it is now."""
 
     @property
-    def nodes(self) -> Mapping[str, Node]:
+    def nodes(self) -> Mapping[str, SnapshotNode]:
         """Every path, ``/`` between segments, as it is spelled there: nobody judged it yet."""
         ...
 
@@ -114,7 +114,7 @@ class Folders:
         self.snapshot = snapshot
         self.where = where
 
-    def nodes(self, folder: str) -> dict[str, Node]:
+    def nodes(self, folder: str) -> dict[str, SnapshotNode]:
         """Return what lies below a folder by its path from there, sorted."""
         first = bisect_left(self._paths, f"{folder}/") if folder else 0
         last = bisect_left(self._paths, folder + _AFTER_SLASH) if folder else len(self._paths)
@@ -137,7 +137,7 @@ class Folders:
         _check(nodes, folder)
         return gather(self._entries(folder, nodes), wrapper=False)
 
-    def shape(self, folder: str) -> tuple[tuple[str, Node], ...]:
+    def shape(self, folder: str) -> tuple[tuple[str, SnapshotNode], ...]:
         """Return all that is known of what a folder holds before a byte is read."""
         return tuple(self.nodes(folder).items())
 
@@ -159,7 +159,7 @@ class Folders:
     def _paths(self) -> list[str]:
         return sorted(self.snapshot.nodes)
 
-    def _entries(self, folder: str, nodes: Mapping[str, Node]) -> Iterator[Entry]:
+    def _entries(self, folder: str, nodes: Mapping[str, SnapshotNode]) -> Iterator[Entry]:
         contents = self.snapshot.read([join(folder, path) for path in nodes])
         for (path, node), data in zip(nodes.items(), contents, strict=True):
             if len(data) <= _LFS_MAX and data.startswith(_LFS):
@@ -171,7 +171,7 @@ class Folders:
             yield Entry(path, File(data, node.executable))
 
 
-def _check(nodes: Mapping[str, Node], folder: str) -> None:
+def _check(nodes: Mapping[str, SnapshotNode], folder: str) -> None:
     """Refuse what the gate would, before a byte is fetched: a repository may be far larger than any skill."""
     for path, node in nodes.items():
         if node.kind != "file":
@@ -308,7 +308,7 @@ class Rooted:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class MarketplaceListing:
     """What the marketplaces of a repository list.
 
     Attributes:
@@ -322,7 +322,7 @@ class Listed:
     warnings: tuple[str, ...]
 
 
-def listed_plugins(survey: Survey, top: str) -> Listed:
+def listed_plugins(survey: Survey, top: str) -> MarketplaceListing:
     """Return the plugins that the marketplaces in ``top`` list, or the one that ``top`` is."""
     plugins = dict(survey.plugins)
     own = survey.manifests.get(top)
@@ -337,7 +337,7 @@ def listed_plugins(survey: Survey, top: str) -> Listed:
                 elsewhere.append((Rooted(each.name, path, each.skills), each.source))
             case Declined(reason):
                 warnings.append(f"plugin {each.name} was left out: {reason}")
-    return Listed(here, elsewhere, tuple(warnings))
+    return MarketplaceListing(here, elsewhere, tuple(warnings))
 
 
 def plugin_skills(survey: Survey, plugins: Iterable[Rooted]) -> Mapping[str, str]:

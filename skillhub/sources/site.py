@@ -20,7 +20,7 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.reference import errors_masked
 from skillhub.model.tree import SKILL_MD, File
 from skillhub.net.download import ARTIFACT_CAP, Downloads
-from skillhub.net.fetch import Answer
+from skillhub.net.fetch import Response
 from skillhub.net.target import Requester, RequestTarget
 
 CURRENT_PLACE: Final = "/.well-known/agent-skills/index.json"
@@ -215,11 +215,11 @@ def _site_of(index: str) -> str:
     return f"{RequestTarget.parse(index).origin}/{(above if well_known else folder).strip('/')}"
 
 
-def _media_type(answer: Answer) -> str:
+def _media_type(answer: Response) -> str:
     return answer.content_type.partition(";")[0].strip().lower()
 
 
-def _kind(answer: Answer, release: Release | None) -> Kind | None:
+def _kind(answer: Response, release: Release | None) -> Kind | None:
     """Return which archive it is, None for the text of a ``SKILL.md``.
 
     Raises:
@@ -243,7 +243,7 @@ def _kind(answer: Answer, release: Release | None) -> Kind | None:
     )
 
 
-def _opened(answer: Answer, kind: Kind | None) -> Unpacked:
+def _opened(answer: Response, kind: Kind | None) -> Unpacked:
     if kind is None:
         return gather([Entry(SKILL_MD, File(answer.data))], wrapper=False)
     return unpack(answer.data, kind)

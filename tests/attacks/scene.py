@@ -12,7 +12,7 @@ from skillhub.disk.folders import remove_tree
 from skillhub.errors import SkillhubError
 from skillhub.net.fetch import Fetcher
 from skillhub.sources.configured import Source
-from skillhub.sources.registry import Registry
+from skillhub.sources.registry import TufRegistry
 from tests.support.registry import URL, Simulator
 from tests.support.world import World, snapshot
 
@@ -22,11 +22,13 @@ class Machine(World):
 
     road: Fetcher
 
-    def _open(self, source: Source, root: bytes | None = None) -> Registry:
+    def _open(self, source: Source, root: bytes | None = None) -> TufRegistry:
         if source.alias not in self._opened:
             self.opened.append(source.alias)
             root = self.sources.root(source)
-            self._opened[source.alias] = Registry.open(source.url, root, self.road, self.trust_folder(source))
+            self._opened[source.alias] = TufRegistry.open(
+                source.url, root, self.road, self.trust_folder(source)
+            )
         return self._opened[source.alias]
 
     def trust_folder(self, source: Source) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.disk.files import Root
+from skillhub.disk.files import HeldFolder
 from skillhub.project.exclude import exclude
 from tests.support.swapping import unchanged
 
@@ -46,7 +46,7 @@ def project(tmp_path):
 
 
 def tell(project):
-    exclude(Root(str(project)), LINKS)
+    exclude(HeldFolder(str(project)), LINKS)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_work_tree_and_a_submodule_of_one_s_own_are_told(theirs, tmp_path, opt
     ):
         pytest.skip("this git knows no relative work trees")
     for each in ("../tree", "module", *(["../other"] if options else [])):
-        exclude(Root(str((theirs / each).resolve())), LINKS)
+        exclude(HeldFolder(str((theirs / each).resolve())), LINKS)
     assert (theirs / ".git/info/exclude").read_text().count("plain") == 1 + bool(options)
     assert (theirs / ".git/modules/module/info/exclude").read_text().count("plain") == 1
 
@@ -117,7 +117,7 @@ def test_a_work_tree_and_a_submodule_of_one_s_own_are_told(theirs, tmp_path, opt
 def test_a_submodule_whose_name_has_to_be_quoted(theirs, tmp_path):
     name = 'a "b" \\ c'
     git(theirs, "submodule", "--quiet", "add", str(tmp_path / "inner"), name)
-    exclude(Root(str(theirs / name)), LINKS)
+    exclude(HeldFolder(str(theirs / name)), LINKS)
     pointer = (theirs / name / ".git").read_text().removeprefix("gitdir: ").strip()
     assert "plain" in (theirs / name / pointer / "info/exclude").read_text()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.audit.audit import Request, audit, names_and_paths
+from skillhub.audit.audit import AuditRequest, audit, names_and_paths
 from skillhub.audit.rules import RULES
 from skillhub.errors import NotFound, SourceError, StateError, UsageError
 from skillhub.model.finding import SEVERITIES
@@ -44,7 +44,7 @@ def local(tmp_path):
 def report(world, later=0, **request):
     ports = world.ports()
     world.sources = ports.sources
-    return audit(Request(**request), replace(ports, clock=lambda: NOW + timedelta(days=later)))
+    return audit(AuditRequest(**request), replace(ports, clock=lambda: NOW + timedelta(days=later)))
 
 
 def found(world, **request):
@@ -235,7 +235,7 @@ def test_lock_against_an_earlier_one(scene, change, rule):
     skills = {"hello": replace(before.skills["hello"], **change)}
     sources = {**before.sources, "other": before.sources["acme"]}
     (machine.base / "skillhub.lock").write_bytes(Lock(skills, sources).dump())
-    request = Request(refresh=False, sources_alone=True, before=before)
+    request = AuditRequest(refresh=False, sources_alone=True, before=before)
     told = {each.rule for each in audit(request, machine.ports()).findings if each.rule.endswith("-changed")}
     assert told == ({rule} if rule else set())
 

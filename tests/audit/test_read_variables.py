@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.audit.audit import Request, audit
+from skillhub.audit.audit import AuditRequest, audit
 from skillhub.errors import Forbidden
 from skillhub.registry.check import check
 from tests.support.registry import Simulator
@@ -95,7 +95,7 @@ def test_an_older_lock_and_record_are_no_tampering_and_ask_nothing(world: World)
     other = world.on_another_machine().install(frozen=True)
     assert other.skills[0].capabilities == CAN
     assert any("it reads AWS_SECRET_ACCESS_KEY" in warning for warning in other.warnings)
-    found = audit(Request(refresh=False), world.ports())
+    found = audit(AuditRequest(refresh=False), world.ports())
     (only,) = found.findings
     assert only.rule == "capability-unsaid"
     assert "that it reads AWS_SECRET_ACCESS_KEY from the environment: skillhub has learnt" in only.message
@@ -118,7 +118,7 @@ def test_a_host_kept_for_documentation_that_an_older_lock_leaves_out_is_no_alarm
     text = path.read_text()
     path.write_text(text.replace(f'"network:{host}",', ""))
     assert path.read_text() != text
-    (only,) = audit(Request(refresh=False), world.ports()).findings
+    (only,) = audit(AuditRequest(refresh=False), world.ports()).findings
     assert (only.rule, only.severity) == ("capability-unsaid", "medium")
     assert said in only.message
 
@@ -126,7 +126,7 @@ def test_a_host_kept_for_documentation_that_an_older_lock_leaves_out_is_no_alarm
 def test_what_an_older_lock_leaves_out_is_in_it_once_that_is_typed_which_the_audit_says(world: World) -> None:
     world.install("acme:hello")
     as_older_ones_wrote(world)
-    (only,) = audit(Request(refresh=False), world.ports()).findings
+    (only,) = audit(AuditRequest(refresh=False), world.ports()).findings
     assert only.hint == (
         "if it may: skillhub remove hello, then skillhub install acme:hello@1.0.0; the lock says so then"
     )
@@ -136,7 +136,7 @@ def test_what_an_older_lock_leaves_out_is_in_it_once_that_is_typed_which_the_aud
     (question,) = (each for each in answers.seen if each.kind == "install")
     assert any("AWS_SECRET_ACCESS_KEY" in line for line in question.details)
     assert world.lock().skills["hello"].capabilities == CAN
-    assert audit(Request(refresh=False), world.ports()).findings == ()
+    assert audit(AuditRequest(refresh=False), world.ports()).findings == ()
 
 
 def test_an_update_of_what_an_older_one_installed_asks_for_what_is_read_now(
@@ -168,7 +168,7 @@ def test_a_registry_whose_index_an_older_one_wrote(world: World, hub: Simulator)
     assert done.skills[0].capabilities == CAN
     assert world.problems() == []
     assert not world.update().changed
-    assert audit(Request(), world.ports()).findings == ()
+    assert audit(AuditRequest(), world.ports()).findings == ()
     hub.publish("hello", "1.1.0", **{"run.sh": SCRIPT})
     (rows,) = [json.loads(hub.files[path]) for path in paths_of(hub, "idx/")]
     assert sorted(len(row["capabilities"]) for row in rows["releases"]) == [3, 4]

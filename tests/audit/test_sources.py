@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.audit.audit import Request, audit
+from skillhub.audit.audit import AuditRequest, audit
 from skillhub.audit.report import Report
 from skillhub.formats.digest import Digest
 from skillhub.install.context import wanted_of
@@ -58,7 +58,7 @@ def hand_out(web: Web, *names: str, body: str = "Do it.") -> None:
 
 
 def report(world: Reaching, **request: object) -> Report:
-    return audit(Request(**request), world.ports())
+    return audit(AuditRequest(**request), world.ports())
 
 
 def found(world: Reaching, **request: object) -> list[tuple[str, str | None]]:
@@ -229,7 +229,7 @@ def test_a_lock_that_came_along_is_asked_with_care_or_not_at_all(world: Reaching
     for path in (world.base / "skillhub.lock", world.base / "skillhub.toml"):
         path.write_text(path.read_text().replace(repo.url, "https://10.0.0.7/x"))
     other = world.as_cloned()
-    done = audit(Request(), other.ports())
+    done = audit(AuditRequest(), other.ports())
     assert "outdated" not in {each.rule for each in done.findings}
     assert any("could not be asked" in each for each in done.notes)
     other.close()

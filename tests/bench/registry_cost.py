@@ -23,10 +23,10 @@ from tuf.ngclient.urllib3_fetcher import Urllib3Fetcher
 from skillhub.formats.digest import Digest
 from skillhub.model.index import Admission, Index, Release
 from skillhub.net.client import Http
-from skillhub.net.fetch import Answer
+from skillhub.net.fetch import Response
 from skillhub.net.target import PERSON, Requester
 from skillhub.server.site import site_server
-from skillhub.sources.registry import Registry
+from skillhub.sources.registry import TufRegistry
 from skillhub.trust.documents import pinned_documents, signed_documents
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet, path_of
@@ -121,7 +121,7 @@ class Counting:
     seen: Counter[str] = field(default_factory=Counter)
     requests: int = 0
 
-    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Answer:
+    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Response:
         self.requests += 1
         answer = self.http.get(url, cap=cap, named_by=named_by)
         self.seen[url.split("/", 3)[3]] += len(answer.data)
@@ -168,7 +168,7 @@ def measure(size: Size) -> tuple[Cost, Cost]:
         for _ in range(2):
             with Http() as http:
                 fetcher, start = Counting(http), time.perf_counter()
-                registry = Registry.open(url, site["metadata/1.root.json"], fetcher, folder)
+                registry = TufRegistry.open(url, site["metadata/1.root.json"], fetcher, folder)
                 assert registry.release_index([name]).releases(name)
                 seconds = time.perf_counter() - start
             costs.append(Cost(fetcher.requests, fetcher.seen.total(), seconds, fetcher.seen))

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from skillhub.disk.files import read, write_atomic
 from skillhub.errors import NotFound, SkillhubError
 from skillhub.net.client import Http
-from skillhub.sources.registry import ROOT_CAP, Registry
+from skillhub.sources.registry import ROOT_CAP, TufRegistry
 
 PINNED = "pinned"  # Not `*.json`: the suite takes every such file for a role.
 
@@ -24,13 +24,13 @@ def init(folder: str, root: str) -> None:
         write_atomic(os.path.join(folder, name), data)
 
 
-def refresh(folder: str, url: str, fetcher: Http) -> Registry:
+def refresh(folder: str, url: str, fetcher: Http) -> TufRegistry:
     base = url.rstrip("/").removesuffix("/metadata")
     root = read(os.path.join(folder, PINNED), ROOT_CAP) or b""
-    return Registry.open(base, root, fetcher, folder)
+    return TufRegistry.open(base, root, fetcher, folder)
 
 
-def download(registry: Registry, path: str, folder: str) -> None:
+def download(registry: TufRegistry, path: str, folder: str) -> None:
     data = registry.document(path, lambda data, where: data)
     if data is None:
         raise NotFound("there is no such target", where=path)

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from skillhub.audit.audit import Request, audit
+from skillhub.audit.audit import AuditRequest, audit
 from skillhub.disk.folders import remove_tree
 from skillhub.edits.patch import difference
 from skillhub.errors import (
@@ -372,10 +372,10 @@ def test_audit_tells_of_a_patch_and_of_a_change_that_brings_one(world):
     edited(world)
     before = world.lock()
     run(world)
-    rules = {each.rule for each in audit(Request(before=before), world.ports()).findings}
+    rules = {each.rule for each in audit(AuditRequest(before=before), world.ports()).findings}
     assert {"patch-changed", "unsigned"} <= rules
     (world.base / "skillhub-edits/plain-1.patch").unlink()
-    assert "patch" in {each.rule for each in audit(Request(), world.ports()).findings}
+    assert "patch" in {each.rule for each in audit(AuditRequest(), world.ports()).findings}
 
 
 def test_git_does_not_change_the_bytes_of_a_patch(world, tmp_path):

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from skillhub.errors import SecurityError, StateError, WrongBytes
-from skillhub.install.gather import Held
+from skillhub.install.gather import HeldTrees
 from skillhub.install.obtain import AT_ONCE, Way, from_path, nothing, turns
 from skillhub.model.index import Release
 from skillhub.project.store import Staged
@@ -133,7 +133,7 @@ def test_an_error_is_raised_by_the_turn_that_it_belongs_to():
 def test_beyond_what_may_be_held_trees_wait_in_the_store(tmp_path, ports):
     made = [from_path(write_skill(tmp_path, f"skill-{number}"), ports) for number in range(4)]
     size = made[0].tree.size
-    held = Held(ports.store, held_max=2 * size)
+    held = HeldTrees(ports.store, held_max=2 * size)
     found = [held.keep(each) for each in made]
     assert [isinstance(each.tree, Staged) for each in found] == [False, False, True, True]
     assert [each.tree for each in found] == [each.tree for each in made]
@@ -144,7 +144,7 @@ def test_beyond_what_may_be_held_trees_wait_in_the_store(tmp_path, ports):
 
 def test_a_staged_candidate_whose_bytes_change_is_not_enabled(tmp_path, ports):
     made = from_path(write_skill(tmp_path), ports)
-    found = Held(ports.store, held_max=0).keep(made)
+    found = HeldTrees(ports.store, held_max=0).keep(made)
     ports.store.drop(found.tree.digest)
     with pytest.raises(StateError):
         dict(found.tree.items())

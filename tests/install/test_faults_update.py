@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from skillhub.cli.network import Network
+from skillhub.cli.network import OpenNetwork
 from skillhub.edits.merge import conflict
 from skillhub.errors import StateError
 from skillhub.exchange.merge import fix
@@ -46,7 +46,7 @@ class Reaching(Machine):
     """A machine that reaches a registry in memory, and places that are none as the program does."""
 
     def ports(self, answers=None):
-        network = Network(self.home, self.sources, str(self.user_home))
+        network = OpenNetwork(self.home, self.sources, str(self.user_home))
         ports = super().ports(answers)
         return replace(ports, network=ports.network._replace(reach=network.reach))
 

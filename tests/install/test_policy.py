@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.audit.audit import Request, audit
+from skillhub.audit.audit import AuditRequest, audit
 from skillhub.audit.doctor import diagnose
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SignerChanged
@@ -104,7 +104,7 @@ def test_what_every_file_permits_is_installed(world, line):
     assert [each.state for each in world.install("github:code-review").skills] == ["enabled"]
     assert not world.install(frozen=True).changed
     assert not world.sync().changed
-    assert audit(Request(), world.ports()).findings == ()
+    assert audit(AuditRequest(), world.ports()).findings == ()
 
 
 def test_a_project_cannot_loosen_what_the_machine_says(world):
@@ -430,7 +430,7 @@ def test_audit_tells_of_agents_that_have_skills_and_may_have_none(world):
         (world.base / folder).mkdir()
     world.install("github:code-review")
     path = user(world, 'agents = ["codex"]')
-    (found,) = [each for each in audit(Request(), world.ports()).findings if each.rule == "policy"]
+    (found,) = [each for each in audit(AuditRequest(), world.ports()).findings if each.rule == "policy"]
     assert (found.skill, found.path) == ("code-review", ".claude/skills/code-review")
     assert f"({path}:1)" in found.message
 
@@ -494,7 +494,7 @@ def test_audit_tells_of_all_that_is_forbidden_now(world):
     world.install("github:code-review", folder, answers=Answers("yes"))
     path = machine(world, 'signed = "required"\nfail-on = "critical"\n')
     user(world, "min-age-days = 3000")
-    found = [each for each in audit(Request(), world.ports()).findings if each.rule == "policy"]
+    found = [each for each in audit(AuditRequest(), world.ports()).findings if each.rule == "policy"]
     assert [(each.skill, each.severity, each.path) for each in found] == [
         ("code-review", "high", "skillhub.lock"),
         ("plain", "high", "skillhub.lock"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.audit.audit import Request, audit
+from skillhub.audit.audit import AuditRequest, audit
 from skillhub.audit.diff import diff, diff_locks, edits_of
 from skillhub.audit.show import search, show
 from skillhub.disk.folders import remove_tree
@@ -284,7 +284,7 @@ def verbs(ref, lock):
         "show REF": lambda ports: show(parse_ref(ref), ports),
         "show NAME": lambda ports: show(parse_ref("docs:there"), ports),
         "search": lambda ports: listings(ports),
-        "audit": lambda ports: audit(Request(), ports),
+        "audit": lambda ports: audit(AuditRequest(), ports),
         "source add": lambda ports: add_source("more", ref, Pin(), ports),
         "source trust": lambda ports: trust_source("docs", Pin(), ports),
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.audit.audit import Request, audit
+from skillhub.audit.audit import AuditRequest, audit
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import FormatError, Refused, SignerChanged, UnsafeTransfer
 from skillhub.formats.digest import NO_FILES, Digest
@@ -282,7 +282,7 @@ def test_attack_a_lock_names_another_repository_with_another_tree(world, tmp_pat
     other.close()
     (world.base / "skillhub.lock").write_bytes(other.lock_bytes())
     assert world.problems() == ["missing", "other-tree", "origin-changed"]
-    found = {each.rule for each in audit(Request(refresh=False), world.ports()).findings}
+    found = {each.rule for each in audit(AuditRequest(refresh=False), world.ports()).findings}
     assert {"other-tree", "origin-changed"} <= found
     answers = Answers("unanswered")
     refused(world, Refused, lambda: world.install(answers=answers))
@@ -313,13 +313,13 @@ def test_attack_a_lock_has_it_from_another_source_of_ours(tmp_path):
 
 def test_audit_finds_it_where_the_lock_says_so_and_needs_no_network(world, twin):
     assert "origin-changed" not in {
-        each.rule for each in audit(Request(refresh=False), world.ports()).findings
+        each.rule for each in audit(AuditRequest(refresh=False), world.ports()).findings
     }
     edit_lock(world, **twin)
     world.offline = True
     found = [
         each
-        for each in audit(Request(refresh=False), world.ports()).findings
+        for each in audit(AuditRequest(refresh=False), world.ports()).findings
         if each.rule == "origin-changed"
     ]
     assert [(each.severity, each.skill, each.path) for each in found] == [("high", "deploy", "skillhub.lock")]

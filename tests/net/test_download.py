@@ -10,8 +10,8 @@ import pytest
 
 from skillhub.errors import SourceError, StateError, UnsafeTransfer, WrongBytes
 from skillhub.formats.digest import Digest
-from skillhub.net.download import Cache, Copy, Seen
-from skillhub.net.fetch import Answer
+from skillhub.net.download import Copy, DownloadCache, Seen
+from skillhub.net.fetch import Response
 from skillhub.net.target import PERSON
 from tests.support.site import JSON, WELL_KNOWN, current, entry, offer, skill_md
 from tests.support.web import answer, by, redirect
@@ -264,8 +264,8 @@ def test_what_was_seen_is_bounded_and_what_was_promised_is_not_lost(machine):
 
 
 def test_a_media_type_cannot_pass_for_content(tmp_path):
-    cache = Cache(str(tmp_path))
-    cache.put(Digest.of(b"x"), Answer("", b"x", "text/plain\nevil" + "y" * 999))
+    cache = DownloadCache(str(tmp_path))
+    cache.put(Digest.of(b"x"), Response("", b"x", "text/plain\nevil" + "y" * 999))
     found = cache.get(Digest.of(b"x"), "", 1)
     assert found.data == b"x" and found.content_type.startswith("text/plain evil")
 
@@ -277,9 +277,11 @@ class Elsewhere:
         if url.endswith("index.json"):
             document = {"skills": [{"name": "old", "files": ["SKILL.md"]}]}
             return (
-                Answer(url, json.dumps(document).encode()) if "/skills/" in url else Answer(url, b"", "", 404)
+                Response(url, json.dumps(document).encode())
+                if "/skills/" in url
+                else Response(url, b"", "", 404)
             )
-        return Answer(url.replace("a.example", "b.example"), skill_md("old"))
+        return Response(url.replace("a.example", "b.example"), skill_md("old"))
 
     def get(self, url, *, cap, named_by=PERSON):
         return self.ask(url, cap=cap, named_by=named_by)

@@ -5,16 +5,16 @@ import time
 import pytest
 
 from skillhub.errors import NotFound, RateLimited, SourceError
-from skillhub.net.fetch import Answer, is_limited, whole
+from skillhub.net.fetch import Response, is_limited, whole
 
 
 def answered(status, **headers):
     fields = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer("https://site.example/a", b"", status=status, headers=fields)
+    return Response("https://site.example/a", b"", status=status, headers=fields)
 
 
 def test_answer_of_which_no_more_is_known_is_whole():
-    found = Answer("https://site.example/a", b"x")
+    found = Response("https://site.example/a", b"x")
     assert (found.content_type, found.status, found.headers) == ("", 200, {})
     assert whole(found) is found
 

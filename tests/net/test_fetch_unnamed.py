@@ -5,7 +5,7 @@ import pytest
 from skillhub.errors import NotFound, UnsafeTransfer
 from skillhub.net.client import Http, Patience
 from skillhub.net.credentials import Logins
-from skillhub.net.fetch import Answer, UntrustedClient
+from skillhub.net.fetch import Response, UntrustedClient
 from skillhub.net.target import PERSON
 from tests.support.web import Web, answer, by, redirect
 
@@ -19,7 +19,7 @@ class Recorder:
 
     def ask(self, url, *, cap, named_by=PERSON, headers=None):
         self.asked.append((url, named_by))
-        return Answer(url, b"")
+        return Response(url, b"")
 
     def get(self, url, *, cap, named_by=PERSON):
         return self.ask(url, cap=cap, named_by=named_by)

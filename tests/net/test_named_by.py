@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import UnsafeTransfer
-from skillhub.net.target import RULES, Requester, Rule, judge, may_lead
+from skillhub.net.target import RULES, Requester, RequestRule, judge, may_lead
 from skillhub.sources.git_repository import told
 
 PAGE = (Path(__file__).parents[2] / "docs/sources.md").read_text("utf-8")
@@ -31,7 +31,7 @@ def allowed(act):
 
 def test_the_table_has_every_rule():
     assert {
-        who: Rule(tuple(over.split(", ")), anywhere == "any", told == "yes", settings == "yes")
+        who: RequestRule(tuple(over.split(", ")), anywhere == "any", told == "yes", settings == "yes")
         for who, over, anywhere, told, settings in ROWS
     } == RULES
 

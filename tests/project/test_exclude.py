@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from skillhub.disk.files import Root
+from skillhub.disk.files import HeldFolder
 from skillhub.errors import LinkLeavesProject
 from skillhub.project.exclude import exclude
 
@@ -42,7 +42,7 @@ def text_of(repository):
 
 
 def test_what_is_enabled_is_ignored_and_nothing_else(repository):
-    exclude(Root(str(repository)), LINKS)
+    exclude(HeldFolder(str(repository)), LINKS)
     assert all(ignored(repository, link) for link in LINKS)
     assert not ignored(repository, ".agents/skills/other")
     assert not ignored(repository, "below/.agents/skills/plain")
@@ -52,20 +52,20 @@ def test_lines_of_others_stay_to_the_byte(repository):
     path = repository / ".git/info/exclude"
     path.write_bytes(b"# mine\r\n*.swp\n\xff\x0c\n\nno end")
     before = path.read_bytes()
-    exclude(Root(str(repository)), LINKS)
+    exclude(HeldFolder(str(repository)), LINKS)
     assert path.read_bytes().startswith(before + b"\n")
-    exclude(Root(str(repository)), ())
+    exclude(HeldFolder(str(repository)), ())
     assert path.read_bytes() == before + b"\n"
     text = path.stat().st_mtime_ns
-    exclude(Root(str(repository)), ())
+    exclude(HeldFolder(str(repository)), ())
     assert path.stat().st_mtime_ns == text
 
 
 def test_a_block_that_lost_its_end_swallows_nothing(repository):
-    exclude(Root(str(repository)), LINKS)
+    exclude(HeldFolder(str(repository)), LINKS)
     path = repository / ".git/info/exclude"
     path.write_text(path.read_text().replace("# skillhub: end\n", "") + "*.mine\n")
-    exclude(Root(str(repository)), ())
+    exclude(HeldFolder(str(repository)), ())
     assert "*.mine\n" in path.read_text()
 
 
@@ -75,11 +75,11 @@ def test_a_block_that_lost_its_end_swallows_nothing(repository):
 def test_a_project_below_the_root_whatever_its_name(repository, name):
     project = repository / "in" / name
     project.mkdir(parents=True)
-    exclude(Root(str(project)), LINKS)
+    exclude(HeldFolder(str(project)), LINKS)
     assert ignored(project, LINKS[0])
     assert not ignored(repository, LINKS[0])
     assert text_of(repository).count("# skillhub: end") == 1
-    exclude(Root(str(project)), ())
+    exclude(HeldFolder(str(project)), ())
     assert "skillhub" not in text_of(repository)
 
 
@@ -87,22 +87,22 @@ def test_two_projects_of_one_repository_keep_each_their_own(repository):
     one, two = repository / "one", repository / "two"
     for project in (one, two, repository):
         project.mkdir(exist_ok=True)
-        exclude(Root(str(project)), LINKS)
-    exclude(Root(str(repository)), ())
+        exclude(HeldFolder(str(project)), LINKS)
+    exclude(HeldFolder(str(repository)), ())
     assert ignored(one, LINKS[0])
     assert ignored(two, LINKS[0])
-    exclude(Root(str(one)), ())
+    exclude(HeldFolder(str(one)), ())
     assert not ignored(one, LINKS[0])
     assert ignored(two, LINKS[0])
 
 
 def test_a_work_tree(repository, tmp_path):
     git(repository, "worktree", "add", "-q", "../other")
-    exclude(Root(str(tmp_path / "other")), LINKS[:1])
-    exclude(Root(str(repository)), LINKS[1:])
+    exclude(HeldFolder(str(tmp_path / "other")), LINKS[:1])
+    exclude(HeldFolder(str(repository)), LINKS[1:])
     assert ignored(tmp_path / "other", LINKS[0])
     assert ignored(repository, LINKS[1])
-    exclude(Root(str(repository)), ())
+    exclude(HeldFolder(str(repository)), ())
     assert ignored(tmp_path / "other", LINKS[0])
 
 
@@ -111,7 +111,7 @@ def test_a_submodule(repository, tmp_path):
     outer.mkdir()
     git(outer, "init", "-q")
     git(outer, "submodule", "--quiet", "add", str(repository), "inner")
-    exclude(Root(str(outer / "inner")), LINKS)
+    exclude(HeldFolder(str(outer / "inner")), LINKS)
     assert ignored(outer / "inner", LINKS[0])
     assert (outer / "inner/.git").is_file()
 
@@ -122,23 +122,23 @@ def test_an_exclude_file_behind_a_link_out_of_git_s_folder(repository, tmp_path,
     path.rename(tmp_path / "mine")
     path.symlink_to(tmp_path / "mine")
     with pytest.raises(LinkLeavesProject):
-        exclude(Root(str(repository)), LINKS)
+        exclude(HeldFolder(str(repository)), LINKS)
     assert "skillhub" not in text_of(repository)
 
 
 def test_outside_of_a_repository_nothing_happens(tmp_path):
     (tmp_path / "project").mkdir()
-    exclude(Root(str(tmp_path / "project")), LINKS)
+    exclude(HeldFolder(str(tmp_path / "project")), LINKS)
     assert list((tmp_path / "project").iterdir()) == []
 
 
 @pytest.mark.parametrize("text", ["", "gitdir: nowhere\n", "gitdir: /\n", "nonsense"])
 def test_a_git_file_that_leads_to_no_repository(tmp_path, text):
     (tmp_path / ".git").write_text(text)
-    exclude(Root(str(tmp_path)), LINKS)
+    exclude(HeldFolder(str(tmp_path)), LINKS)
     assert [path.name for path in tmp_path.iterdir()] == [".git"]
 
 
 def test_links_of_the_user_s_own_places_are_no_business_of_git(repository):
-    exclude(Root(str(repository)), ("/home/else/.claude/skills/plain",))
+    exclude(HeldFolder(str(repository)), ("/home/else/.claude/skills/plain",))
     assert "skillhub" not in text_of(repository)

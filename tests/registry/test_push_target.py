@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import FormatError, StateError
-from skillhub.registry.push_target import File, cache_control, media_type, open_target
+from skillhub.registry.push_target import SiteFile, cache_control, media_type, open_target
 from skillhub.server.site import find_page
 from skillhub.sources.embedded import _FOLDER
 
@@ -12,7 +12,7 @@ LISTING = ".well-known/agent-skills/index.json"
 
 
 def file(path, data):
-    return File(path, lambda: data)
+    return SiteFile(path, lambda: data)
 
 
 def test_every_file_is_described_as_our_own_server_describes_it():

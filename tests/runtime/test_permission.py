@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skillhub.model.record import Skill
-from skillhub.runtime.state import Rule, permitted
+from skillhub.runtime.state import PermissionRule, permitted
 from tests.support.effort import at_most
 
 
@@ -18,31 +18,31 @@ DEMO = skill("demo", "git")
 
 @pytest.mark.parametrize("rules", [["deny", "allow", "ask"], ["ask", "allow", "deny"], ["allow", "deny"]])
 def test_a_deny_counts_more_than_an_allow_in_any_order(rules):
-    assert permitted(DEMO, [Rule("*", action) for action in rules]) == "deny"
+    assert permitted(DEMO, [PermissionRule("*", action) for action in rules]) == "deny"
 
 
 def test_an_allow_counts_more_than_an_ask():
-    assert permitted(DEMO, [Rule("*", "ask"), Rule("demo", "allow")]) == "allow"
-    assert permitted(DEMO, [Rule("demo", "allow"), Rule("*", "ask")]) == "allow"
+    assert permitted(DEMO, [PermissionRule("*", "ask"), PermissionRule("demo", "allow")]) == "allow"
+    assert permitted(DEMO, [PermissionRule("demo", "allow"), PermissionRule("*", "ask")]) == "allow"
 
 
 @pytest.mark.parametrize("otherwise", ["allow", "ask", "deny"])
 def test_without_a_rule_the_host_decides(otherwise):
-    assert permitted(DEMO, [Rule("other", "deny")], otherwise=otherwise) == otherwise
+    assert permitted(DEMO, [PermissionRule("other", "deny")], otherwise=otherwise) == otherwise
 
 
 @pytest.mark.parametrize("pattern", ["demo", "git:demo", "*", "git:*", "d*o", "de?o", "*m*", "d*e*m*o"])
 def test_patterns_that_match(pattern):
-    assert permitted(DEMO, [Rule(pattern, "deny")]) == "deny"
+    assert permitted(DEMO, [PermissionRule(pattern, "deny")]) == "deny"
 
 
 @pytest.mark.parametrize("pattern", ["dem", "emo", "de??o", "hub:*", "[d]emo", "DEMO", "", "d*x*o", "demo."])
 def test_patterns_that_do_not(pattern):
-    assert permitted(DEMO, [Rule(pattern, "deny")]) == "allow"
+    assert permitted(DEMO, [PermissionRule(pattern, "deny")]) == "allow"
 
 
 def test_an_answer_is_remembered_and_lifts_no_deny():
-    ask, deny = [Rule("*", "ask")], [Rule("*", "ask"), Rule("demo", "deny")]
+    ask, deny = [PermissionRule("*", "ask")], [PermissionRule("*", "ask"), PermissionRule("demo", "deny")]
     assert permitted(DEMO, ask) == "ask"
     assert permitted(DEMO, ask, {"git:demo": True}) == "allow"
     assert permitted(DEMO, ask, {"git:demo": False}) == "deny"
@@ -52,4 +52,4 @@ def test_an_answer_is_remembered_and_lifts_no_deny():
 
 def test_a_pattern_of_many_stars_takes_no_time():
     with at_most(1):
-        assert permitted(skill("a" * 5000), [Rule("a*" * 40 + "b", "deny")]) == "allow"
+        assert permitted(skill("a" * 5000), [PermissionRule("a*" * 40 + "b", "deny")]) == "allow"

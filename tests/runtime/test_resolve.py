@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from skillhub.model.record import Skill
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.completion import complete
-from skillhub.runtime.resolve import Rules, Selected, mentioned
+from skillhub.runtime.resolve import MentionRules, Selected, mentioned
 from tests.support.effort import at_most, is_linear
 
 
@@ -108,7 +108,7 @@ def test_of_two_at_once_one_has_to_be_chosen(first):
 
 
 def test_a_host_may_let_several_lead():
-    resolved = mentioned("$deploy $release-notes go", CATALOG, rules=Rules(leads=2))
+    resolved = mentioned("$deploy $release-notes go", CATALOG, rules=MentionRules(leads=2))
     assert [each.name for each in resolved.skills] == ["deploy", "release-notes"]
     assert resolved.task == "go"
 
@@ -137,7 +137,7 @@ def test_a_path_that_leads_nowhere_is_never_a_name_instead():
 
 def test_what_was_selected_comes_first_and_keeps_its_name_to_itself():
     resolved = mentioned(
-        "$deploy now", CATALOG, [Selected("release-notes", "/r/-/release-notes")], Rules(leads=2)
+        "$deploy now", CATALOG, [Selected("release-notes", "/r/-/release-notes")], MentionRules(leads=2)
     )
     assert [each.name for each in resolved.skills] == ["release-notes", "deploy"]
     resolved = mentioned("$deploy now", CATALOG, [Selected("deploy", "/gone")])
@@ -152,11 +152,11 @@ def test_repeats_fold_into_one():
 
 
 def test_a_connector_of_the_same_name_wins():
-    found, resolved = only("$deploy now", rules=Rules(connectors=("Deploy",)))
+    found, resolved = only("$deploy now", rules=MentionRules(connectors=("Deploy",)))
     assert (found.outcome, resolved.skills) == ("connector", ())
     assert "[$deploy](/r/-/deploy)" in found.message
     assert only("[$x](app://deploy)")[0].outcome == "connector"
-    assert only("[$x](/r/-/deploy)", rules=Rules(connectors=("deploy",)))[0].outcome == "activated"
+    assert only("[$x](/r/-/deploy)", rules=MentionRules(connectors=("deploy",)))[0].outcome == "activated"
 
 
 def test_of_two_skills_of_one_name_a_path_chooses():
@@ -207,7 +207,7 @@ def test_a_variable_is_a_mention_only_where_a_skill_has_its_name(typed):
     ],
 )
 def test_who_may_invoke_is_held_to(name, caller, outcome):
-    assert only(f"${name}", rules=Rules(caller=caller))[0].outcome == outcome
+    assert only(f"${name}", rules=MentionRules(caller=caller))[0].outcome == outcome
 
 
 def test_no_name_from_outside_steers_a_terminal():
@@ -291,7 +291,9 @@ def test_a_locked_skill_with_a_namespace_is_suggested_by_its_bare_name():
 
 
 def test_what_is_objected_to_is_not_activated():
-    found, resolved = only("$deploy now", rules=Rules(objection=lambda each: f"{each.name} was changed"))
+    found, resolved = only(
+        "$deploy now", rules=MentionRules(objection=lambda each: f"{each.name} was changed")
+    )
     assert (found.outcome, found.message) == (
         "disabled",
         "Skill 'deploy' cannot be loaded: deploy was changed",

@@ -16,7 +16,16 @@ from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.loading import load
 from skillhub.runtime.resolve import mentioned
-from skillhub.runtime.state import FORMS, Layer, Rule, answers, permitted, remember, set_reach, settled
+from skillhub.runtime.state import (
+    FORMS,
+    Layer,
+    PermissionRule,
+    answers,
+    permitted,
+    remember,
+    set_reach,
+    settled,
+)
 from tests.runtime.test_discover import write
 from tests.support.effort import at_most
 
@@ -285,11 +294,11 @@ def test_answers_are_remembered_and_those_of_the_project_decide(desk):
     skill = desk.skill()
     assert answers(desk.profile, desk.around) == {}
     remember(skill, True, "user", desk.profile, desk.around)
-    assert permitted(skill, [Rule("*", "ask")], answers(desk.profile, desk.around)) == "allow"
+    assert permitted(skill, [PermissionRule("*", "ask")], answers(desk.profile, desk.around)) == "allow"
     desk.set("enabled", "project")
     remember(skill, False, "project", desk.profile, desk.around)
     assert answers(desk.profile, desk.around) == {"demo": False}
-    assert permitted(skill, [Rule("*", "ask")], answers(desk.profile, desk.around)) == "deny"
+    assert permitted(skill, [PermissionRule("*", "ask")], answers(desk.profile, desk.around)) == "deny"
     assert desk.skill().reach == "enabled"
     assert (
         not (desk.project / ".gen/skills.json").exists()

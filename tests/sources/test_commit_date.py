@@ -8,7 +8,7 @@ import pytest
 
 from skillhub.model.index import Release
 from skillhub.net.client import Http
-from skillhub.sources.git_program import Bounds
+from skillhub.sources.git_program import GitLimits
 from skillhub.sources.git_snapshot import date_of, open_git
 from skillhub.sources.github import open_repository
 from skillhub.sources.local import open_folder
@@ -44,7 +44,7 @@ def test_by_github(repo, tmp_path):
             None,
             cache=str(tmp_path / "cache"),
             environ=environ,
-            bounds=Bounds(web=web),
+            bounds=GitLimits(web=web),
         )
         assert found.date == TEXT
 

@@ -28,7 +28,7 @@ from skillhub.errors import (
 )
 from skillhub.model.tree import File
 from skillhub.sources import git_program, git_snapshot
-from skillhub.sources.git_program import Bounds
+from skillhub.sources.git_program import GitLimits
 from tests.support.gitrepos import SKILL, Repo, Special, link, submodule
 from tests.support.gitserver import served
 
@@ -249,7 +249,7 @@ def test_folders_without_end(repo, opened):
 
 def test_a_file_without_end(repo, opened):
     repo.commit(FILES | {"zeros": bytes(300_000)})
-    snapshot = opened(repo.url, None, bounds=Bounds(blob=100_000))
+    snapshot = opened(repo.url, None, bounds=GitLimits(blob=100_000))
     with pytest.raises(UnsafeArchive) as caught:
         list(snapshot.read(["zeros"]))
     assert caught.value.reason == "too-large"
@@ -259,14 +259,14 @@ def test_a_file_without_end(repo, opened):
 def test_a_repository_without_end(repo, opened):
     repo.commit(FILES | {"noise": os.urandom(1_000_000)})
     with served(repo.path, slowly=True) as server, pytest.raises(SourceError, match="more than 200000 bytes"):
-        opened(server.url, None, bounds=Bounds(fetched=200_000))
+        opened(server.url, None, bounds=GitLimits(fetched=200_000))
 
 
 def test_a_server_that_never_answers(opened):
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/x"
         with pytest.raises(SourceError, match=r"more than 0\.3 s"):
-            opened(url, None, bounds=Bounds(seconds=0.3))
+            opened(url, None, bounds=GitLimits(seconds=0.3))
 
 
 def test_an_ssh_that_never_answers_leaves_nothing_running(opened, environ, tmp_path):
@@ -278,7 +278,7 @@ def test_an_ssh_that_never_answers_leaves_nothing_running(opened, environ, tmp_p
     environ["GIT_SSH"] = str(slow)
     for seconds in (0.4, 4, 40):  # as long as it takes git here to come to ssh
         with pytest.raises(SourceError, match=f"more than {seconds} s"):
-            opened("ssh://host.example/x", None, bounds=Bounds(seconds=seconds))
+            opened("ssh://host.example/x", None, bounds=GitLimits(seconds=seconds))
         if (tmp_path / "pid").exists():
             break
     pid = int((tmp_path / "pid").read_text())

@@ -9,8 +9,8 @@ import pytest
 
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.net.client import Http
-from skillhub.net.fetch import Answer
-from skillhub.sources.git_program import Bounds
+from skillhub.net.fetch import Response
+from skillhub.sources.git_program import GitLimits
 from skillhub.sources.git_repository import redirected, remote
 from skillhub.sources.git_snapshot import open_git
 from tests.support.gitbackend import backend
@@ -31,7 +31,7 @@ def http():
 
 @pytest.fixture
 def opened(tmp_path, environ, http):
-    bounds = Bounds(web=http)
+    bounds = GitLimits(web=http)
     return partial(open_git, cache=str(tmp_path / "cache"), environ=environ, bounds=bounds)
 
 
@@ -149,8 +149,8 @@ def test_attack_a_server_that_sends_git_on_from_where_it_was_sent(server, commit
 @pytest.mark.parametrize("named_by", ["repository", "marketplace", "redirect"])
 def test_attack_what_no_person_named_is_not_followed(named_by, http, environ):
     with Web() as web:
-        there = remote(web.url("/x"), environ, Bounds())
-        bounds = Bounds(named_by=named_by, web=http)
+        there = remote(web.url("/x"), environ, GitLimits())
+        bounds = GitLimits(named_by=named_by, web=http)
         assert redirected(there.__class__(there.url, there.place, named_by, (), {}), environ, bounds) is None
         assert not web.connections
 
@@ -164,12 +164,14 @@ class Sent:
 
     def ask(self, url, *, cap, named_by=None, headers=None):
         self.asked.append((url, dict(headers or {})))
-        return Answer(self.url, b"")
+        return Response(self.url, b"")
 
 
 def test_attack_a_host_that_a_redirect_names_has_another_address_when_git_looks_it_up(environ):
     web = Sent(f"https://{PUBLIC}/new/x{ASKED}")
-    there = redirected(remote("https://git.example/x", environ, Bounds(), "ghp_x"), environ, Bounds(web=web))
+    there = redirected(
+        remote("https://git.example/x", environ, GitLimits(), "ghp_x"), environ, GitLimits(web=web)
+    )
     assert (there.url, there.place, there.named_by) == (
         "https://git.example/x",
         f"https://{PUBLIC}/new/x",
@@ -181,9 +183,9 @@ def test_attack_a_host_that_a_redirect_names_has_another_address_when_git_looks_
     assert "ghp_x" not in there.variables.values()
     assert not any("credential" in option for option in there.options)
     private = redirected(
-        remote("https://git.example/x", environ, Bounds()),
+        remote("https://git.example/x", environ, GitLimits()),
         environ,
-        Bounds(web=Sent(f"https://10.0.0.7/x{ASKED}")),
+        GitLimits(web=Sent(f"https://10.0.0.7/x{ASKED}")),
     )
     with pytest.raises(UnsafeTransfer, match="private network") as caught:
         private.way()

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from skillhub.errors import FormatError, NotFound, SourceError, StateError, UsageError
-from skillhub.sources.git_program import Bounds
-from skillhub.sources.repository import Node
+from skillhub.sources.git_program import GitLimits
+from skillhub.sources.repository import SnapshotNode
 from tests.support.gitrepos import SKILL, Repo, link, program, submodule
 from tests.support.gitserver import served
 
@@ -42,12 +42,12 @@ def test_a_snapshot_is_what_the_commit_has(repo, opened):
     snapshot = opened(repo.url, None)
     assert snapshot.rev == commit
     assert snapshot.nodes == {
-        "README.md": Node("file", size=9),
-        "current": Node("link"),
-        "empty": Node("file"),
-        "other": Node("submodule"),
-        "skills/deploy/SKILL.md": Node("file", size=len(SKILL)),
-        "skills/deploy/run.sh": Node("file", executable=True, size=10),
+        "README.md": SnapshotNode("file", size=9),
+        "current": SnapshotNode("link"),
+        "empty": SnapshotNode("file"),
+        "other": SnapshotNode("submodule"),
+        "skills/deploy/SKILL.md": SnapshotNode("file", size=len(SKILL)),
+        "skills/deploy/run.sh": SnapshotNode("file", executable=True, size=10),
     }
     wanted = ["skills/deploy/run.sh", "empty", "README.md", "empty"]
     assert list(snapshot.read(wanted)) == [b"#!/bin/sh\n", b"", b"Read me.\n", b""]
@@ -152,7 +152,7 @@ def test_partial_clone_fetches_only_what_is_read(tmp_path, opened):
     repo = Repo(tmp_path / "repo", PARTIAL)
     repo.commit(FILES | {"film.mp4": os.urandom(300_000)})
     snapshot = opened(repo.url, None)
-    assert snapshot.nodes["film.mp4"] == Node("file")
+    assert snapshot.nodes["film.mp4"] == SnapshotNode("file")
     assert list(snapshot.read(["skills/deploy/SKILL.md"])) == [SKILL]
     assert sum(path.stat().st_size for path in cached(tmp_path)) < 10_000
     assert len(next(snapshot.read(["film.mp4"]))) == 300_000
@@ -189,7 +189,7 @@ def test_a_commit_in_the_cache_needs_no_network(repo, opened):
     commit = repo.commit(FILES)
     list(opened(repo.url, None).read(FILES))
     shutil.rmtree(repo.path)
-    offline = Bounds(offline=True)
+    offline = GitLimits(offline=True)
     assert list(opened(repo.url, commit, bounds=offline).read(["README.md"])) == [b"Read me.\n"]
     for rev in (None, "main", "0" * 40):
         with pytest.raises(SourceError, match="--offline"):
@@ -266,7 +266,7 @@ def test_a_mirror_is_where_objects_come_from(repo, opened):
             "https://git.example/team": server.url.rstrip("/"),
             "https://git.example": "https://127.0.0.1:1",
         }
-        bounds = Bounds(mirrors=mirrors)
+        bounds = GitLimits(mirrors=mirrors)
         assert opened("https://git.example/team/repo", commit, bounds=bounds).rev == commit
         with pytest.raises(SourceError):
             opened("https://git.example/teams/repo", commit, bounds=bounds)

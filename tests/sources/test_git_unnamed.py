@@ -8,15 +8,15 @@ import pytest
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.formats.text import as_word
 from skillhub.net.client import Http
-from skillhub.sources.git_program import Bounds, GitProgram
+from skillhub.sources.git_program import GitLimits, GitProgram
 from skillhub.sources.git_repository import remote
 from skillhub.sources.github import open_repository
 from tests.support.gitrepos import SKILL
 from tests.support.gitserver import served
 from tests.support.web import Web, redirect
 
-STRANGER = Bounds(named_by="repository")
-MARKETPLACE = Bounds(named_by="marketplace")
+STRANGER = GitLimits(named_by="repository")
+MARKETPLACE = GitLimits(named_by="marketplace")
 PUBLIC = "93.184.216.34"
 
 
@@ -79,7 +79,7 @@ def test_attack_a_host_that_has_another_address_when_it_is_looked_up_again(bound
     """Git is told the addresses that were judged, and looks up none."""
     way = remote(f"https://{PUBLIC}:444/x", environ, bounds).way()
     assert way == ("-c", f"http.curloptResolve={PUBLIC}:444:{PUBLIC}")
-    assert remote(f"https://{PUBLIC}:444/x", environ, Bounds()).way() == ()
+    assert remote(f"https://{PUBLIC}:444/x", environ, GitLimits()).way() == ()
 
 
 def test_attack_a_lock_has_a_server_told_who_asks(environ, tmp_path):
@@ -89,7 +89,7 @@ def test_attack_a_lock_has_a_server_told_who_asks(environ, tmp_path):
     )
     url = "https://host.example/x"
     names = ("credential.helper", "http.extraheader", "url.ssh://git@host.example/.insteadof")
-    for bounds, told in ((STRANGER, False), (MARKETPLACE, True), (Bounds(), True)):
+    for bounds, told in ((STRANGER, False), (MARKETPLACE, True), (GitLimits(), True)):
         there = remote(url, environ, bounds, "ghp_x")
         git = GitProgram(str(tmp_path), environ, there.options, there.variables)
         assert [git.is_set(name) for name in names] == [told] * 3
@@ -109,7 +109,7 @@ def test_attack_a_redirect_leads_git_elsewhere(opened, environ):
             for option in remote("https://host.example/x", environ, bounds).options
             if option.startswith("http.followRedirects=")
         ]
-        for bounds in (Bounds(), MARKETPLACE, STRANGER)
+        for bounds in (GitLimits(), MARKETPLACE, STRANGER)
     }
     assert follow == {"person": ["false"], "marketplace": ["false"], "repository": ["false"]}
 
@@ -118,7 +118,7 @@ def test_a_mirror_that_a_person_configured_is_where_they_want_it(repo, opened):
     commit = repo.commit({"SKILL.md": SKILL})
     with served(repo.path) as server:
         mirrors = {"https://git.example/x": server.url.rstrip("/")}
-        bounds = Bounds(mirrors=mirrors, named_by="repository")
+        bounds = GitLimits(mirrors=mirrors, named_by="repository")
         assert opened("https://git.example/x", None, bounds=bounds).rev == commit
 
 
@@ -132,7 +132,7 @@ def test_what_is_here_needs_no_way_there(repo, opened):
 def test_attack_a_lock_has_the_api_told_who_asks_where_there_is_no_git(environ, tmp_path):
     with Web() as web, Http() as http:
         environ |= {"PATH": str(tmp_path), "GITHUB_API_URL": web.url(""), "GITHUB_TOKEN": "ghp_x"}
-        for bounds in (STRANGER, Bounds()):
+        for bounds in (STRANGER, GitLimits()):
             with pytest.raises((SourceError, UnsafeTransfer)):
                 open_repository(
                     "https://github.com/o/r",

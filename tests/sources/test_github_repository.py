@@ -16,7 +16,7 @@ from skillhub.errors import (
     WrongBytes,
 )
 from skillhub.net.client import Http
-from skillhub.sources.git_program import Bounds
+from skillhub.sources.git_program import GitLimits
 from skillhub.sources.git_snapshot import GitSnapshot, open_git
 from skillhub.sources.github import host_of, open_repository
 from tests.support.github_api import GitHubServer
@@ -50,7 +50,7 @@ def environ(hub, tmp_path):
 def opened(environ, tmp_path):
     with Http() as web:
         yield lambda rev=None: open_repository(
-            REPOSITORY, rev, cache=str(tmp_path / "cache"), environ=environ, bounds=Bounds(web=web)
+            REPOSITORY, rev, cache=str(tmp_path / "cache"), environ=environ, bounds=GitLimits(web=web)
         )
 
 
@@ -263,7 +263,7 @@ def test_with_git_installed_git_is_used(repo, hub, environ, tmp_path):
     (tmp_path / "config").write_text(f'[url "{repo.url}"]\n\tinsteadOf = {REPOSITORY}\n')
     with Http() as web:
         snapshot = open_repository(
-            REPOSITORY, None, cache=str(tmp_path / "cache"), environ=environ, bounds=Bounds(web=web)
+            REPOSITORY, None, cache=str(tmp_path / "cache"), environ=environ, bounds=GitLimits(web=web)
         )
     assert isinstance(snapshot, GitSnapshot)
     assert list(snapshot.read(["LICENSE"])) == [b"Free.\n"]
@@ -274,12 +274,16 @@ def test_without_git_only_github_can_be_read(repo, environ, tmp_path):
     commit = repo.commit(FILES)
     with Http() as web:
         cache = str(tmp_path / "cache")
-        found = open_repository(REPOSITORY, commit, cache=cache, environ=environ, bounds=Bounds(web=web))
+        found = open_repository(REPOSITORY, commit, cache=cache, environ=environ, bounds=GitLimits(web=web))
         assert list(found.read(["LICENSE"])) == [b"Free.\n"]
         with pytest.raises(SourceError, match="cannot run git"):
             open_repository(
-                "https://git.example/acme/skills", None, cache=cache, environ=environ, bounds=Bounds(web=web)
+                "https://git.example/acme/skills",
+                None,
+                cache=cache,
+                environ=environ,
+                bounds=GitLimits(web=web),
             )
-        offline = Bounds(offline=True, web=web)
+        offline = GitLimits(offline=True, web=web)
         with pytest.raises(SourceError, match="--offline"):
             open_repository(REPOSITORY, None, cache=cache, environ=environ, bounds=offline)

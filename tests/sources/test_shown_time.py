@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.audit.doctor import diagnose
-from skillhub.cli.network import Network
+from skillhub.cli.network import OpenNetwork
 from skillhub.disk.home import Home
 from skillhub.errors import MetadataExpired, StateError
 from skillhub.registry.build import Setup, init
@@ -58,7 +58,7 @@ class Computer:
         return json.loads(self.path.read_text())["latest"] if self.path.exists() else None
 
 
-class Reached(Network):
+class Reached(OpenNetwork):
     def fetcher(self, url, named_by="person"):
         return self.hubs.get(url) or super().fetcher(url, named_by)
 

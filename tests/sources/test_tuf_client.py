@@ -19,7 +19,7 @@ from skillhub.errors import (
 )
 from skillhub.formats.digest import Digest
 from skillhub.sources.embedded import EMBEDDED_URL, embedded, root
-from skillhub.sources.registry import Registry, fetch_root
+from skillhub.sources.registry import TufRegistry, fetch_root
 from skillhub.trust.metadata import AHEAD_PATH, Dates, MetadataSet
 from tests.support.published import tree_of
 from tests.support.registry import URL, Simulator, key_of, long_ago, now, role_keys
@@ -79,7 +79,7 @@ def test_skill_that_is_not_there(hub, tmp_path, name):
 
 
 def test_embedded_registry_opens_and_every_artifact_is_whole(tmp_path):
-    registry = Registry.open(EMBEDDED_URL, root(), embedded(), str(tmp_path))
+    registry = TufRegistry.open(EMBEDDED_URL, root(), embedded(), str(tmp_path))
     names = registry.listing().names
     assert len(names) == 8
     index = registry.release_index(names)
@@ -134,7 +134,7 @@ def test_metadata_of_another_key(hub, tmp_path):
 def test_root_of_another_registry(hub, tmp_path):
     other = Simulator(tmp_path, "other")
     with pytest.raises(BadMetadataSignature):
-        Registry.open(URL, other.root, hub, str(tmp_path / "m"))
+        TufRegistry.open(URL, other.root, hub, str(tmp_path / "m"))
 
 
 def test_next_root_signed_by_nobody_we_know(hub, tmp_path):

@@ -13,7 +13,7 @@ from skillhub.formats.digest import Digest
 from skillhub.model.index import DOCUMENT_CAP, Admission, Index, Release
 from skillhub.net.target import PERSON
 from skillhub.sources.history import HINTS
-from skillhub.sources.registry import Registry, _Bridge, fetch_root
+from skillhub.sources.registry import TufRegistry, _Bridge, fetch_root
 from skillhub.trust.documents import LISTING_PATH, pinned_documents, signed_documents
 from skillhub.trust.metadata import AHEAD_PATH, Dates
 from skillhub.trust.roles import index_path
@@ -124,7 +124,7 @@ def test_no_more_is_taken_than_each_thing_may_have(hub, tmp_path):
             return hub.get(url, cap=cap, named_by=named_by)
 
     root = fetch_root(f"{URL}/", Counted())
-    registry = Registry.open(f"{URL}/", root, Counted(), str(tmp_path / "m"))
+    registry = TufRegistry.open(f"{URL}/", root, Counted(), str(tmp_path / "m"))
     assert (registry.url, caps["metadata/1.root.json"], caps[AHEAD_PATH]) == (URL, 512_000, 8_000_000)
     (release,) = registry.release_index(["hello"]).releases("hello")
     document = hub.publisher("acme")

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from skillhub.sources.embedded import FolderFetcher
-from skillhub.sources.registry import Registry
+from skillhub.sources.registry import TufRegistry
 
 
 def tree_of(folder: Path | str) -> dict[str, bytes]:
@@ -22,7 +22,7 @@ def tree_of(folder: Path | str) -> dict[str, bytes]:
 def offered(site: Path, metadata: Path, root: bytes) -> tuple[str, ...]:
     """Return the versions of ``hello`` that a client with this metadata folder can install, every byte proved."""
     metadata.mkdir(exist_ok=True)
-    registry = Registry.open("folder:", root, FolderFetcher(str(site), "folder:"), str(metadata))
+    registry = TufRegistry.open("folder:", root, FolderFetcher(str(site), "folder:"), str(metadata))
     releases = registry.release_index(["hello"]).releases("hello")
     for release in releases:
         registry.artifact(release)

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from skillhub.cli.network import Network
+from skillhub.cli.network import OpenNetwork
 from skillhub.install.context import Ports
 from skillhub.install.update import behind
 from tests.support.world import Answers, World
@@ -19,7 +19,7 @@ class Reaching(World):
     def __init__(self, folder: Path, home: str = "home", **environ: str) -> None:
         super().__init__(folder, home, **environ)
         self.offline = False
-        self._networks: list[Network] = []
+        self._networks: list[OpenNetwork] = []
 
     def close(self) -> None:
         """Hang up."""
@@ -27,7 +27,7 @@ class Reaching(World):
             network.close()
 
     def ports(self, answers: Answers | None = None, *, scratch: bool = False) -> Ports:
-        net = Network(self.home, self.sources, str(self.user_home), offline=self.offline, scratch=scratch)
+        net = OpenNetwork(self.home, self.sources, str(self.user_home), offline=self.offline, scratch=scratch)
         self._networks.append(net)
         ports = super().ports(answers)
         own = ports.network._replace(reach=net.reach)

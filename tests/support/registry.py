@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 from skillhub.errors import NotFound, WrongBytes
-from skillhub.net.fetch import Answer
+from skillhub.net.fetch import Response
 from skillhub.net.target import PERSON, Requester
 from skillhub.registry.build import Setup, add, init
 from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
-from skillhub.sources.registry import Registry
+from skillhub.sources.registry import TufRegistry
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet, path_of
 from skillhub.trust.roles import key_names, namespace_path
@@ -115,10 +115,10 @@ class Simulator:
     def root(self) -> bytes:
         return self.files["metadata/1.root.json"]
 
-    def open(self, folder: object) -> Registry:
-        return Registry.open(URL, self.root, self, str(folder))
+    def open(self, folder: object) -> TufRegistry:
+        return TufRegistry.open(URL, self.root, self, str(folder))
 
-    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Answer:
+    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Response:
         path = url.removeprefix(URL + "/")
         self.asked[path] += 1
         self.before(path)
@@ -126,7 +126,7 @@ class Simulator:
             raise NotFound("there is nothing", where=url)
         if len(self.files[path]) > cap:
             raise WrongBytes(f"expected at most {cap} bytes", where=url)
-        return Answer(url, self.files[path])
+        return Response(url, self.files[path])
 
 
 def long_ago(days: float) -> datetime:

@@ -12,7 +12,7 @@ from pathlib import Path
 from skillhub.formats.digest import Digest
 from skillhub.model.index import SCHEMA
 from skillhub.net.client import Http, Patience
-from skillhub.net.download import Cache, Downloads, Seen
+from skillhub.net.download import DownloadCache, Downloads, Seen
 from skillhub.sources.site import Site
 from tests.support.web import Web, answer
 
@@ -81,7 +81,7 @@ class Machine:
 
     def downloads(self, http: Http | None) -> Downloads:
         self.seen = Seen(self.state)
-        return Downloads(http, Cache(self.cache), self.seen, lambda: self.now)
+        return Downloads(http, DownloadCache(self.cache), self.seen, lambda: self.now)
 
     def open(self, url: str, http: Http | None) -> Site:
         return Site(url, self.downloads(http))

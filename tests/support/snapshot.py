@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 
 from skillhub.errors import NotFound
-from skillhub.sources.repository import Node
+from skillhub.sources.repository import SnapshotNode
 
 
 class Memory:
@@ -17,17 +17,17 @@ class Memory:
     ) -> None:
         self.rev = rev
         self.date = date
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, SnapshotNode] = {}
         self.reads: list[tuple[str, ...]] = []
         self._data: dict[str, bytes] = {}
         for path, held in files.items():
             name = path.removesuffix("*")
             if held is None or held is ...:
-                self.nodes[name] = Node("link" if held is None else "submodule")
+                self.nodes[name] = SnapshotNode("link" if held is None else "submodule")
                 continue
             data = held if isinstance(held, bytes) else str(held).encode()
             self._data[name] = data
-            self.nodes[name] = Node("file", path.endswith("*"), len(data))
+            self.nodes[name] = SnapshotNode("file", path.endswith("*"), len(data))
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:
         asked = tuple(paths)

@@ -30,7 +30,7 @@ from skillhub.project.store import Store
 from skillhub.sources.configured import Source, Sources
 from skillhub.sources.embedded import embedded
 from skillhub.sources.history import FirstSeen
-from skillhub.sources.registry import Registry
+from skillhub.sources.registry import TufRegistry
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 SAID = {"yes": YES, "no": NO, "unanswered": UNANSWERED}
@@ -94,7 +94,7 @@ class World:
         self.sources = Sources(self.home)
         self.publishers = Publishers(self.home)
         self.opened: list[str] = []
-        self._opened: dict[str, Registry] = {}
+        self._opened: dict[str, TufRegistry] = {}
         self.answers = Answers(**YES_MAN)
         self.patience = 60.0
         self.now = NOW
@@ -150,13 +150,13 @@ class World:
     def _simulator(self, url: str) -> object:
         return next(iter(self.registries.values()))
 
-    def _open(self, source: Source, root: bytes | None = None) -> Registry:
+    def _open(self, source: Source, root: bytes | None = None) -> TufRegistry:
         if source.alias not in self._opened:
             self.opened.append(source.alias)
             fetcher = embedded() if source.embedded else self.registries[source.alias]
             metadata = self.folder / "metadata" / f"{source.alias}-{len(self.opened)}"
             root = root or self.sources.root(source)
-            self._opened[source.alias] = Registry.open(source.url, root, fetcher, str(metadata))
+            self._opened[source.alias] = TufRegistry.open(source.url, root, fetcher, str(metadata))
         return self._opened[source.alias]
 
     def install(self, *refs: str, answers: Answers | None = None, **options: object):
