@@ -123,7 +123,7 @@ def test_attack_a_module_that_is_imported_late_is_not_taken_from_the_working_fol
     for words in (["list"], ["list", "--json"], ["--version"]):
         done = started(shell, sys.executable, "-m", "skillhub", *words)
         assert done.returncode == 2
-        assert f"{sys.executable} -I -m skillhub" in done.stderr
+        assert f"{shlex.quote(sys.executable)} -I -m skillhub" in done.stderr
         assert ran(shell) == ""
     done = started(shell, sys.executable, "-m", "skillhub", "list", "--json")
     assert json.loads(done.stdout)["error"]["code"] == "usage"
