@@ -34,11 +34,11 @@ demo: $(READY)   ## install a signed skill in a new empty project, with the ques
 	@$(BIN)/python docs/demo.py
 
 # Tests are compiled while mypy runs, which takes one processor.
-test: $(READY)   ## lint, types, import floors, tests
+test: $(READY)   ## lint, types, the order of imports, tests
 	@$(BIN)/python -P -m pytest -q --collect-only >/dev/null 2>&1 & $(MAKE) --no-print-directory lint && wait
 	@$(BIN)/python -P -m pytest -q -n $(WORKERS) -m 'not interop'
 
-lint: $(READY)   ## ruff, mypy, import floors
+lint: $(READY)   ## ruff, mypy, the order of imports
 	@$(BIN)/python -P -m ruff check .
 	@$(BIN)/python -P -m ruff format --check .
 	@$(BIN)/python -P -m mypy

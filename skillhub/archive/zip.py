@@ -106,7 +106,6 @@ _UTF8: Final = 1 << 11
 _LEVEL: Final = 0b110
 _ENCRYPTED: Final = 1 << 0 | 1 << 6 | 1 << 13
 
-_HEADER_MAX32: Final = 0xFFFFFFFF
 _ZIP64: Final = 0x0001
 _UNICODE_PATH: Final = 0x7075
 _ENCRYPTION_EXTRAS: Final = frozenset({0x0014, 0x0015, 0x0016, 0x0017, 0x9901})
@@ -311,13 +310,13 @@ def _check_unicode_path(field: bytes, raw_name: bytes, path: str) -> None:
 
 def _widen(numbers: tuple[int, ...], field: bytes | None, path: str) -> tuple[int, ...]:
     """Return the numbers, those of all ones taken from the zip64 field (4.5.3), which holds no other."""
-    full = numbers.count(_HEADER_MAX32)
+    full = numbers.count(_MAX32)
     if field is None and not full:
         return numbers
     if field is None or not full or len(field) != 8 * full:
         raise unsafe("zip-zip64", f"expected {full} numbers in the zip64 field", path)
     wide = iter(Struct(f"<{full}Q").unpack(field))
-    return tuple(next(wide) if number == _HEADER_MAX32 else number for number in numbers)
+    return tuple(next(wide) if number == _MAX32 else number for number in numbers)
 
 
 # Zip bytes to entries: every byte of the file is accounted for before the first one is inflated.
