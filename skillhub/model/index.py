@@ -429,7 +429,6 @@ CURRENT: Final = "0.2.0"
 LEGACY: Final = "0.1.0"
 _DESCRIPTION_MAX = 1024
 _SIZE_MAX = 256 * 1024 * 1024
-_SITE_TIME = re.compile(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ", re.ASCII)
 # RFC 3986, 4.1, of http and https alone, with neither user nor password, and nothing left to escape.
 _SITE_URL = re.compile(
     r"(?:(?:(?i:https?):)?//(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?=[/?#]|$)"
@@ -467,8 +466,6 @@ _text = text_that(lambda text: True, "a text")
 _path = text_that(_is_file, "a relative path without dot segments")
 _SiteName = Annotated[str, Read(text_that(is_name, "a name of a-z, 0-9 and single hyphens, 64 at most"))]
 _Described = Annotated[str, Read(_described)]
-_SiteVersion = Annotated[str, Read(text_that(is_version, "a version by SemVer 2.0.0"))]
-_SiteTime = Annotated[str, Read(text_that(_SITE_TIME.fullmatch, "a UTC time such as 2026-01-02T03:04:05Z"))]
 
 
 class _Head(ForeignDocument):
@@ -486,8 +483,8 @@ class _Offer(_Head):
         str, Read(text_that(lambda url: url and _SITE_URL.fullmatch(url), "a relative, http or https URL"))
     ]
     digest: Annotated[Digest, Read(Digest.parse)]
-    version: _SiteVersion | None = None
-    published: _SiteTime | None = None
+    version: _Version | None = None
+    published: _Time | None = None
     size: Annotated[int, Field(ge=0, le=_SIZE_MAX)] | None = None
     yanked: _Described | None = None
     withdrawn: _Described | None = None
@@ -502,7 +499,7 @@ class _LegacyEntry(ForeignDocument):
     name: _SiteName
     files: Annotated[tuple[str, ...], Read(_files)]
     description: _Described = ""
-    version: _SiteVersion | None = None
+    version: _Version | None = None
 
 
 class _Listing(ForeignDocument):
